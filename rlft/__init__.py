@@ -1,0 +1,6 @@
+"""rlft: reinforcement-learning fine-tuning of language models. Start reading at `rlft.iteration`."""
+
+from rlft.environments.base import BaseEnv, Context
+from rlft.types import Message, Rollout, Task, Trajectory
+
+__all__ = ["BaseEnv", "Context", "Message", "Rollout", "Task", "Trajectory"]

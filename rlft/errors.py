@@ -1,0 +1,52 @@
+"""One policy for what goes wrong: a bad rollout is data with a fate, a bad set-up is an error that says what to do.
+
+Every `RlftError` carries the place (`where`), what is wrong (`what`) and the way out (`fix`), so the command line can
+print three lines instead of a traceback.
+"""
+
+from __future__ import annotations
+
+
+class RlftError(Exception):
+    """A set-up that cannot work. The command line prints it and exits with `exit_code`."""
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(what, where, fix)
+        self.what, self.where, self.fix = what, where, fix
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        way_out = f"\n  what to do: {self.fix}" if self.fix else ""
+        return f"{place}{self.what}{way_out}"
+
+
+class ConfigError(RlftError):
+    """A setting that is unknown, of the wrong type, or impossible beside another one."""
+
+
+class TaskError(RlftError):
+    """Task rows that cannot be read or do not have what the environment needs."""
+
+
+class EnvironmentSetupError(RlftError):
+    """An environment that cannot be imported or built."""
+
+
+class PolicyError(RlftError):
+    """A model, tokenizer or policy folder that cannot be loaded."""
+
+
+class RewardAuditError(RlftError):
+    """The reward pays something that is no answer as well as it pays the gold answer."""
+
+
+class StackError(RlftError):
+    """A ZenML stack that cannot run the pipeline."""
+
+
+class StorageError(RlftError):
+    """An artifact that could not be written or read whole."""
+
+    exit_code = 1
