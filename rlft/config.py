@@ -9,8 +9,6 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Probability = float
-
 
 class Section(BaseModel):
     """Base of all sections: no unknown keys, no silent conversion, no change after loading."""
@@ -168,6 +166,8 @@ class TrainingConfig(Section):
     learning_rate: float = Field(1e-6, gt=0)
     warmup_updates: int = Field(0, ge=0)
     weight_decay: float = Field(0.0, ge=0)
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    adam_beta2: float = Field(0.999, ge=0, lt=1)
     max_grad_norm: float = Field(1.0, gt=0)
     loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = "dapo"
     scale_rewards: Literal["group", "batch", "none"] = "group"

@@ -1,4 +1,4 @@
-"""The things that flow through a run: tasks, rollouts, rewards. Frozen, documented, and all there is to know of a stage.
+"""The things that flow through a run: tasks, rollouts, rewards, reports. Frozen, and all there is to know of a stage.
 
 `Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import NotRequired, TypedDict  # pydantic refuses typing's before Python 3.12
 
 Split = Literal["train", "validation", "gate", "test", "off_distribution"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distribution")
@@ -184,6 +185,14 @@ class EvaluationReport:
     per_task: dict[str, dict[str, float]]
     errored: int = 0
     frac_tasks_with_variance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The reports of one policy, by split, and the wall seconds that sampling and scoring took."""
+
+    splits: dict[str, EvaluationReport]
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

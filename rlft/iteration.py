@@ -1,0 +1,73 @@
+"""READ FIRST: one whole round of reinforcement learning in one process, without pipeline, tracking or storage.
+
+The pipeline in `pipelines/train.py` does the same things in the same words, with an artifact at every arrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.config import Config
+from rlft.engines.base import Engine, Sampling
+from rlft.environments.base import BaseEnv
+from rlft.policy import Policy
+from rlft.rewards.scoring import score_rollouts
+from rlft.rollout import collect_rollouts, tasks_of_round
+from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What a round leaves behind, beside the policy that it changed."""
+
+    rollouts: Rollouts
+    rewards: Rewards
+    report: TrainReport
+
+
+def run_round(
+    task_set: TaskSet,
+    environment: BaseEnv,
+    policy: Policy,
+    engine: Engine,
+    config: Config,
+    *,
+    round: int,
+    reference: Policy | None = None,
+) -> RoundResult:
+    """Tasks -> rollouts -> rewards -> GRPO. Changes `policy` in place."""
+    training, sampling = config.training, Sampling(config.rollout.temperature, config.rollout.max_completion_length)
+    tasks = tasks_of_round(task_set, round=round, count=training.tasks_per_round, seed=config.seed)
+    engine.load_policy(policy)
+    rollouts = collect_rollouts(
+        tasks,
+        environment,
+        policy,
+        engine,
+        sampling,
+        num_generations=training.num_generations,
+        round=round,
+        seed=config.seed,
+        label="train",
+    )
+    rewards = score_rollouts(
+        rollouts,
+        {task.id: task for task in tasks},
+        environment,
+        weights=config.reward.weights,
+        full=config.reward.full,
+        timeout_seconds=config.reward.timeout_seconds,
+    )
+    prepare_optimizer(policy, training, None)
+    report = train_round(
+        policy,
+        rollouts,
+        rewards,
+        training,
+        round=round,
+        temperature=sampling.temperature,
+        max_completion_length=sampling.max_completion_length,
+        reference=reference,
+    )
+    return RoundResult(rollouts, rewards, report)

@@ -1,0 +1,27 @@
+"""The first policy of a run, from its settings."""
+
+from __future__ import annotations
+
+from rlft.config import PolicyConfig
+from rlft.policy.folder import Policy, PolicyMetadata
+from rlft.policy.origin import add_adapter, build_from_scratch, choose_device, load_base, origin_of
+
+
+def create_policy(settings: PolicyConfig, *, seed: int) -> Policy:
+    """Build or load the base policy. Raises PolicyError when the model or its adapter does not load."""
+    device = choose_device(settings.device)
+    if settings.from_scratch is not None:
+        model, tokenizer = build_from_scratch(settings.from_scratch, seed)
+    else:
+        assert settings.model is not None
+        model, tokenizer = load_base(settings.model, settings.revision, settings.dtype)
+    name, revision, base_hash = origin_of(settings)
+    trained = add_adapter(model, settings.lora, seed) if settings.lora else model
+    metadata = PolicyMetadata(
+        kind="adapter" if settings.lora else "full",
+        base_model=name,
+        base_revision=revision,
+        base_hash=base_hash,
+        dtype=settings.dtype,
+    )
+    return Policy(model=trained.to(device).eval(), tokenizer=tokenizer, metadata=metadata)  # type: ignore[reportArgumentType]

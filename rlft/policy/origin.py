@@ -1,0 +1,145 @@
+"""Where a policy comes from: a model on the hub or on disk, or random weights."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
+from rlft.errors import PolicyError
+from rlft.policy.tokens import character_tokenizer
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def choose_device(device: str) -> torch.device:
+    """`auto` takes a GPU where there is one. Raises PolicyError for `cuda` without a GPU."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise PolicyError("policy.device is cuda, and torch sees no GPU", fix="set policy.device to auto or cpu")
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A small model with random weights drawn from `seed`, and its character tokenizer."""
+    tokenizer = character_tokenizer(settings.characters)
+    common: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "bos_token_id": None,
+        "tie_word_embeddings": True,
+    }
+    heads = settings.num_attention_heads
+    if settings.architecture == "gpt2":
+        shape: dict[str, Any] = {
+            "n_embd": settings.hidden_size,
+            "n_inner": settings.intermediate_size,
+            "n_layer": settings.num_hidden_layers,
+            "n_head": heads,
+            "n_positions": settings.max_position_embeddings,
+            "resid_pdrop": 0.0,
+            "embd_pdrop": 0.0,
+            "attn_pdrop": 0.0,
+        }
+    else:
+        shape = {
+            "hidden_size": settings.hidden_size,
+            "intermediate_size": settings.intermediate_size,
+            "num_hidden_layers": settings.num_hidden_layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": heads,
+            "head_dim": settings.hidden_size // heads,
+            "max_position_embeddings": settings.max_position_embeddings,
+        }
+    config = AutoConfig.for_model(settings.architecture, **common, **shape)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    )
+    return model, tokenizer
+
+
+def load_base(
+    name: str, revision: str | None, dtype: str
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Model and tokenizer by hub name or folder. Raises PolicyError that says what was not found."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPES[dtype], use_safetensors=True)
+    except (OSError, ValueError, KeyError) as cause:
+        reason = str(cause).strip().splitlines()[0]
+        raise PolicyError(
+            f"the model {name!r} does not load: {reason}",
+            where="policy.model",
+            fix="name a folder with config.json, tokenizer and *.safetensors, or a causal language model on the hub "
+            "that this machine can reach",
+        ) from cause
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> Any:
+    """Wrap the model with a LoRA adapter whose random half is drawn from `seed`; it changes nothing yet."""
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        target_modules=settings.target_modules,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            return get_peft_model(model, config)
+        except ValueError as cause:
+            raise PolicyError(
+                f"the adapter does not fit the model: {cause}",
+                where="policy.lora.target_modules",
+                fix="use all-linear, or names of linear layers of this model",
+            ) from cause
+
+
+def hash_weights(folder: Path) -> str:
+    """sha256 over the name and bytes of every *.safetensors file of a folder, in the order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def base_folder(name: str, revision: str | None) -> Path:
+    """The folder that holds a base model's files: the path itself, or its snapshot in the hub cache."""
+    if Path(name).is_dir():
+        return Path(name).resolve()
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(name, revision=revision, local_files_only=True))
+
+
+def origin_of(settings: PolicyConfig) -> tuple[str | None, str | None, str | None]:
+    """Name, revision and weight hash of the base model; all `None` for a model from scratch."""
+    if settings.model is None:
+        return None, None, None
+    folder = base_folder(settings.model, settings.revision)
+    name = str(folder) if Path(settings.model).is_dir() else settings.model
+    return name, settings.revision, hash_weights(folder)

@@ -1,0 +1,87 @@
+"""From messages to prompt tokens, and from sampled tokens to text. The other way round never happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from rlft.errors import PolicyError
+from rlft.types import Message
+
+
+def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
+    """A tokenizer with one token for each character, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2."""
+    vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2}
+    for character in dict.fromkeys(characters):
+        vocabulary[character] = len(vocabulary)
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))  # type: ignore[reportCallIssue]
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[reportAttributeAccessIssue]
+    tokenizer.decoder = decoders.Fuse()  # type: ignore[reportAttributeAccessIssue]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+
+
+def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
+    """Token ids of a prompt, ready for the model to go on.
+
+    With a chat template the messages are rendered by it. A tokenizer without one belongs to a model that continues
+    text: then the contents are joined with newlines.
+    """
+    if tokenizer.chat_template:
+        conversation: Any = [dict(message) for message in messages]
+        ids = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
+        return [int(i) for i in ids]  # type: ignore[reportGeneralTypeIssues]
+    text = "\n".join(message["content"] for message in messages)
+    ids = list(tokenizer(text).input_ids)
+    if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
+        ids.pop()  # some tokenizers close every text, but here the text goes on
+    return ids
+
+
+def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> str:
+    """The text of sampled tokens, without special tokens."""
+    return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+
+def completion_tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Token ids of a demonstration's answer, closed with the end token. For supervised fine-tuning only."""
+    ids = list(tokenizer(text, add_special_tokens=False).input_ids)
+    return [*ids, int(tokenizer.eos_token_id)]  # type: ignore[reportArgumentType]
+
+
+def check_prompts(
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[tuple[str, Sequence[Message]]],
+    *,
+    max_completion_length: int,
+    max_position_embeddings: int | None,
+) -> None:
+    """Refuse prompts that the model cannot read whole, before anything is sampled.
+
+    `prompts` are (task id, messages). Raises PolicyError that names the task: a character without a token, an empty
+    prompt, or a prompt that leaves no room for `max_completion_length` tokens.
+    """
+    for task_id, messages in prompts:
+        ids = render_prompt(tokenizer, messages)
+        where = f"task {task_id}"
+        if not ids:
+            raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
+        if tokenizer.unk_token_id in ids:
+            text = "\n".join(message["content"] for message in messages)
+            unknown = sorted({c for c in text if tokenizer.unk_token_id in tokenizer(c, add_special_tokens=False).input_ids})
+            raise PolicyError(
+                f"the tokenizer has no token for {unknown}",
+                where=where,
+                fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
+            )
+        if max_position_embeddings is not None and len(ids) + max_completion_length > max_position_embeddings:
+            raise PolicyError(
+                f"its prompt of {len(ids)} tokens and {max_completion_length} new ones exceed the model's "
+                f"{max_position_embeddings}",
+                where=where,
+                fix="lower rollout.max_completion_length, shorten the prompt, or use a model with a longer context",
+            )

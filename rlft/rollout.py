@@ -1,0 +1,73 @@
+"""Groups of attempts at tasks: which tasks a round takes, how often each is tried, and with which seeds."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlft.engines.base import Engine, Sampling, derive_seed
+from rlft.environments.base import BaseEnv
+from rlft.harness import Attempt, run_single_turn
+from rlft.policy import Policy
+from rlft.types import Rollouts, Split, Task, TaskSet
+
+logger = logging.getLogger(__name__)
+
+
+def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:
+    """The train tasks of a round: `count` of them, in epochs that each have an order of their own.
+
+    A function of (seed, round) alone, so that a resumed run takes the tasks it would have taken. Rounds may straddle
+    two epochs; a round never holds a task twice unless `count` exceeds the train split.
+    """
+    train = task_set.split("train")
+    epoch_of = [divmod(i, len(train)) for i in range(round * count, (round + 1) * count)]
+    orders = {
+        epoch: np.random.default_rng(derive_seed(seed, "epoch", epoch)).permutation(len(train))
+        for epoch in {epoch for epoch, _ in epoch_of}
+    }
+    return tuple(train[orders[epoch][place]] for epoch, place in epoch_of)
+
+
+def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:
+    """The tasks of some splits, at most `limit` of each, in their stored order."""
+    return tuple(task for split in splits for task in task_set.split(split)[:limit])
+
+
+def collect_rollouts(
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    policy: Policy,
+    engine: Engine,
+    sampling: Sampling,
+    *,
+    num_generations: int,
+    round: int,
+    seed: int,
+    label: str,
+    environment_fingerprint: str = "",
+) -> Rollouts:
+    """Attempt each task `num_generations` times with the policy that `engine` has loaded.
+
+    `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
+    different policies under the same label and round draw the same random numbers, which makes them comparable.
+    """
+    started = time.perf_counter()
+    attempts = [
+        Attempt(
+            rollout_id=f"{label}-{round}-{place}-{task.id}-{sample}",
+            task=task,
+            sample=sample,
+            round=round,
+            seed=derive_seed(seed, label, round, place, task.id, sample),
+        )
+        for place, task in enumerate(tasks)
+        for sample in range(num_generations)
+    ]
+    rows = run_single_turn(
+        attempts, environment, policy, engine, sampling, environment_fingerprint=environment_fingerprint
+    )
+    return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started)

@@ -1,0 +1,146 @@
+"""The stages as tables: tasks, rollouts and rewards as parquet that pandas reads, and back without loss.
+
+Nested values are JSON text in columns; token ids, masks and log-probabilities are lists, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+
+_TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
+_JSON = pa.string()
+_Row = TypeVar("_Row")
+
+TASK_SCHEMA = pa.schema(
+    {"id": _TEXT, "environment": _TEXT, "prompt": _JSON, "answer": _JSON, "info": _JSON, "split": _TEXT, "group": _TEXT}
+)
+ROLLOUT_SCHEMA = pa.schema(
+    {
+        "rollout_id": _TEXT,
+        "task_id": _TEXT,
+        "sample": _INT,
+        "round": _INT,
+        "messages": _JSON,
+        "token_ids": pa.list_(pa.int32()),
+        "loss_mask": pa.list_(_BOOL),
+        "logprobs": pa.list_(pa.float32()),
+        "prompt_length": _INT,
+        "turns": _INT,
+        "tool_calls": _INT,
+        "tool_errors": _INT,
+        "state": _JSON,
+        "stop_reason": _TEXT,
+        "truncated": _BOOL,
+        "error": _TEXT,
+        "seconds": _FLOAT,
+        "policy": _TEXT,
+        "sampling": _TEXT,
+        "environment": _TEXT,
+        "seed": _INT,
+    }
+)
+REWARD_SCHEMA = pa.schema(
+    {
+        "rollout_id": _TEXT,
+        "task_id": _TEXT,
+        "total": _FLOAT,
+        "parts": _JSON,
+        "solved": _BOOL,
+        "answer": _TEXT,
+        "error": _TEXT,
+        "seconds": _FLOAT,
+    }
+)
+_JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts"}
+_ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
+_CLOCK_COLUMNS = {"seconds"}  # not part of what a result is, so not part of its hash
+
+
+def tasks_to_table(task_set: TaskSet) -> pa.Table:
+    """Tasks as a table; fingerprint and notes go into its metadata."""
+    return _to_table(
+        task_set.tasks, TASK_SCHEMA, {"fingerprint": task_set.fingerprint, "notes": _dump(task_set.notes)}
+    )
+
+
+def tasks_from_table(table: pa.Table) -> TaskSet:
+    """The inverse of `tasks_to_table`."""
+    extra = _metadata(table)
+    rows = _from_table(table, lambda row: Task(**{**row, "prompt": tuple(row["prompt"])}))
+    return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))
+
+
+def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
+    """Rollouts as a table; the wall seconds of the whole go into its metadata."""
+    return _to_table(rollouts.rows, ROLLOUT_SCHEMA, {"seconds": repr(rollouts.seconds)})
+
+
+def rollouts_from_table(table: pa.Table) -> Rollouts:
+    """The inverse of `rollouts_to_table`."""
+    rows = _from_table(table, lambda row: Rollout(**{**row, "messages": tuple(row["messages"])}))
+    return Rollouts(rows=rows, seconds=float(_metadata(table)["seconds"]))
+
+
+def rewards_to_table(rewards: Rewards) -> pa.Table:
+    """Rewards as a table; weights and wall seconds go into its metadata."""
+    return _to_table(
+        rewards.rows, REWARD_SCHEMA, {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds)}
+    )
+
+
+def rewards_from_table(table: pa.Table) -> Rewards:
+    """The inverse of `rewards_to_table`."""
+    extra = _metadata(table)
+    rows = _from_table(table, lambda row: Reward(**row))
+    return Rewards(rows=rows, weights=json.loads(extra["weights"]), seconds=float(extra["seconds"]))
+
+
+def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:
+    """sha256 over the content of frozen rows, without their clocks: equal results have equal hashes."""
+    digest = hashlib.sha256("\x1f".join(extra).encode())
+    names = [name for name in schema.names if name not in _CLOCK_COLUMNS]
+    for row in rows:
+        for name in names:
+            value = getattr(row, name)
+            digest.update(value.tobytes() if name in _ARRAY_COLUMNS else _dump(value).encode())
+            digest.update(b"\x1e")
+    return digest.hexdigest()
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _to_table(rows: Iterable[Any], schema: pa.Schema, metadata: dict[str, str]) -> pa.Table:
+    rows = list(rows)
+    columns = []
+    for field in schema:
+        values = [getattr(row, field.name) for row in rows]
+        if field.name in _JSON_COLUMNS:
+            values = [_dump(value) for value in values]
+        columns.append(pa.array(values, type=field.type))
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata))
+
+
+def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tuple[_Row, ...]:
+    columns: dict[str, list[Any]] = {}
+    for name in table.column_names:
+        values = table.column(name).to_pylist()
+        if name in _JSON_COLUMNS:
+            values = [json.loads(value) for value in values]
+        elif name in _ARRAY_COLUMNS:
+            values = [np.asarray(value, dtype=_ARRAY_COLUMNS[name]) for value in values]
+        columns[name] = values
+    return tuple(build(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+
+
+def _metadata(table: pa.Table) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}

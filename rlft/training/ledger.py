@@ -1,0 +1,76 @@
+"""What becomes of every sampled rollout before training: used, filtered for a reason, or errored at a place."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from rlft.training.advantage import Scale, group_advantages, varies
+from rlft.types import Reward, Rewards, Rollout, Rollouts
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """Groups of rollouts that teach something, their advantages, and the fates of all the others.
+
+    `groups` holds one list per task of (rollout, advantage); `fates` maps the ids of left-out rollouts.
+    """
+
+    groups: list[list[tuple[Rollout, float]]]
+    fates: dict[str, str]
+
+
+def plan_training(
+    rollouts: Rollouts, rewards: Rewards, *, scale: Scale, mask_truncated_completions: bool
+) -> TrainingPlan:
+    """Sort rollouts into groups with advantages and into fates.
+
+    Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
+    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Raises
+    ValueError when rollouts and rewards are not about the same attempts, or an id comes twice.
+    """
+    if [r.rollout_id for r in rollouts] != [r.rollout_id for r in rewards]:
+        raise ValueError("rewards do not belong to these rollouts: their ids differ")
+    if len({r.rollout_id for r in rollouts}) < len(rollouts):
+        raise ValueError("two rollouts have the same id: their fates could not be told apart")
+    fates: dict[str, str] = {}
+    members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
+    for rollout, reward in zip(rollouts, rewards, strict=True):
+        if rollout.error is not None:
+            fates[rollout.rollout_id] = "errored:rollout"
+        elif reward.total is None or not math.isfinite(reward.total):
+            fates[rollout.rollout_id] = "errored:reward"
+        else:
+            members[rollout.task_id].append((rollout, reward))
+    for group in members.values():
+        if len(group) < 2:
+            fates[group[0][0].rollout_id] = "filtered:alone_in_group"
+        elif not varies(_totals(group)):
+            fates.update({rollout.rollout_id: "filtered:no_variance" for rollout, _ in group})
+    groups = _with_advantages(list(members.values()), scale)
+    groups = [[pair for pair in group if pair[0].rollout_id not in fates] for group in groups]
+    if mask_truncated_completions:
+        truncated = {r.rollout_id: "filtered:truncated" for group in groups for r, _ in group if r.truncated}
+        fates.update(truncated)
+        groups = [[pair for pair in group if pair[0].rollout_id not in truncated] for group in groups]
+    return TrainingPlan([group for group in groups if group], fates)
+
+
+def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:
+    return torch.tensor([reward.total for _, reward in group], dtype=torch.float64)
+
+
+def _with_advantages(
+    groups: list[list[tuple[Rollout, Reward]]], scale: Scale
+) -> list[list[tuple[Rollout, float]]]:
+    """Advantages in float64, over all groups at once so that `batch` scaling sees the whole batch."""
+    if not groups:
+        return []
+    totals = torch.cat([_totals(group) for group in groups])
+    index = torch.cat([torch.full((len(group),), number) for number, group in enumerate(groups)])
+    advantages = iter(group_advantages(totals, index, scale).tolist())
+    return [[(rollout, next(advantages)) for rollout, _ in group] for group in groups]

@@ -1,0 +1,132 @@
+"""Supervised fine-tuning on demonstrations: before reinforcement learning, and as the control arm beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rlft.errors import TaskError
+from rlft.policy.folder import Policy
+from rlft.policy.tokens import completion_tokens, render_prompt
+from rlft.types import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """Prompt messages and the answer to be imitated."""
+
+    prompt: tuple[Message, ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class SftReport:
+    """Steps done, wall seconds, and the mean loss per token of the last tenth of the steps."""
+
+    steps: int
+    seconds: float
+    loss: float
+    demonstrations: int
+
+
+def read_demonstrations(path: Path) -> list[Demonstration]:
+    """Demonstrations from JSONL rows with `messages`, the last one the assistant's. Raises TaskError with the line."""
+    if not path.is_file():
+        raise TaskError("no such file", where=str(path), fix="check warm_start.path")
+    found: list[Demonstration] = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                messages = json.loads(line)["messages"]
+                if messages[-1]["role"] != "assistant" or len(messages) < 2:
+                    raise ValueError("the last of at least two messages must be the assistant's")
+                found.append(Demonstration(tuple(messages[:-1]), str(messages[-1]["content"])))
+            except (ValueError, KeyError, TypeError, IndexError) as cause:
+                raise TaskError(
+                    f"not a demonstration: {cause!r}",
+                    where=f"{path}:{number}",
+                    fix='write rows such as {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}',
+                ) from cause
+    return found
+
+
+def train_sft(
+    policy: Policy,
+    demonstrations: Sequence[Demonstration],
+    *,
+    batch_size: int,
+    learning_rate: float,
+    warmup_steps: int,
+    seed: int,
+    steps: int | None = None,
+    seconds: float | None = None,
+) -> SftReport:
+    """Change `policy` in place by cross-entropy on the answers' tokens, for so many `steps` or `seconds`.
+
+    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
+    AdamW with a linear warm-up and is not kept: reinforcement learning starts with its own.
+    """
+    if (steps is None) == (seconds is None):
+        raise ValueError("give steps or seconds")
+    rows = [_encode(policy, demonstration) for demonstration in demonstrations]
+    optimizer = torch.optim.AdamW(policy.trainable().values(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    policy.model.eval()
+    started = time.perf_counter()
+    losses: list[float] = []
+    for number, batch in enumerate(_batches(len(rows), batch_size, seed)):
+        elapsed = time.perf_counter() - started
+        if number == steps or (seconds is not None and elapsed >= seconds):
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * min(1.0, (number + 1) / max(warmup_steps, 1))
+        loss = _loss(policy, [rows[i] for i in batch])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(policy.trainable().values(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    optimizer.zero_grad(set_to_none=True)
+    tail = losses[-max(1, math.ceil(len(losses) / 10)) :]
+    return SftReport(
+        steps=len(losses),
+        seconds=time.perf_counter() - started,
+        loss=sum(tail) / len(tail) if tail else math.nan,
+        demonstrations=len(rows),
+    )
+
+
+def _encode(policy: Policy, demonstration: Demonstration) -> tuple[list[int], int]:
+    prompt = render_prompt(policy.tokenizer, demonstration.prompt)
+    return prompt + completion_tokens(policy.tokenizer, demonstration.answer), len(prompt)
+
+
+def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+    """Endless batches of indices, each epoch in an order of its own."""
+    generator = torch.Generator().manual_seed(seed)
+    size = min(batch_size, count)
+    while True:
+        order = torch.randperm(count, generator=generator).tolist()
+        for start in range(0, count - size + 1, size):
+            yield order[start : start + size]
+
+
+def _loss(policy: Policy, rows: Sequence[tuple[list[int], int]]) -> Tensor:
+    """Mean cross-entropy over the answers' tokens."""
+    width = max(len(ids) for ids, _ in rows)
+    token_ids = torch.zeros(len(rows), width, dtype=torch.int64)
+    labels = torch.full((len(rows), width), -100)
+    attention = torch.zeros(len(rows), width, dtype=torch.int64)
+    for row, (ids, prompt_length) in enumerate(rows):
+        token_ids[row, : len(ids)] = torch.tensor(ids)
+        labels[row, prompt_length : len(ids)] = torch.tensor(ids[prompt_length:])
+        attention[row, : len(ids)] = 1
+    token_ids, labels, attention = (t.to(policy.device) for t in (token_ids, labels, attention))
+    logits = policy.model(input_ids=token_ids, attention_mask=attention, use_cache=False).logits[:, :-1]
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)
