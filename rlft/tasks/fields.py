@@ -1,0 +1,121 @@
+"""The fields of a row: found by name, formatted by template, turned into plain JSON values.
+
+`FieldError` is a reason why one row is unusable; ingestion turns it into a bad row with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from rlft.errors import TaskError
+
+
+class FieldError(ValueError):
+    """Why a row is unusable, in words that follow the row's place."""
+
+
+def is_template(field: str) -> bool:
+    """Whether a configured field is a template (`'{question}\\nAnswer:'`) and not the name of a column."""
+    return "{" in field or "}" in field
+
+
+def check_template(field: str | None, setting: str) -> None:
+    """Raise `TaskError` when a configured template cannot be parsed; `setting` is its name in the config."""
+    try:
+        list(Formatter().parse(field or ""))
+    except ValueError as error:
+        raise TaskError(
+            f"{field!r} is not a template: {error}", where=setting, fix="write {{ and }} for braces that stay braces"
+        ) from error
+
+
+def find_field(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column, or of a nested field by its path (`reward_model.ground_truth`).
+
+    Raises `FieldError` that lists what the row has when it is not there.
+    """
+    if name in row:
+        return row[name]
+    value: Any = row
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise FieldError(f"has no field {name!r} (it has: {', '.join(map(str, row)) or 'nothing'})")
+        value = value[part]
+    return value
+
+
+class _RowFormatter(Formatter):
+    """`str.format` over a row: `{field}` and `{field[key]}`; lists and objects are written as JSON."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        try:
+            value, used = super().get_field(field_name, args, kwargs)
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            has = ", ".join(map(str, kwargs))
+            raise FieldError(f"has no field {{{field_name}}} for the template (it has: {has})") from error
+        if value is None:
+            raise FieldError(f"has nothing in field {{{field_name}}} of the template")
+        return (json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value), str(used)
+
+
+def format_template(row: Mapping[str, Any], template: str) -> str:
+    """Fill a template with the fields of a row of JSON values.
+
+    Raises `FieldError` when the template names a field that the row does not have, or that is null there.
+    """
+    try:
+        return _RowFormatter().vformat(template, (), row)
+    except FieldError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise FieldError(f"does not fit the template: {error}") from error
+
+
+def to_json(value: Any, name: str) -> Any:
+    """A value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals text; keys become text.
+
+    `name` is the column, for the message. Raises `FieldError` for what JSON cannot hold (bytes, infinities, half
+    characters).
+    """
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _valid_text(value, name)
+        case np.datetime64():
+            return None if np.isnat(value) else str(value)
+        case np.generic() | np.ndarray():
+            return to_json(value.tolist(), name)
+        case int():
+            return value
+        case float():
+            if math.isinf(value):
+                raise FieldError(f"has {value} in field {name!r}, which JSON cannot hold")
+            return None if math.isnan(value) else value
+        case Mapping():
+            return {_valid_text(str(key), name): to_json(item, name) for key, item in value.items()}
+        case list() | tuple():
+            return [to_json(item, name) for item in value]
+        case datetime() | date() | time():
+            return None if value != value else value.isoformat()  # pandas' NaT is a datetime that differs from itself
+        case Decimal():
+            return str(value) if value.is_finite() else None
+        case _:
+            raise FieldError(f"has a {type(value).__name__} in field {name!r}, which JSON cannot hold: drop the column")
+
+
+def _valid_text(text: str, name: str) -> str:
+    try:
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise FieldError(f"has half a surrogate pair in field {name!r}: the text was cut inside a character") from error
+    return text

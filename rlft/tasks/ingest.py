@@ -1,0 +1,165 @@
+"""From the config's `tasks` section to a `TaskSet`: read, type, split, drop duplicates, take the fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlft.config import SourceConfig, TasksConfig
+from rlft.errors import TaskError
+from rlft.tasks.draw import draw_tasks
+from rlft.tasks.duplicates import Claims, drop_duplicates
+from rlft.tasks.fields import FieldError, check_template
+from rlft.tasks.rows import canonical_json, make_task
+from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+from rlft.tasks.splits import (
+    DEALT_SPLITS,
+    check_groups,
+    check_splits,
+    deal_tasks,
+    order_by_hash,
+    own_split,
+    read_split_column,
+)
+from rlft.types import SPLITS, Split, Task, TaskSet
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ingested:
+    """The tasks of one source and the note about it."""
+
+    tasks: list[Task]
+    note: dict[str, Any]
+
+
+def ingest_tasks(config: TasksConfig, *, environment: str, seed: int) -> TaskSet:
+    """Read, type and split the tasks of a config; `environment` is written into every task and its id.
+
+    Tasks come in the order of `SPLITS`. `notes` (JSON) holds for each source, `tasks` and `off_distribution`: what it
+    is, how it was split, its bad rows, the duplicates dropped, the tasks without an answer; and `rows_per_split`.
+    Raises `TaskError` when a source cannot be read, has more bad rows than `max_bad_rows`, or leaves a split empty.
+    """
+    claims, bad = Claims(), BadRows(config.max_bad_rows)
+    _check_templates(config, "tasks")
+    main = _ingest_main(config, environment, seed, claims, bad)
+    tasks, notes = main.tasks, {"tasks": main.note}
+    if config.off_distribution is not None:
+        _check_templates(config.off_distribution, "tasks.off_distribution")
+        seen = len(bad.rows)
+        others = _ingest_off_distribution(config, config.off_distribution, environment, seed, claims, bad)
+        notes["off_distribution"] = others.note | {"bad_rows": _as_notes(bad.rows[seen:])}
+        tasks = tasks + others.tasks
+    ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
+    check_groups(ordered, describe_source(config))
+    counts = Counter(task.split for task in ordered)
+    notes["rows_per_split"] = {name: counts[name] for name in SPLITS if counts[name]}
+    return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
+
+
+def fingerprint_tasks(tasks: Iterable[Task]) -> str:
+    """sha256 (hexadecimal) over the canonical JSON of every field of every task, in the order given.
+
+    Order counts, since a trainer that takes tasks in turn does something else when they are reordered.
+    """
+    digest = hashlib.sha256()
+    for task in tasks:
+        content = [task.id, task.environment, task.prompt, task.answer, task.info, task.split, task.group]
+        digest.update(canonical_json(content).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _check_templates(source: SourceConfig, section: str) -> None:
+    check_template(source.prompt, f"{section}.prompt")
+    check_template(source.answer, f"{section}.answer")
+
+
+def _ingest_main(config: TasksConfig, environment: str, seed: int, claims: Claims, bad: BadRows) -> _Ingested:
+    where = describe_source(config)
+    if config.source == "reasoning_gym":
+        wanted: dict[Split, int] = {name: getattr(config.splits, name) for name in DEALT_SPLITS}
+        drawn = draw_tasks(config, wanted, environment=environment, seed=seed, claims=claims, bad=bad)
+        tasks, how = drawn.tasks, {"split_by": "ranges of indices", "indices": drawn.indices}
+    else:
+        rows = _read_all(config, bad)
+        column = read_split_column([raw.row for raw in rows], where)
+        tasks = _make_tasks(rows, config, environment, claims, bad, by_column=column.decides)
+        if not column.decides:
+            tasks = deal_tasks(tasks, config.splits, seed=seed)
+        tasks, how = drop_duplicates(tasks, claims), {"split_by": column.note}
+        check_splits(tasks, where, by_column=column.decides)
+    return _Ingested(tasks, _note(where, how, tasks, claims) | {"bad_rows": _as_notes(bad.rows)})
+
+
+def _ingest_off_distribution(
+    config: TasksConfig, source: SourceConfig, environment: str, seed: int, claims: Claims, bad: BadRows
+) -> _Ingested:
+    """Tasks of another source, none of whose prompts stands in another split; of a file a sample by hash."""
+    where, count = describe_source(source), config.off_distribution_count
+    how: dict[str, Any] = {}
+    if source.source == "reasoning_gym":
+        wanted: dict[Split, int] = {"off_distribution": count}
+        drawn = draw_tasks(source, wanted, environment=environment, seed=seed, claims=claims, bad=bad)
+        tasks, how["indices"] = drawn.tasks, drawn.indices
+    else:
+        rows = _read_all(source, bad)
+        tasks = _make_tasks(rows, source, environment, claims, bad, by_column=False)
+        tasks = drop_duplicates([replace(task, split="off_distribution") for task in tasks], claims)
+        if len(tasks) < count:
+            log.warning("%s has %d tasks, off_distribution_count is %d: all are taken", where, len(tasks), count)
+        sample = {task.id for task in order_by_hash(tasks, seed=seed)[:count]}
+        tasks = [task for task in tasks if task.id in sample]
+    if not tasks:
+        raise TaskError(
+            "every off-distribution task also stands in another split",
+            where=where,
+            fix="name another source in tasks.off_distribution, or remove that section",
+        )
+    return _Ingested(tasks, _note(where, how, tasks, claims))
+
+
+def _read_all(source: SourceConfig, bad: BadRows) -> list[RawRow]:
+    rows = list(read_rows(source))
+    bad.rows += [raw for raw in rows if isinstance(raw, BadRow)]
+    return [raw for raw in rows if isinstance(raw, RawRow)]
+
+
+def _make_tasks(
+    rows: list[RawRow], source: SourceConfig, environment: str, claims: Claims, bad: BadRows, *, by_column: bool
+) -> list[Task]:
+    """The tasks of all usable rows; raises `TaskError` when too many are not."""
+    tasks: list[Task] = []
+    places: dict[str, str] = {}
+    for raw in rows:
+        try:
+            own = own_split(raw.row) if by_column else None
+            task = make_task(raw, source, environment=environment, split=own)
+            if source.id:
+                _check_id(task.id, raw.place, places, claims)
+        except FieldError as error:
+            bad.rows.append(BadRow(raw.place, str(error)))
+        else:
+            tasks.append(task)
+    bad.check(describe_source(source))
+    return tasks
+
+
+def _check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -> None:
+    if task_id in claims.ids:
+        raise FieldError(f"has the id {task_id!r} of a task from the main source")
+    if places.setdefault(task_id, place) != place:
+        raise FieldError(f"has the same id {task_id!r} as {places[task_id]}")
+
+
+def _note(where: str, how: dict[str, Any], tasks: list[Task], claims: Claims) -> dict[str, Any]:
+    without = sum(task.answer is None for task in tasks)
+    return {"source": where, **how, "duplicates_dropped": claims.take_dropped(), "without_answer": without}
+
+
+def _as_notes(rows: Iterable[BadRow]) -> list[dict[str, str]]:
+    return [{"place": row.place, "reason": row.reason} for row in rows]

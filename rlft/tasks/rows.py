@@ -1,0 +1,133 @@
+"""From a row to a typed task: which field is the prompt, which the answer, and what is left for `info`.
+
+Rows in TRL's form (`prompt` and free columns), verl's (`prompt, reward_model{ground_truth}, extra_info`) and
+verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, cast
+
+from rlft.config import SourceConfig
+from rlft.tasks.fields import FieldError, find_field, format_template, is_template, to_json
+from rlft.tasks.sources import RawRow
+from rlft.types import Message, Split, Task
+
+PROMPT_FIELDS = ("prompt", "question", "text")
+ANSWER_FIELDS = ("answer", "ground_truth", "reward_model.ground_truth")
+
+
+def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Split | None = None) -> Task:
+    """Make the task of a row. Raises `FieldError` with the reason when the row is unusable.
+
+    Without a configured `id` the id is a hash of the content, without a configured `group` the prompt is the group.
+    `split` is what the row's own `split` column says; `None` where there is none: then it is `train` until dealt.
+    """
+    row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
+    prompt_field, prompt_value = _read(row, fields.prompt, PROMPT_FIELDS)
+    if prompt_field is None:
+        raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
+    prompt = to_messages(prompt_value, prompt_field)
+    answer_field, answer = _read(row, fields.answer, ANSWER_FIELDS)
+    used = {prompt_field, answer_field, fields.id, fields.group, "split" if split else None}
+    return Task(
+        id=_explicit_text(row, fields.id, "id") if fields.id else content_id(prompt, answer, environment),
+        environment=environment,
+        prompt=prompt,
+        answer=answer,
+        info=raw.info if raw.info is not None else _left_over(row, used),
+        split=split or "train",
+        group=_explicit_text(row, fields.group, "group") if fields.group else prompt_key(prompt),
+    )
+
+
+def to_messages(value: Any, field: str) -> tuple[Message, ...]:
+    """A prompt as messages: text becomes one user message. Raises `FieldError` when it is empty or neither."""
+    if isinstance(value, str):
+        value = [{"role": "user", "content": value}]
+    if value is not None and not isinstance(value, list):
+        raise FieldError(f"has a {type(value).__name__} as prompt in {field!r}; text or a list of messages is needed")
+    messages = tuple(_to_message(item, number) for number, item in enumerate(value or [], start=1))
+    asked = [message for message in messages if message["role"] != "system"] or messages
+    if not any(message["content"].strip() for message in asked):
+        raise FieldError(f"has an empty prompt in {field!r}")
+    return messages
+
+
+def _to_message(item: Any, number: int) -> Message:
+    if not isinstance(item, dict) or not isinstance(item.get("role"), str):
+        raise FieldError(f"has no role in message {number} of its prompt")
+    # Tables give every message every key that any message has; the empty ones were never written.
+    message = {key: value for key, value in item.items() if value is not None}
+    if "content" not in message and message.get("tool_calls"):
+        message["content"] = ""
+    if not isinstance(message.get("content"), str):
+        raise FieldError(f"has no text as content in message {number} of its prompt")
+    return cast(Message, message)
+
+
+def content_id(prompt: Sequence[Message], answer: Any, environment: str) -> str:
+    """The id of a task by its content: 16 hexadecimal digits, the same wherever the row stands."""
+    return _digest([environment, list(prompt), answer])
+
+
+def prompt_key(prompt: Sequence[Message]) -> str:
+    """What two prompts have in common when they say the same: equal up to Unicode form, case and white space."""
+    return _digest([[message["role"], normalise_text(message["content"])] for message in prompt])
+
+
+def normalise_text(text: str) -> str:
+    """Text in the form in which duplicates are compared: NFKC, case folded, white space as single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with one spelling for equal values: sorted keys, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) -> tuple[str | None, Any]:
+    """The field that was read and its value; of the defaults the first that is not null, else the first there is."""
+    if configured is not None:
+        if is_template(configured):
+            return configured, format_template(row, configured)
+        return configured, find_field(row, configured)
+    found: tuple[str | None, Any] = (None, None)
+    for name in defaults:
+        try:
+            value = find_field(row, name)
+        except FieldError:
+            continue
+        if value is not None:
+            return name, value
+        if found[0] is None:
+            found = (name, None)
+    return found
+
+
+def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
+    value = find_field(row, field)
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+        raise FieldError(f"has no usable {what} in field {field!r}: {value!r:.80}; text or a number is needed")
+    return str(value)
+
+
+def _left_over(row: dict[str, Any], used: set[str | None]) -> dict[str, Any]:
+    """The columns not used elsewhere; an `info` object (verifiers' form) is spread among them."""
+    left = {name: value for name, value in row.items() if name not in used}
+    inner = left.get("info")
+    if not isinstance(inner, dict):
+        return left
+    del left["info"]
+    clash = sorted(set(left) & set(inner))
+    if clash:
+        raise FieldError(f"has {', '.join(clash)} both as a column and inside `info`; rename one")
+    return {**left, **inner}

@@ -1,0 +1,208 @@
+"""Rows from files and data sets: what is read, and from which place. Nothing is interpreted here.
+
+A row that cannot be read is a `BadRow` with its reason; a source that cannot be read is a `TaskError`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlft.config import SourceConfig
+from rlft.errors import TaskError
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """A row as its source has it, and where it stands (`tasks.jsonl:17`; lines and rows count from 1).
+
+    `info`, where given, is what the task's `info` shall be, in place of the columns that are left over.
+    """
+
+    place: str
+    row: dict[str, Any]
+    info: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be used: its place and the reason."""
+
+    place: str
+    reason: str
+
+
+@dataclass(slots=True)
+class BadRows:
+    """The bad rows met so far, and how many may be (`tasks.max_bad_rows`)."""
+
+    limit: int
+    rows: list[BadRow] = field(default_factory=list)
+    shown = 20
+
+    def check(self, where: str) -> None:
+        """Raise `TaskError` with places and reasons (20 of them at most) when there are more than may be."""
+        if len(self.rows) <= self.limit:
+            return
+        lines = [f"  {bad.place}: {bad.reason}" for bad in self.rows[: self.shown]]
+        more = len(self.rows) - self.shown
+        lines += [f"  and {more} more"] if more > 0 else []
+        raise TaskError(
+            f"{len(self.rows)} bad rows, {self.limit} allowed:\n" + "\n".join(lines),
+            where=where,
+            fix="correct these rows or the field names in `tasks`, or allow so many with tasks.max_bad_rows",
+        )
+
+
+def read_rows(source: SourceConfig, *, first: int = 0, count: int | None = None) -> Iterator[RawRow | BadRow]:
+    """Read the rows of a file or data set in their order, bad ones included.
+
+    `first` skips that many rows, `count` ends after that many (`None`: all). Files are opened when the first row is
+    asked for. Raises `TaskError` when the source is missing, empty or unreadable. A generator has no rows to read: see
+    `rlft.tasks.reasoning_gym.draw_rows`.
+    """
+    if source.source == "reasoning_gym":
+        raise TaskError("a generator has no rows to read", where="tasks.source", fix="draw them with draw_rows")
+    readers = {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet, "huggingface": _read_huggingface}
+    stop = None if count is None else first + count
+    return islice(_not_empty(readers[source.source](source), describe_source(source)), first, stop)
+
+
+def describe_source(source: SourceConfig) -> str:
+    """The source in one line, such as `jsonl data/train.jsonl` or `reasoning_gym chain_sum`."""
+    name = source.generator if source.source == "reasoning_gym" else source.path
+    details = [source.source, name]
+    if source.source == "huggingface":
+        details += [source.subset, source.hub_split, source.revision and f"@{source.revision}"]
+    return " ".join(detail for detail in details if detail)
+
+
+def _not_empty(rows: Iterator[RawRow | BadRow], where: str) -> Iterator[RawRow | BadRow]:
+    first = next(rows, None)
+    if first is None:
+        raise TaskError("there are no rows in it", where=where, fix="check that tasks.path names the right data")
+    yield first
+    yield from rows
+
+
+def _existing_file(source: SourceConfig) -> Path:
+    path = Path(source.path or "").expanduser()
+    if not path.exists():
+        raise TaskError(
+            f"no such file (looked in {Path.cwd()})", where=str(path), fix="correct tasks.path, or create the file"
+        )
+    if not path.is_file():
+        raise TaskError("this is a folder, not a file", where=str(path), fix="name a file in it in tasks.path")
+    return path
+
+
+def _unreadable(path: Path, error: Exception, kind: str) -> TaskError:
+    return TaskError(
+        f"cannot be read as {kind}: {type(error).__name__}: {error}",
+        where=str(path),
+        fix="check the file's permissions and content, and that tasks.source names its format",
+    )
+
+
+def _read_jsonl(source: SourceConfig) -> Iterator[RawRow | BadRow]:
+    path = _existing_file(source)
+    try:
+        # Bytes are cut at \n alone: as text, U+2028 or U+0085 inside a string could be taken for the end of a line.
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if line.strip():
+                    yield _parse_json_line(f"{path.name}:{number}", line)
+    except OSError as error:
+        raise _unreadable(path, error, "jsonl") from error
+
+
+def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return BadRow(place, f"is not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line")
+    except (ValueError, RecursionError) as error:
+        return BadRow(place, f"is not JSON: {error}")
+    if not isinstance(row, dict):
+        return BadRow(place, f"is a JSON {type(row).__name__}, not an object with named fields")
+    return RawRow(place, row)
+
+
+def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
+    """Cells stay text: `007` is an answer of three characters, and an empty cell is an empty text."""
+    path = _existing_file(source)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            if len(set(header)) < len(header) or not all(header):
+                raise TaskError(
+                    f"columns need different, non-empty names; the first line is {header}",
+                    where=str(path),
+                    fix="give the file a header line",
+                )
+            for cells in reader:
+                place = f"{path.name}:{reader.line_num}"
+                if len(cells) == len(header):
+                    yield RawRow(place, dict(zip(header, cells, strict=True)))
+                elif cells:
+                    yield BadRow(place, f"has {len(cells)} cells, the header has {len(header)}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _unreadable(path, error, "csv in UTF-8") from error
+
+
+def _read_parquet(source: SourceConfig) -> Iterator[RawRow | BadRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = _existing_file(source)
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    yield RawRow(f"{path.name}:{number}", row)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, error, "parquet") from error
+
+
+def _read_huggingface(source: SourceConfig) -> Iterator[RawRow | BadRow]:
+    dataset = _load_hub_split(source)
+    name = f"{Path(source.path or '').name}[{source.hub_split}]"
+    for number, row in enumerate(dataset, start=1):
+        yield RawRow(f"{name}:{number}", dict(row))
+
+
+def _load_hub_split(source: SourceConfig) -> Any:
+    """One split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
+    import datasets
+
+    path = Path(source.path or "").expanduser()
+    try:
+        if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
+            saved = datasets.load_from_disk(str(path))
+            return saved[source.hub_split] if isinstance(saved, datasets.DatasetDict) else saved
+        if path.is_file():
+            builder = {".jsonl": "json", ".txt": "text"}.get(path.suffix, path.suffix.removeprefix("."))
+            return datasets.load_dataset(builder, data_files={source.hub_split: str(path)}, split=source.hub_split)
+        return datasets.load_dataset(source.path or "", source.subset, split=source.hub_split, revision=source.revision)
+    except ConnectionError as error:
+        raise TaskError(
+            f"the Hugging Face Hub cannot be reached: {error}",
+            where=describe_source(source),
+            fix="connect, or download the data set elsewhere and name its folder in tasks.path",
+        ) from error
+    except Exception as error:  # `datasets` raises many kinds: missing data sets, configurations, splits, bad files
+        raise TaskError(
+            f"the data set cannot be loaded: {type(error).__name__}: {error}",
+            where=describe_source(source),
+            fix="check tasks.path, tasks.subset, tasks.hub_split and tasks.revision",
+        ) from error

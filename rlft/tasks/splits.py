@@ -1,0 +1,118 @@
+"""Which task stands in which split: by the file's own `split` column, or dealt by group.
+
+Dealing is by hash, so the same seed always deals the same way, and rows that are added later move few groups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+from rlft.config import SplitsConfig
+from rlft.errors import TaskError
+from rlft.types import SPLITS, Split, Task
+
+log = logging.getLogger(__name__)
+
+# The order in which splits take their tasks, and in which they keep a prompt that several of them hold: what decides
+# comes before what is trained on.
+CLAIM_ORDER: tuple[Split, ...] = ("test", "gate", "validation", "train", "off_distribution")
+DEALT_SPLITS: tuple[Split, ...] = CLAIM_ORDER[:4]
+
+
+def deal_groups(groups: Sequence[str], splits: SplitsConfig, *, seed: int) -> dict[str, Split]:
+    """Deal groups to test, gate, validation and train, in the proportions of the configured counts.
+
+    `groups` holds the group of every row, so that large groups weigh more. Groups are put in the order of
+    sha256(seed, group); a group goes to the split in whose share of the rows its middle row falls. So a split's size is
+    off its share by less than the size of a group at either end, and may be 0: see `check_splits`.
+    """
+    sizes = Counter(groups)
+    shares = [getattr(splits, name) for name in DEALT_SPLITS]
+    ends = [end / sum(shares) * len(groups) for end in accumulate(shares)]
+    dealt: dict[str, Split] = {}
+    rows_before = 0
+    for group in sorted(sizes, key=lambda name: _place(seed, name)):
+        middle = rows_before + sizes[group] / 2
+        past = sum(middle > end for end in ends[:-1])
+        dealt[group] = DEALT_SPLITS[past]
+        rows_before += sizes[group]
+    return dealt
+
+
+def deal_tasks(tasks: Iterable[Task], splits: SplitsConfig, *, seed: int) -> list[Task]:
+    """The tasks in their order, each with the split that its group was dealt to."""
+    tasks = list(tasks)
+    dealt = deal_groups([task.group for task in tasks], splits, seed=seed)
+    return [replace(task, split=dealt[task.group]) for task in tasks]
+
+
+def order_by_hash(tasks: Iterable[Task], *, seed: int) -> list[Task]:
+    """The tasks in an order that depends on seed and id alone: its first n are a sample."""
+    return sorted(tasks, key=lambda task: _place(seed, task.id))
+
+
+def _place(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}|{name}".encode()).digest()
+
+
+def own_split(row: dict[str, Any]) -> Split | None:
+    """The split that a row's own `split` column names, if it is one of ours."""
+    value = row.get("split")
+    return next((name for name in SPLITS if name == value), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitColumn:
+    """Whether the rows' `split` column decides about the split, and how they are split in words."""
+
+    decides: bool
+    note: str
+
+
+def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn:
+    """The `split` column decides when every row has one of our names there; else it is a column like any other."""
+    foreign = sorted({repr(row.get("split")) for row in rows if own_split(row) is None})
+    if not any("split" in row for row in rows):
+        return SplitColumn(False, "dealt by group")
+    if foreign:
+        note = f"dealt by group; the column `split` does not decide, as it also holds {', '.join(foreign[:5])}"
+        log.warning("%s: %s", where, note)
+        return SplitColumn(False, note)
+    return SplitColumn(True, "taken from the column `split`")
+
+
+def check_groups(tasks: Iterable[Task], where: str) -> None:
+    """Raise `TaskError` when a group stands in two splits: a `split` column, an off-distribution source or a
+    generator's ranges of indices can put it there, dealing cannot.
+    """
+    seen: dict[str, Split] = {}
+    for task in tasks:
+        if seen.setdefault(task.group, task.split) != task.split:
+            raise TaskError(
+                f"group {task.group!r} stands in {seen[task.group]} and in {task.split}",
+                where=where,
+                fix="give all rows of a group the same split, or remove the setting `group` from `tasks` "
+                "(and from tasks.off_distribution)",
+            )
+
+
+def check_splits(tasks: Iterable[Task], where: str, *, by_column: bool) -> None:
+    """Raise `TaskError` when a split that every run needs has no tasks."""
+    counts = Counter(task.split for task in tasks)
+    empty = [name for name in reversed(DEALT_SPLITS) if not counts[name]]
+    if not empty:
+        return
+    has = ", ".join(f"{name} {counts[name]}" for name in SPLITS if counts[name]) or "no tasks at all"
+    raise TaskError(
+        f"no tasks for {', '.join(empty)} (there are: {has})",
+        where=where,
+        fix="add rows with these names in the column `split`, or remove the column to have the rows dealt"
+        if by_column
+        else "raise the shares of these splits in tasks.splits, add rows, or use smaller groups (tasks.group)",
+    )

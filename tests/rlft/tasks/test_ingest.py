@@ -1,0 +1,259 @@
+import csv
+import json
+import logging
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlft.config import TasksConfig
+from rlft.errors import TaskError
+from rlft.tasks import ingest_tasks
+from rlft.tasks.ingest import fingerprint_tasks
+from rlft.types import SPLITS, Task, TaskSet
+
+Rows = list[dict[str, Any]]
+SPLITS_TEN = {"train": 7, "validation": 1, "gate": 1, "test": 1}
+
+
+def sums(count: int, **more: Any) -> Rows:
+    return [{"question": f"{number} + {number}?", "answer": str(2 * number), **more} for number in range(count)]
+
+
+def write(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def ingest(path: Path, *, seed: int = 0, **more: Any) -> TaskSet:
+    config = {"source": "jsonl", "path": str(path), "splits": SPLITS_TEN, **more}
+    return ingest_tasks(TasksConfig.model_validate(config), environment="my_env.py:Env", seed=seed)
+
+
+def test_a_file_from_end_to_end(tmp_path: Path):
+    rows = sums(100)
+    tasks = ingest(write(tmp_path / "sums.jsonl", rows))
+    # 100 groups of one row, shares 7:1:1:1
+    assert tasks.notes == {
+        "tasks": {
+            "source": f"jsonl {tmp_path}/sums.jsonl",
+            "split_by": "dealt by group",
+            "duplicates_dropped": {},
+            "without_answer": 0,
+            "bad_rows": [],
+        },
+        "rows_per_split": {"train": 70, "validation": 10, "gate": 10, "test": 10},
+    }
+    assert {task.prompt[0]["content"]: task.answer for task in tasks.tasks} == {
+        row["question"]: row["answer"] for row in rows
+    }
+    assert [task.split for task in tasks.tasks] == sorted((t.split for t in tasks.tasks), key=SPLITS.index)
+    assert {task.environment for task in tasks.tasks} == {"my_env.py:Env"}
+
+
+def test_the_same_rows_from_jsonl_csv_and_parquet_are_the_same_tasks(tmp_path: Path):
+    rows = sums(20)
+    write(tmp_path / "x.jsonl", rows)
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["question", "answer"])
+        writer.writeheader()
+        writer.writerows(rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    sets = [ingest(tmp_path / f"x.{kind}", source=kind) for kind in ("jsonl", "csv", "parquet")]
+    assert len({tasks.fingerprint for tasks in sets}) == 1
+
+
+def test_ids_do_not_depend_on_where_a_row_stands(tmp_path: Path):
+    rows = sums(20)
+    forward = ingest(write(tmp_path / "a.jsonl", rows))
+    backward = ingest(write(tmp_path / "b.jsonl", rows[::-1]))
+    assert {task.id: task.split for task in forward.tasks} == {task.id: task.split for task in backward.tasks}
+
+
+def test_the_seed_deals(tmp_path: Path):
+    path = write(tmp_path / "x.jsonl", sums(100))
+    assert ingest(path, seed=1) == ingest(path, seed=1)
+    assert ingest(path, seed=1).fingerprint != ingest(path, seed=2).fingerprint
+
+
+def test_bad_rows_within_the_allowance_are_noted(tmp_path: Path):
+    path = write(tmp_path / "x.jsonl", [*sums(20), {"question": ""}, {"other": 1}])
+    with path.open("a") as file:
+        file.write("not json\n")
+    tasks = ingest(path, max_bad_rows=3)
+    assert sum(tasks.notes["rows_per_split"].values()) == 20
+    assert [(bad["place"], bad["reason"][:18]) for bad in tasks.notes["tasks"]["bad_rows"]] == [
+        ("x.jsonl:23", "is not JSON: Expec"),
+        ("x.jsonl:21", "has an empty promp"),
+        ("x.jsonl:22", "has no prompt: non"),
+    ]
+    with pytest.raises(TaskError, match=r"3 bad rows, 2 allowed:\n  x.jsonl:23: is not JSON"):
+        ingest(path, max_bad_rows=2)
+
+
+def test_duplicate_explicit_ids_are_bad_rows(tmp_path: Path):
+    path = write(tmp_path / "x.jsonl", [{**row, "key": number % 3} for number, row in enumerate(sums(4))])
+    with pytest.raises(TaskError, match=r"1 bad rows, 0 allowed:\n  x\.jsonl:4: has the same id '0' as x\.jsonl:1"):
+        ingest(path, id="key")
+
+
+def test_exact_duplicates_are_dropped_and_counted(tmp_path: Path):
+    tasks = ingest(write(tmp_path / "x.jsonl", [*sums(20), *sums(5, note="again")]))
+    assert len(tasks.tasks) == 20
+    dropped = tasks.notes["tasks"]["duplicates_dropped"]
+    assert sum(dropped.values()) == 5
+    assert all(reason.endswith(": repeated") for reason in dropped)
+
+
+def test_configured_groups_stay_together_and_shared_prompts_leave_train(tmp_path: Path):
+    # 20 groups of 5 rows; every group also holds one prompt that all groups share.
+    rows = [{**row, "set": number // 5} for number, row in enumerate(sums(100))]
+    rows += [{"question": "1 apple and 1 apple?", "answer": "2", "set": number} for number in range(20)]
+    tasks = ingest(write(tmp_path / "x.jsonl", rows), group="set")
+    splits_of_group = {task.group: set[str]() for task in tasks.tasks}
+    for task in tasks.tasks:
+        splits_of_group[task.group].add(task.split)
+    assert len(splits_of_group) == 20
+    assert all(len(splits) == 1 for splits in splits_of_group.values())
+    # The shared prompt stays once, in test; the other 19 are dropped.
+    assert [task.split for task in tasks.tasks if "apple" in task.prompt[0]["content"]] == ["test"]
+    assert sum(tasks.notes["tasks"]["duplicates_dropped"].values()) == 19
+
+
+def test_a_split_column_with_our_names_is_respected(tmp_path: Path):
+    rows = [{**row, "split": SPLITS[number % 5]} for number, row in enumerate(sums(10))]
+    rows.append({"question": "0  +  0?", "answer": "0", "split": "test"})  # row 0 is train's
+    tasks = ingest(write(tmp_path / "x.jsonl", rows))
+    assert tasks.notes["rows_per_split"] == {
+        "train": 1,
+        "validation": 2,
+        "gate": 2,
+        "test": 3,
+        "off_distribution": 2,
+    }
+    assert tasks.notes["tasks"]["split_by"] == "taken from the column `split`"
+    assert tasks.notes["tasks"]["duplicates_dropped"] == {"train: also in test": 1}
+    assert all("split" not in task.info for task in tasks.tasks)
+    with pytest.raises(TaskError, match=r"group 'one' stands in train and in validation"):
+        ingest(write(tmp_path / "y.jsonl", [{**row, "set": "one"} for row in rows]), group="set")
+    with pytest.raises(TaskError, match=r"no tasks for gate(.|\n)*column `split`"):
+        ingest(write(tmp_path / "z.jsonl", [row for row in rows if row["split"] != "gate"]))
+
+
+def test_a_split_column_with_other_names_is_an_ordinary_one(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    rows = [{**row, "split": "dev" if number % 2 else "train"} for number, row in enumerate(sums(20))]
+    with caplog.at_level(logging.WARNING):
+        tasks = ingest(write(tmp_path / "x.jsonl", rows))
+    assert "the column `split` does not decide, as it also holds 'dev'" in caplog.text
+    assert Counter(task.info["split"] for task in tasks.tasks) == {"train": 10, "dev": 10}
+
+
+def test_too_small_a_file_says_what_to_change(tmp_path: Path):
+    with pytest.raises(TaskError, match=r"no tasks for .*(.|\n)*raise the shares"):
+        ingest(write(tmp_path / "x.jsonl", sums(2)))
+
+
+def test_off_distribution_is_a_sample_without_what_other_splits_hold(tmp_path: Path):
+    main = write(tmp_path / "main.jsonl", sums(20))
+    other = write(tmp_path / "other.jsonl", [{**row, "split": "train"} for row in sums(30)])
+    off = {"source": "jsonl", "path": str(other)}
+    tasks = ingest(main, off_distribution=off, off_distribution_count=4)
+    # 30 rows, of which 20 stand in the main file: 10 are left, 4 are taken
+    assert tasks.notes["rows_per_split"]["off_distribution"] == 4
+    dropped = tasks.notes["off_distribution"]["duplicates_dropped"]
+    assert dropped == {
+        "off_distribution: also in train": 14,
+        "off_distribution: also in validation": 2,
+        "off_distribution: also in gate": 2,
+        "off_distribution: also in test": 2,
+    }
+    assert all(int(task.answer) >= 40 and task.info == {"split": "train"} for task in tasks.split("off_distribution"))
+    with pytest.raises(TaskError, match="every off-distribution task also stands in another split"):
+        ingest(main, off_distribution={"source": "jsonl", "path": str(main)})
+
+
+def test_off_distribution_bad_rows_and_ids_count_too(tmp_path: Path):
+    main = write(tmp_path / "main.jsonl", [{**row, "key": row["answer"]} for row in sums(20)])
+    other = write(tmp_path / "other.jsonl", [{"question": "new?", "key": "0"}, {"question": "newer?", "key": "n"}])
+    off = {"source": "jsonl", "path": str(other), "id": "key"}
+    with pytest.raises(TaskError, match=r"other\.jsonl:1: has the id '0' of a task from the main source"):
+        ingest(main, id="key", off_distribution=off)
+    notes = ingest(main, id="key", off_distribution=off, max_bad_rows=1).notes
+    assert notes["tasks"]["bad_rows"] == []
+    assert [bad["place"] for bad in notes["off_distribution"]["bad_rows"]] == ["other.jsonl:1"]
+    assert notes["off_distribution"]["without_answer"] == 1
+
+
+def test_a_generator_from_end_to_end():
+    config = TasksConfig.model_validate(
+        {
+            "source": "reasoning_gym",
+            "generator": "chain_sum",
+            "generator_kwargs": {"max_terms": 3, "max_digits": 1},
+            "prompt": "{metadata[expression]} =",
+            "splits": {"train": 300, "validation": 20, "gate": 30, "test": 40},
+            "off_distribution": {
+                "source": "reasoning_gym",
+                "generator": "chain_sum",
+                "generator_kwargs": {"min_terms": 4, "max_terms": 4, "max_digits": 1},
+                "prompt": "{metadata[expression]} =",
+            },
+            "off_distribution_count": 50,
+        }
+    )
+    tasks = ingest_tasks(config, environment="e:E", seed=5)
+    assert tasks == ingest_tasks(config, environment="e:E", seed=5)
+    assert tasks.notes["rows_per_split"] == {
+        "train": 300,
+        "validation": 20,
+        "gate": 30,
+        "test": 40,
+        "off_distribution": 50,
+    }
+    prompts = [task.prompt[0]["content"] for task in tasks.tasks]
+    assert len(set(prompts)) == len(prompts) == len(tasks.by_id())
+    for task in tasks.tasks:
+        # three terms at most, and four off distribution: "1 + 2 - 3 =" has terms at the even places
+        terms = task.prompt[0]["content"].removesuffix(" =").split()[::2]
+        assert (len(terms) == 4) == (task.split == "off_distribution")
+        assert task.info["entry"]["metadata"]["num_terms"] == len(terms)
+    json.dumps([tasks.notes, [task.info for task in tasks.tasks]], allow_nan=False)
+
+
+def test_a_group_that_straddles_a_generators_ranges_is_an_error():
+    config = {"source": "reasoning_gym", "generator": "chain_sum", "group": "metadata.num_terms", "splits": SPLITS_TEN}
+    with pytest.raises(TaskError, match=r"group '\d' stands in (.|\n)*remove the setting `group`"):
+        ingest_tasks(TasksConfig.model_validate(config), environment="e:E", seed=0)
+
+
+def test_a_broken_template_names_its_setting(tmp_path: Path):
+    with pytest.raises(TaskError, match=r"tasks\.prompt: '\{question' is not a template"):
+        ingest(tmp_path / "never-opened.jsonl", prompt="{question")
+
+
+def test_fingerprint_by_value():
+    task = Task("i", "e:E", ({"role": "user", "content": "é"},), None, {"b": 1, "a": 2}, "test", "g")
+    # printf '["i","e:E",[{"content":"é","role":"user"}],null,{"a":2,"b":1},"test","g"]\n' | sha256sum
+    assert fingerprint_tasks([task]) == "8f9dae3aa1433d16a8b7f6111825c83c3d9c3194aede1936a1b87f50c794f072"
+
+
+def test_fingerprint_sees_every_field_and_the_order():
+    first = Task("i", "e:E", ({"role": "user", "content": "q"},), 1, {}, "test", "g")
+    changed = [
+        replace(first, **change)
+        for change in (
+            {"id": "j"},
+            {"environment": "e:F"},
+            {"prompt": ({"role": "user", "content": "Q"},)},
+            {"answer": "1"},
+            {"info": {"a": None}},
+            {"split": "gate"},
+            {"group": "h"},
+        )
+    ]
+    sets = [[first], [], [first, changed[0]], [changed[0], first], *([task] for task in changed)]
+    assert len({fingerprint_tasks(tasks) for tasks in sets}) == len(sets)

@@ -1,0 +1,155 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft.config import SourceConfig
+from rlft.tasks.fields import FieldError
+from rlft.tasks.rows import content_id, make_task, normalise_text, prompt_key, to_messages
+from rlft.tasks.sources import RawRow, read_rows
+from rlft.types import Message, Task
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "tasks"
+
+
+def task(row: dict[str, Any], **fields: str) -> Task:
+    source = SourceConfig.model_validate({"source": "jsonl", "path": "x.jsonl", **fields})
+    return make_task(RawRow("x.jsonl:1", row), source, environment="my_env.py:Env")
+
+
+def fixture_tasks(name: str) -> list[Task]:
+    source = SourceConfig(source="jsonl", path=str(FIXTURES / name))
+    rows = [raw for raw in read_rows(source) if isinstance(raw, RawRow)]
+    return [make_task(raw, source, environment="my_env.py:Env") for raw in rows]
+
+
+def user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def test_trl_rows_load_as_they_are():
+    text, chat = fixture_tasks("trl.jsonl")
+    assert text.prompt == (user("Name the capital of Peru."),)
+    assert chat.prompt == ({"role": "system", "content": "Be brief."}, user("Name the capital of Chad."))
+    assert (text.answer, text.info) == (None, {"solution": "Lima", "difficulty": 0.2})
+
+
+def test_verl_rows_load_as_they_are():
+    (row,) = fixture_tasks("verl.jsonl")
+    assert row.prompt == (user("2 + 2?"),)
+    assert row.answer == "4"
+    assert row.info == {
+        "data_source": "openai/gsm8k",
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "4"},
+        "extra_info": {"split": "train", "index": 0},
+    }
+
+
+def test_verifiers_rows_load_as_they_are():
+    by_question, by_prompt = fixture_tasks("verifiers.jsonl")
+    assert (by_question.prompt, by_question.answer, by_question.info) == ((user("3 + 4?"),), 7, {"terms": 2})
+    assert (by_prompt.prompt, by_prompt.answer, by_prompt.info) == ((user("5 + 4?"),), "9", {"terms": 2})
+
+
+def test_configured_fields_and_templates():
+    row = {"q": "1+2", "meta": {"e": "1 + 2"}, "final": 3, "key": 17, "set": "a", "split": "odd"}
+    plain = task(row, prompt="q", answer="final", id="key", group="set")
+    assert (plain.prompt, plain.answer, plain.id, plain.group) == ((user("1+2"),), 3, "17", "a")
+    assert plain.info == {"meta": {"e": "1 + 2"}, "split": "odd"}
+    filled = task(row, prompt="{meta[e]}\nAnswer:", answer="#### {final}")
+    assert (filled.prompt, filled.answer, filled.info) == ((user("1 + 2\nAnswer:"),), "#### 3", row)
+
+
+def test_the_first_default_field_that_holds_something_counts():
+    # Tables made of several forms have all columns, null where the form has none.
+    made = task({"prompt": None, "question": "q", "answer": None, "ground_truth": [1]})
+    assert (made.prompt, made.answer, made.info) == ((user("q"),), [1], {"prompt": None, "answer": None})
+
+
+def test_a_split_column_that_decides_leaves_info():
+    raw = RawRow("x:1", {"prompt": "q", "split": "gate"})
+    made = make_task(raw, SourceConfig(source="jsonl", path="x"), environment="e:E", split="gate")
+    assert (made.split, made.info) == ("gate", {})
+
+
+def test_empty_keys_of_messages_are_dropped():
+    # Arrow gives every message the keys of all messages.
+    call = {"id": "1", "name": "search", "arguments": {}}
+    messages = to_messages(
+        [
+            {"role": "user", "content": "hi", "tool_calls": None},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ],
+        "prompt",
+    )
+    assert messages == (user("hi"), {"role": "assistant", "content": "", "tool_calls": [call]})
+
+
+@pytest.mark.parametrize(
+    ("row", "fields", "reason"),
+    [
+        ({"a": 1, "b": 2}, {}, r"has no prompt: none of the fields prompt, question, text \(it has: a, b\)"),
+        ({"a": 1}, {"prompt": "q"}, r"has no field 'q' \(it has: a\)"),
+        ({"prompt": "p"}, {"answer": "gold"}, r"has no field 'gold' \(it has: prompt\)"),
+        ({"prompt": "p"}, {"group": "g"}, "has no field 'g'"),
+        ({"prompt": "p"}, {"prompt": "{q}:"}, r"has no field \{q\} for the template"),
+        ({"prompt": " \u2028"}, {}, "has an empty prompt in 'prompt'"),
+        ({"prompt": None}, {}, "has an empty prompt in 'prompt'"),
+        ({"prompt": []}, {}, "has an empty prompt in 'prompt'"),
+        ({"prompt": [{"role": "system", "content": "s"}, user("")]}, {}, "has an empty prompt in 'prompt'"),
+        ({"prompt": 5}, {}, "has a int as prompt in 'prompt'; text or a list of messages is needed"),
+        ({"prompt": {"role": "user"}}, {}, "has a dict as prompt"),
+        ({"prompt": ["hi"]}, {}, "has no role in message 1 of its prompt"),
+        ({"prompt": [user("hi"), {"content": "x"}]}, {}, "has no role in message 2 of its prompt"),
+        ({"prompt": [{"role": "user"}]}, {}, "has no text as content in message 1 of its prompt"),
+        ({"prompt": [{"role": "user", "content": ["x"]}]}, {}, "has no text as content in message 1"),
+        ({"prompt": "p", "key": ""}, {"id": "key"}, "has no usable id in field 'key': ''"),
+        ({"prompt": "p", "key": [1]}, {"id": "key"}, r"has no usable id in field 'key': \[1\]"),
+        ({"prompt": "p", "set": None}, {"group": "set"}, "has no usable group in field 'set': None"),
+        ({"prompt": "p", "x": 1, "info": {"x": 2}}, {}, "has x both as a column and inside `info`"),
+        ({"prompt": "p", "raw": b"1"}, {}, "has a bytes in field 'raw'"),
+    ],
+)
+def test_reasons_of_bad_rows(row: dict[str, Any], fields: dict[str, str], reason: str):
+    with pytest.raises(FieldError, match=reason):
+        task(row, **fields)
+
+
+def test_content_id_by_value():
+    # printf '["e:E",[{"content":"é","role":"user"}],4]' | sha256sum | cut -c1-16
+    assert content_id([user("é")], 4, "e:E") == "4c606692e442cfcf"
+
+
+def test_content_ids_depend_on_prompt_answer_and_environment_alone():
+    first = content_id([user("q")], "4", "e:E")
+    others = [content_id([user("Q")], "4", "e:E"), content_id([user("q")], 4, "e:E"), content_id([user("q")], "4", "E")]
+    assert first not in others
+    assert task({"prompt": "q", "answer": "4", "note": "x"}).id == task({"answer": "4", "prompt": "q"}).id
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.text(min_size=1).filter(str.strip), JSON, st.randoms())
+def test_ids_survive_json_and_the_order_of_keys(prompt: str, answer: Any, random: Any):
+    row = {"prompt": prompt, "answer": answer, "extra": 1}
+    items = list(row.items())
+    random.shuffle(items)
+    again = json.loads(json.dumps(dict(items)))
+    assert task(again).id == task(row).id
+    assert len(task(row).id) == 16
+
+
+def test_prompts_are_compared_up_to_form_case_and_white_space():
+    # U+FB01 is the ligature fi, U+00A0 a no-break space, U+2028 a line separator
+    assert normalise_text(" The\u00a0\ufb01rst\u2028 Ⅳ ") == "the first iv"
+    assert prompt_key([user("Name  it")]) == prompt_key([user("name it\n")])
+    assert prompt_key([user("name it")]) != prompt_key([{"role": "system", "content": "name it"}])

@@ -1,0 +1,156 @@
+import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlft.config import SourceConfig
+from rlft.errors import TaskError
+from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "tasks"
+
+
+def source(kind: str, path: Path, **more: str) -> SourceConfig:
+    return SourceConfig.model_validate({"source": kind, "path": str(path), **more})
+
+
+@pytest.fixture
+def hub_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def test_jsonl_lines_end_at_newlines_only():
+    # A byte order mark, U+2028 and U+0085 inside the texts, and a blank line 2: two rows, at lines 1 and 3.
+    assert list(read_rows(source("jsonl", FIXTURES / "separators.jsonl"))) == [
+        RawRow("separators.jsonl:1", {"question": "one\u2028line “quoted”", "answer": "a\u0085b"}),
+        RawRow("separators.jsonl:3", {"question": "two", "answer": "2"}),
+    ]
+
+
+def test_malformed_jsonl_lines_are_bad_rows_with_place_and_reason():
+    good, cut, array, latin = read_rows(source("jsonl", FIXTURES / "malformed.jsonl"))
+    assert good == RawRow("malformed.jsonl:1", {"question": "fine", "answer": "1"})
+    assert isinstance(cut, BadRow)
+    assert cut.place == "malformed.jsonl:2"
+    assert cut.reason.startswith("is not JSON: ")
+    assert array == BadRow("malformed.jsonl:3", "is a JSON list, not an object with named fields")
+    # {"question": " is 14 bytes long, so the stray byte is the 15th
+    assert latin == BadRow("malformed.jsonl:4", "is not UTF-8: byte 0xe9 at byte 15 of the line")
+
+
+def test_first_and_count_cut_a_window():
+    rows = list(read_rows(source("jsonl", FIXTURES / "malformed.jsonl"), first=1, count=2))
+    assert [row.place for row in rows] == ["malformed.jsonl:2", "malformed.jsonl:3"]
+
+
+def test_csv_cells_stay_text_and_short_lines_are_bad():
+    # Line 3 holds a quoted line break, so that row ends at line 4 and the short one is line 5.
+    assert list(read_rows(source("csv", FIXTURES / "sums.csv"))) == [
+        RawRow("sums.csv:2", {"question": "1 + 1, as a word?", "answer": "007"}),
+        RawRow("sums.csv:4", {"question": "two\nlines", "answer": ""}),
+        BadRow("sums.csv:5", "has 1 cells, the header has 2"),
+    ]
+
+
+def test_csv_needs_named_columns(tmp_path: Path):
+    path = tmp_path / "twice.csv"
+    path.write_text("a,a\n1,2\n")
+    with pytest.raises(TaskError, match="columns need different, non-empty names"):
+        list(read_rows(source("csv", path)))
+
+
+def test_parquet_keeps_types(tmp_path: Path):
+    row = {"question": "x", "answer": 1.5, "day": datetime.date(2026, 1, 2), "nested": {"a": [1, 2]}, "none": None}
+    pq.write_table(pa.Table.from_pylist([row, row]), tmp_path / "rows.parquet")
+    assert list(read_rows(source("parquet", tmp_path / "rows.parquet"))) == [
+        RawRow("rows.parquet:1", row),
+        RawRow("rows.parquet:2", row),
+    ]
+
+
+@pytest.mark.usefixtures("hub_cache")
+def test_huggingface_folder_file_and_saved_data_set(tmp_path: Path):
+    import datasets
+
+    rows = [{"question": "one\u2028line", "answer": "1"}, {"question": "two", "answer": "2"}]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    datasets.Dataset.from_list(rows).to_json(folder / "train.jsonl", force_ascii=False)
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "saved")
+    for path in (folder, folder / "train.jsonl", tmp_path / "saved"):
+        read = list(read_rows(source("huggingface", path)))
+        assert read == [RawRow(f"{path.name}[train]:{number}", row) for number, row in enumerate(rows, start=1)]
+    with pytest.raises(TaskError, match=r'Unknown split "dev"(.|\n)*tasks.hub_split'):
+        list(read_rows(source("huggingface", folder, hub_split="dev")))
+
+
+def test_hub_out_of_reach_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    import datasets
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(TaskError) as raised:
+        list(read_rows(source("huggingface", Path("openai/gsm8k"), subset="main")))
+    assert raised.value.where == "huggingface openai/gsm8k main train"
+    assert "cannot be reached" in raised.value.what
+    assert "name its folder in tasks.path" in raised.value.fix
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "huggingface"])
+def test_missing_sources(kind: str, tmp_path: Path):
+    with pytest.raises(TaskError) as raised:
+        list(read_rows(source(kind, tmp_path / "nowhere.jsonl")))
+    assert "nowhere.jsonl" in raised.value.where
+    assert "tasks.path" in raised.value.fix
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_folders_are_not_files(kind: str, tmp_path: Path):
+    with pytest.raises(TaskError, match="this is a folder"):
+        list(read_rows(source(kind, tmp_path)))
+
+
+@pytest.mark.parametrize(("kind", "content"), [("jsonl", b"\n \n"), ("csv", b"question,answer\n"), ("jsonl", b"")])
+def test_empty_sources(kind: str, content: bytes, tmp_path: Path):
+    path = tmp_path / "empty"
+    path.write_bytes(content)
+    with pytest.raises(TaskError, match="there are no rows in it"):
+        list(read_rows(source(kind, path)))
+
+
+@pytest.mark.parametrize(("kind", "content"), [("parquet", b"not parquet"), ("csv", b"a,b\n\xe9,1\n")])
+def test_unreadable_files(kind: str, content: bytes, tmp_path: Path):
+    path = tmp_path / "broken"
+    path.write_bytes(content)
+    with pytest.raises(TaskError, match="cannot be read as"):
+        list(read_rows(source(kind, path)))
+
+
+def test_a_generator_has_no_rows():
+    with pytest.raises(TaskError, match="draw_rows"):
+        read_rows(SourceConfig(source="reasoning_gym", generator="chain_sum"))
+
+
+def test_descriptions():
+    hub = SourceConfig(source="huggingface", path="openai/gsm8k", subset="main", revision="abc")
+    assert describe_source(hub) == "huggingface openai/gsm8k main train @abc"
+    assert describe_source(SourceConfig(source="reasoning_gym", generator="chain_sum")) == "reasoning_gym chain_sum"
+
+
+def test_bad_rows_are_listed_up_to_twenty():
+    bad = BadRows(24, [BadRow(f"x:{number}", "is odd") for number in range(1, 25)])
+    bad.check("x")  # 24 of 24 allowed
+    bad.rows.append(BadRow("x:25", "is odd"))
+    with pytest.raises(TaskError) as raised:
+        bad.check("x")
+    lines = raised.value.what.splitlines()
+    # the count, rows 1 to 20, and how many are left: 25 - 20 = 5
+    assert lines[0] == "25 bad rows, 24 allowed:"
+    assert lines[1:21] == [f"  x:{number}: is odd" for number in range(1, 21)]
+    assert lines[21:] == ["  and 5 more"]
