@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rlft.types import Task, Trajectory
+from rlft.types import Message, Task, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +74,15 @@ class BaseEnv:
     def data_fingerprint(self) -> str:
         """Identity of data the environment reads (a corpus, an index); override when it reads any."""
         return ""
+
+
+def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
+    """The messages a rollout of this task begins with: the context's system prompt, if any, then the task's prompt.
+
+    The one place that says so: the harness renders these, and scoring takes what follows them for the attempt. The
+    prompt may hold assistant messages of its own (worked examples); they are never scored.
+    """
+    system_prompt = environment.context(task).system_prompt
+    if not system_prompt:
+        return tuple(task.prompt)
+    return (Message(role="system", content=system_prompt), *task.prompt)

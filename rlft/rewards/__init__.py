@@ -1,0 +1,8 @@
+"""Rewards: from the parts that an environment pays to a checked total.
+
+- `scoring`: every stored rollout through `compute_reward`, with a time limit; errors stay errors
+- `worker`: the thread that scores, and that can be left behind when a reward hangs
+- `rubric`: what a part may be, and how parts add up
+- `numbers`: exact numbers from the notations people and models write
+- `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
+"""

@@ -1,0 +1,118 @@
+"""Maths word problems with a number for an answer, such as GSM8K (arXiv:2110.14168).
+
+The grader takes one declared final answer and nothing else: a number that merely occurs in the text is worth nothing.
+(On the wrong model solutions of GSM8K, "the gold number occurs" would accept 13 %.) In which form the answer is
+declared is a setting:
+
+- `hashes`: a line `#### N`, the data's own form
+- `a_colon`: a line `A: N`
+- `answer_is`: `The answer is N`, up to the end of its line
+- `boxed`: `\\boxed{N}` anywhere
+
+A second declaration earns nothing, even of the same number; neither does a declaration followed, in the three forms
+that are lines, by further lines with a digit in them, nor one in the last line of a truncated text, whose number may
+be cut. Numbers are compared exactly (`rlft.rewards.numbers`); units and currencies are not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from rlft.environments.base import BaseEnv, Context
+from rlft.errors import EnvironmentSetupError
+from rlft.rewards.numbers import format_number, parse_number
+from rlft.types import Task, Trajectory
+
+Form = Literal["hashes", "a_colon", "answer_is", "boxed"]
+
+_DECLARATION: dict[str, re.Pattern[str]] = {
+    "hashes": re.compile(r"(?<!#)####(?!#)"),
+    "a_colon": re.compile(r"^[ \t*]*A:[*]*", re.MULTILINE),
+    "answer_is": re.compile(r"\bthe (?:final )?answer is\b:?", re.IGNORECASE),
+    "boxed": re.compile(r"\\boxed\s*\{"),
+}
+_WRITTEN = {"hashes": "#### {}", "a_colon": "A: {}", "answer_is": "The answer is {}.", "boxed": "\\boxed{{{}}}"}
+_PLACE = {
+    "hashes": "as the last line",
+    "a_colon": "as the last line",
+    "answer_is": "as the last sentence",
+    "boxed": "at the end",
+}
+
+
+class GSM8K(BaseEnv):
+    """Parts: `correct` (the one declared number is the gold one), `format` (exactly one number is declared).
+
+    A task's answer is the gold number as text. `format` alone is never full; give it a weight of 0 or a small one.
+    """
+
+    def __init__(self, final_answer_form: Form = "hashes") -> None:
+        """`final_answer_form` says how the answer is declared; the system prompt tells the model."""
+        if final_answer_form not in get_args(Form):
+            raise EnvironmentSetupError(
+                f"final_answer_form={final_answer_form!r} is unknown",
+                where="environment.kwargs",
+                fix=f"use one of {', '.join(get_args(Form))}",
+            )
+        self.form: Form = final_answer_form
+
+    def context(self, task: Task) -> Context:
+        """How to answer, and in which form to declare the answer."""
+        del task
+        return Context(
+            system_prompt="Solve the problem step by step. Give the final answer once, as a number, "
+            f"{_PLACE[self.form]}, in this form: {_WRITTEN[self.form].format('N')}"
+        )
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """1 in `correct` for the gold number, 1 in `format` for any one declared number."""
+        gold = _gold(ground_truth)
+        declared = declared_number(completion.text, self.form, truncated=completion.truncated)
+        return {"correct": float(declared == gold), "format": float(declared is not None)}
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The declared number in one notation, so that votes for 18, 18.0 and $18 go together."""
+        declared = declared_number(completion.text, self.form, truncated=completion.truncated)
+        return None if declared is None else format_number(declared)
+
+    def gold_completion(self, task: Task) -> str | None:
+        """The gold number, declared; without any reasoning."""
+        return None if task.answer is None else _WRITTEN[self.form].format(format_number(_gold(task.answer)))
+
+
+def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fraction | None:
+    """The number that a text declares as its final answer, or `None` if it does not declare exactly one."""
+    declarations = list(_DECLARATION[form].finditer(text))
+    if len(declarations) != 1:
+        return None
+    rest = text[declarations[0].end() :]
+    if form == "boxed":
+        return parse_number(_up_to_closing_brace(rest))
+    first, *following = rest.splitlines() or [""]
+    is_cut = truncated and rest == first
+    if is_cut or any(_has_digit(line) for line in following):
+        return None
+    return parse_number(first)
+
+
+def _up_to_closing_brace(text: str) -> str:
+    """The text before the brace that closes an open one; nothing if none does."""
+    depth = 1
+    for position, character in enumerate(text):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return text[:position]
+    return ""
+
+
+def _has_digit(text: str) -> bool:
+    return any(character.isnumeric() for character in text)
+
+
+def _gold(answer: Any) -> Fraction:
+    gold = parse_number(str(answer))
+    if gold is None:
+        raise ValueError(f"the task's answer {answer!r} is not one number; name the field that holds the number")
+    return gold

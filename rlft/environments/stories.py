@@ -1,0 +1,112 @@
+"""Short stories that must end, not repeat themselves and contain a word: a task a very small model can learn.
+
+Nothing is earned below `min_sentences` real sentences: ended by `.`, `!` or `?`, at least three words with letters, at
+least two of them different, and not copied from the prompt. A sentence repeats another one if they are equal without
+case and punctuation, or equally long (four words or more) and different in a single word.
+
+Known loopholes, left open because closing them needs a judge of language: three short sentences about anything are
+enough (raise `min_sentences`); sentences need not make sense or follow from each other; a policy may put many likely
+words into every story, or the word where it does not belong; two words changed make a near-copy a new sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rlft.environments.base import BaseEnv
+from rlft.errors import EnvironmentSetupError
+from rlft.types import Task, Trajectory
+
+_SENTENCE = re.compile(r"[^.!?\n]*[.!?]+[\"'\u201d\u2019)]*")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_GOLD_SENTENCES = (
+    'Tom found a card with "{word}" on it.',
+    "He showed it to his mom and she smiled.",
+    "Then they went home and had a nice meal.",
+    "A big dog was waiting at the door.",
+    "It wagged its tail because it was happy.",
+    "Soon his sister Anna came in from the garden.",
+    "She had picked red flowers for everyone.",
+    "Dad put them into water near the window.",
+    "After that all of them played until it got dark.",
+    "At night Tom looked up at the moon.",
+    "The stars were bright above the quiet street.",
+    "Finally he closed his eyes and slept well.",
+)
+
+
+class Stories(BaseEnv):
+    """Parts: `ends` (not cut off by the limit), `no_repeats` (no sentence repeats), `word` (the task's word occurs).
+
+    A task's prompt begins a story; its answer (or `info["word"]`) is the word, without which the part is left out.
+    """
+
+    def __init__(self, min_sentences: int = 3) -> None:
+        """`min_sentences` (3 to 12) is how many real sentences a story needs to earn anything."""
+        if not 3 <= min_sentences <= len(_GOLD_SENTENCES):
+            raise EnvironmentSetupError(
+                f"min_sentences={min_sentences} is out of range",
+                where="environment.kwargs",
+                fix=f"use 3 to {len(_GOLD_SENTENCES)}; two sentences are no story",
+            )
+        self.min_sentences = min_sentences
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """1 in each part that the story fulfils; 0 in all of them for what is no story."""
+        word = _word(completion.task, ground_truth)
+        sentences = self._real_sentences(completion)
+        is_story = len(sentences) >= self.min_sentences
+        return {
+            "ends": float(is_story and not completion.truncated),
+            "no_repeats": float(is_story and not has_repeats(sentences)),
+            "word": None if word is None else float(is_story and occurs(word, completion.text)),
+        }
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The task's word if a story contains it: stories have no answers that could be counted as votes."""
+        word = _word(completion.task, completion.task.answer)
+        is_story = len(self._real_sentences(completion)) >= self.min_sentences
+        return word if word and is_story and occurs(word, completion.text) else None
+
+    def gold_completion(self, task: Task) -> str | None:
+        """A plain story with the word."""
+        word = _word(task, task.answer) or "hello"
+        return " ".join(_GOLD_SENTENCES[: self.min_sentences]).format(word=word)
+
+    def _real_sentences(self, completion: Trajectory) -> list[tuple[str, ...]]:
+        told = {words for message in completion.task.prompt for words in split_sentences(message["content"])}
+        return [words for words in split_sentences(completion.text) if _is_real(words) and words not in told]
+
+
+def split_sentences(text: str) -> list[tuple[str, ...]]:
+    """The words of each ended sentence, in lower case; what stands after the last full stop is no sentence."""
+    return [tuple(_WORD.findall(match.group().lower())) for match in _SENTENCE.finditer(text)]
+
+
+def has_repeats(sentences: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a sentence is equal to an earlier one, or a copy with one word changed."""
+    return any(_is_copy(sentence, earlier) for index, sentence in enumerate(sentences) for earlier in sentences[:index])
+
+
+def occurs(word: str, text: str) -> bool:
+    """Whether `word` stands in the text as a whole word, in any case."""
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _is_real(words: tuple[str, ...]) -> bool:
+    return len(words) >= 3 and len(set(words)) >= 2
+
+
+def _is_copy(sentence: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if len(sentence) != len(other):
+        return False
+    return sum(a != b for a, b in zip(sentence, other, strict=True)) <= (1 if len(sentence) >= 4 else 0)
+
+
+def _word(task: Task, ground_truth: Any) -> str | None:
+    word = task.info.get("word") if ground_truth is None else ground_truth
+    if word is not None and not (isinstance(word, str) and word.strip()):
+        raise ValueError(f"the word of task {task.id} is {word!r}, not text")
+    return None if word is None else word.strip()

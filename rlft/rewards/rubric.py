@@ -1,0 +1,50 @@
+"""What the parts of a reward may be, and how they add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+Parts = dict[str, float | None]
+TOLERANCE = 1e-9
+
+
+def check_parts(scores: Any) -> Parts:
+    """What `compute_reward` returned as plain floats, `None` where a part does not apply.
+
+    Raises `TypeError` for anything but a dict of numbers (`True` is 1), `ValueError` for NaN and infinity.
+    """
+    if not isinstance(scores, Mapping):
+        raise TypeError(f"returned {type(scores).__name__} {scores!r:.80}, not a dict of {{part: score}}")
+    return {_check_name(name): _check_score(name, score) for name, score in scores.items()}
+
+
+def combine(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
+    """The sum of weight times score over the parts that apply; a part without a weight weighs 1."""
+    return math.fsum(weights.get(name, 1.0) * score for name, score in parts.items() if score is not None)
+
+
+def full_total(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
+    """The total of an attempt that earns 1 in every part that applies and pays no penalty (a negative weight)."""
+    return math.fsum(max(weights.get(name, 1.0), 0.0) for name, score in parts.items() if score is not None)
+
+
+def _check_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a part is named {name!r}; names must be text")
+    return name
+
+
+def _check_score(name: str, score: Any) -> float | None:
+    if score is None:
+        return None
+    if not isinstance(score, (Real, np.bool_)):
+        raise TypeError(f"part {name!r} is {type(score).__name__} {score!r:.80}, not a number")
+    value = float(score)
+    if not math.isfinite(value):
+        raise ValueError(f"part {name!r} is {value}")
+    return value

@@ -1,0 +1,160 @@
+"""Scores of stored rollouts: the environment's parts, weighted and checked. What cannot be scored is never a 0."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from rlft.environments.base import BaseEnv, prompt_messages
+from rlft.errors import ConfigError, TaskError
+from rlft.rewards.rubric import TOLERANCE, Parts, check_parts, combine, full_total
+from rlft.rewards.worker import RewardHangs, RewardWorker
+from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
+
+log = logging.getLogger(__name__)
+_LONGEST_ERROR = 500
+
+
+class _ScoreError(Exception):
+    """Where scoring a rollout failed, and why."""
+
+
+def score_rollouts(
+    rollouts: Rollouts,
+    tasks: Mapping[str, Task],
+    environment: BaseEnv,
+    *,
+    weights: Mapping[str, float],
+    full: float | None,
+    timeout_seconds: float,
+) -> Rewards:
+    """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
+
+    `weights` maps parts to weights (1 for parts it does not name); `full` is the total that counts as solved (default:
+    the positive weights of the parts that apply); `timeout_seconds` bounds each score. A reward that raises, takes too
+    long or returns anything but finite numbers leaves `total=None` and an `error` that says where and why, and so does
+    a rollout that failed itself. `compute_reward` runs in a thread with an event loop of its own.
+
+    Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has, and
+    `RewardHangs` (an `RlftError`) when scores do not return again and again.
+    """
+    started = time.perf_counter()
+    rows: list[Reward] = []
+    with RewardWorker() as worker:
+        for rollout in rollouts:
+            if rollout.task_id not in tasks:
+                raise TaskError(
+                    f"rollout {rollout.rollout_id} attempts task {rollout.task_id!r}, which is not among the tasks",
+                    where="score_rollouts",
+                    fix="score rollouts with the task set they were sampled from",
+                )
+            rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, weights, full, timeout_seconds))
+    _check_weights(rows, weights)
+    _log_errors(rows)
+    names = sorted({name for row in rows for name in row.parts} | set(weights))
+    return Rewards(
+        rows=tuple(rows),
+        weights={name: float(weights.get(name, 1.0)) for name in names},
+        seconds=time.perf_counter() - started,
+    )
+
+
+def trajectory_of(rollout: Rollout, task: Task, environment: BaseEnv) -> Trajectory:
+    """What the policy and its tools said after the prompt, as `compute_reward` takes it.
+
+    Raises `ValueError` when the rollout does not begin with the prompt that the environment gives this task.
+    """
+    roles = [message["role"] for message in prompt_messages(task, environment)]
+    begins = [message["role"] for message in rollout.messages[: len(roles)]]
+    if begins != roles:
+        raise ValueError(f"the rollout begins with {begins}, the environment's prompt is {roles}")
+    return Trajectory(rollout.messages[len(roles) :], task=task, state=rollout.state, truncated=rollout.truncated)
+
+
+def _score(
+    rollout: Rollout,
+    task: Task,
+    environment: BaseEnv,
+    worker: RewardWorker,
+    weights: Mapping[str, float],
+    full: float | None,
+    timeout_seconds: float,
+) -> Reward:
+    started = time.perf_counter()
+    total, parts, solved, answer, error = None, Parts(), False, None, None
+    try:
+        parts, answer = _parts_and_answer(rollout, task, environment, worker, timeout_seconds)
+        total, solved = _total(parts, weights, full)
+    except _ScoreError as failure:
+        error = str(failure)
+    return Reward(
+        rollout_id=rollout.rollout_id,
+        task_id=rollout.task_id,
+        total=total,
+        parts=parts,
+        solved=solved,
+        answer=answer,
+        error=error,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _parts_and_answer(
+    rollout: Rollout, task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float
+) -> tuple[Parts, str | None]:
+    if rollout.error is not None:
+        raise _ScoreError(f"rollout: {rollout.error}")
+    stage = ["prompt"]
+    try:
+        completion = trajectory_of(rollout, task, environment)
+        return worker.call(_ask, environment, completion, stage, timeout_seconds=timeout_seconds)
+    except (RewardHangs, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        cause = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        raise _ScoreError(f"{stage[-1]}: {cause}") from error
+
+
+async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -> tuple[Parts, str | None]:
+    """The checked parts and the final answer; the last entry of `stage` says how far it came."""
+    stage.append("compute_reward")
+    scores: Any = environment.compute_reward(completion, completion.task.answer)
+    parts = check_parts(await scores if inspect.isawaitable(scores) else scores)
+    stage.append("final_answer")
+    answer: Any = environment.final_answer(completion)
+    answer = await answer if inspect.isawaitable(answer) else answer
+    if answer is not None and not isinstance(answer, str):
+        raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
+    return parts, answer
+
+
+def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tuple[float, bool]:
+    if not any(score is not None and weights.get(name, 1.0) != 0 for name, score in parts.items()):
+        raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts})")
+    total = combine(parts, weights)
+    if not math.isfinite(total):
+        raise _ScoreError(f"weights: the total of {parts} is {total}")
+    return total, total >= (full_total(parts, weights) if full is None else full) - TOLERANCE
+
+
+def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    known = sorted({name for row in rows for name in row.parts})
+    for name in weights:
+        if known and name not in known:
+            close = get_close_matches(name, known, cutoff=0.5) or known
+            raise ConfigError(
+                f"no rollout has a part named {name!r}",
+                where="reward.weights",
+                fix=f"did you mean {' or '.join(close)}? The parts are: {', '.join(known)}",
+            )
+
+
+def _log_errors(rows: list[Reward]) -> None:
+    errors = [row.error for row in rows if row.error]
+    if errors:
+        log.warning("%d of %d rollouts have no score; the first: %s", len(errors), len(rows), errors[0])

@@ -1,0 +1,109 @@
+"""A thread that runs the code of a reward, and that can be left behind when this code never returns."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoResultYet
+from typing import Any
+
+from rlft.errors import RlftError
+
+MAX_ABANDONED = 8
+_ANSWER_SECONDS = 0.25
+
+
+class ScoringTimeout(Exception):
+    """A call that took longer than it may."""
+
+
+class RewardHangs(RlftError):
+    """Scores that never return, again and again: waiting for more of them is pointless."""
+
+
+class RewardWorker:
+    """Runs calls one after the other on a daemon thread with an event loop of its own, each within a time limit.
+
+    An awaitable that takes too long is cancelled. Plain code that does not return is left behind with its thread
+    (which is asked to end as soon as it runs Python again) and a new thread takes over; after `MAX_ABANDONED` of them
+    the reward counts as hanging. C code that keeps the interpreter's lock, such as a regular expression that
+    backtracks for ever, cannot be interrupted by any thread.
+    """
+
+    def __init__(self) -> None:
+        self._abandoned = 0
+        self._start()
+
+    def __enter__(self) -> RewardWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_ANSWER_SECONDS)
+
+    def call(self, function: Callable[..., Any], *args: Any, timeout_seconds: float) -> Any:
+        """What `function(*args)` returns, awaited if it is awaitable.
+
+        Raises what it raises, `ScoringTimeout` after `timeout_seconds`, and `RewardHangs` when too many did so.
+        """
+        future = asyncio.run_coroutine_threadsafe(_guarded(function, args), self._loop)
+        try:
+            result, error = future.result(timeout_seconds)
+        except NoResultYet:
+            self._recover(future, timeout_seconds)
+            raise ScoringTimeout(f"no score within {timeout_seconds:g} s") from None
+        if error is not None:
+            raise error
+        return result
+
+    def _start(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="rlft-reward", daemon=True)
+        self._thread.start()
+
+    def _recover(self, future: Future[Any], timeout_seconds: float) -> None:
+        future.cancel()
+        answered = threading.Event()
+        self._loop.call_soon_threadsafe(answered.set)
+        if not answered.wait(_ANSWER_SECONDS):
+            self._abandon(timeout_seconds)
+
+    def _abandon(self, timeout_seconds: float) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        # Without this an endless loop would go on eating half of the interpreter while the next policy trains.
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(SystemExit)
+        )
+        self._abandoned += 1
+        self._start()
+        if self._abandoned >= MAX_ABANDONED:
+            raise RewardHangs(
+                f"the reward hangs: {self._abandoned} scores did not return within {timeout_seconds:g} s",
+                where="compute_reward",
+                fix="look for endless loops and calls without a time limit in it, or raise reward.timeout_seconds",
+            )
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _guarded(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
+    """The result or the exception, as a value: `SystemExit` in a task would end the loop and lose the cause."""
+    try:
+        result = function(*args)
+        return (await result if inspect.isawaitable(result) else result), None
+    except asyncio.CancelledError as error:
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise
+        return None, error
+    except BaseException as error:
+        return None, error
