@@ -1,0 +1,86 @@
+"""Policies as folders in the artifact store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+from zenml.enums import ArtifactType
+from zenml.io import fileio
+from zenml.materializers.base_materializer import BaseMaterializer
+
+from rlft.errors import StorageError
+from rlft.policy import PolicyFolder
+
+
+class PolicyMaterializer(BaseMaterializer):
+    """`PolicyFolder` <-> `policy/`. On a local store the folder is moved in and read in place; nothing is copied."""
+
+    ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (PolicyFolder,)
+    ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.MODEL
+
+    @property
+    def _folder(self) -> str:
+        return os.path.join(self.uri, "policy")
+
+    @property
+    def _is_local(self) -> bool:
+        return bool(self.artifact_store.config.is_local)
+
+    def save(self, data: PolicyFolder) -> None:
+        """Copy (or, on a local store, hard-link) the folder's files into the artifact."""
+        try:
+            for source in sorted(path for path in data.path.rglob("*") if path.is_file()):
+                target = os.path.join(self._folder, source.relative_to(data.path).as_posix())
+                self.artifact_store.makedirs(os.path.dirname(target))
+                if self._is_local:
+                    _link_or_copy(source, Path(target))
+                else:
+                    fileio.copy(str(source), target)
+        except OSError as cause:
+            raise StorageError(
+                f"the policy could not be written: {cause}",
+                where=self._folder,
+                fix="make room on the disk or the artifact store, then `rlft resume` this run",
+            ) from cause
+
+    def load(self, data_type: type[Any]) -> PolicyFolder:
+        """The folder in place on a local store, else a local copy."""
+        del data_type
+        if self._is_local:
+            return PolicyFolder(Path(self._folder))
+        with self.get_temporary_directory(delete_at_exit=True) as directory:
+            target = Path(directory) / "policy"
+            for folder, _, files in self.artifact_store.walk(self._folder):
+                for name in files:
+                    source = os.path.join(str(folder), str(name))
+                    local = target / os.path.relpath(source, self._folder)
+                    local.parent.mkdir(parents=True, exist_ok=True)
+                    fileio.copy(source, str(local))
+            return PolicyFolder(target)
+
+    def compute_content_hash(self, data: PolicyFolder) -> str:
+        """Hash of weights, optimizer state and tokenizer."""
+        return data.metadata.content_hash
+
+    def extract_metadata(self, data: PolicyFolder) -> dict[str, Any]:
+        """What `policy.json` says, without empty fields."""
+        metadata = data.metadata
+        return {
+            "kind": metadata.kind,
+            "stage": metadata.stage,
+            "round": metadata.round,
+            "update": metadata.update,
+            "weights_hash": metadata.weights_hash,
+            "megabytes": round(data.size() / 1e6, 3),
+        }
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    """A hard link where the file system allows it, else a copy: policies are large and never changed in place."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

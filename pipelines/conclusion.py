@@ -1,0 +1,97 @@
+"""The end of a run: the same tasks for every arm, a decision, a version in the registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.rounds import Rounds
+from pipelines.stages import Artifact, Stages
+from pipelines.tracking import Tracker
+from rlft.promotion import Decision, RegisteredVersion
+from rlft.types import Evaluation, Split
+from steps.decide_promotion import decide_promotion
+from steps.fetch_champion import fetch_champion
+from steps.register_policy import register_policy
+
+FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """Evaluation artifacts of everything that is compared at the end."""
+
+    base: Artifact
+    trained: Artifact
+    warm_start: Artifact | None
+    sft_control: Artifact | None
+    champion: Artifact | None
+
+    def load(self) -> dict[str, Evaluation]:
+        """Evaluations of the arms that there are, by name."""
+        arms = {
+            "base": self.base,
+            "warm_start": self.warm_start,
+            "sft_control": self.sft_control,
+            "final": self.trained,
+            "champion": self.champion,
+        }
+        return {name: arm.load() for name, arm in arms.items() if arm is not None}
+
+
+def evaluate_arms(
+    stages: Stages,
+    tasks: Artifact,
+    *,
+    base: Artifact,
+    start: Artifact,
+    rounds: Rounds,
+    champion_version: str | None,
+    tracking_uri: str,
+) -> Arms:
+    """Base, warm start, SFT for the same seconds, the trained policy and the champion: same tasks, same seeds."""
+    config = stages.config
+    control = champion = warm = None
+    if config.warm_start is not None:
+        warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
+        if config.evaluation.sft_control:
+            spent = sum(rounds.seconds(kind) for kind in ("rollout", "score", "train"))
+            policy, _ = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
+            control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
+    if champion_version is not None:
+        policy = fetch_champion(tracking_uri, registry_name(stages), champion_version)
+        champion = stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
+    return Arms(
+        base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
+        trained=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
+        warm_start=warm,
+        sft_control=control,
+        champion=champion,
+    )
+
+
+def promote(
+    stages: Stages, arms: Arms, rounds: Rounds, tracker: Tracker, tracking_uri: str, tags: dict[str, str]
+) -> tuple[Decision, RegisteredVersion | None]:
+    """Decide on `gate`, and register the trained policy with the decision."""
+    config = stages.config
+    decision = decide_promotion(
+        arms.trained, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
+    )
+    if tracker.run_id is None:
+        return decision.load(), None
+    version = register_policy(rounds.best, decision, tracking_uri, tracker.run_id, registry_name(stages), tags)
+    return decision.load(), version.load()
+
+
+def registry_name(stages: Stages) -> str:
+    """Name of the model in the registry."""
+    return stages.config.promotion.name or stages.config.name
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

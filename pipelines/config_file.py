@@ -1,0 +1,106 @@
+"""A config from a YAML file and `--set` overrides, with errors that name the key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from rlft.config import Config
+from rlft.errors import ConfigError
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that reads `1e-4` as the number everyone means (YAML 1.1 wants `1.0e-4`) and refuses repeated keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[reportUnknownMemberType]
+        repeated = {key for key in keys if keys.count(key) > 1}
+        if repeated:
+            raise yaml.constructor.ConstructorError(None, None, f"key given twice: {repeated}", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {key: list(value) for key, value in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> Config:
+    """Read, override and check a config. Raises ConfigError that names the file, the key and the way out."""
+    if not path.is_file():
+        raise ConfigError("no such file", where=str(path), fix="name a YAML file such as configs/demo.yaml")
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError) as cause:
+        raise ConfigError(f"not readable as YAML: {cause}", where=str(path), fix="mend the file") from cause
+    if not isinstance(content, dict):
+        raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
+    for override in overrides or []:
+        _apply(content, override)
+    return check_config(content, where=str(path))
+
+
+def check_config(content: dict[str, Any], *, where: str) -> Config:
+    """Validate a mapping as a config; every problem is listed with its key."""
+    try:
+        return Config.model_validate(content)
+    except ValidationError as cause:
+        problems = "\n".join(f"  {_explain(error)}" for error in cause.errors())
+        raise ConfigError(
+            f"{cause.error_count()} setting(s) cannot be used:\n{problems}",
+            where=where,
+            fix="every setting, with its unit and default, is in rlft/config.py",
+        ) from None
+
+
+def _apply(content: dict[str, Any], override: str) -> None:
+    """Put `a.b.c=value` into the mapping; the value is read as YAML."""
+    key, separator, text = override.partition("=")
+    if not separator or not all(key.split(".")):
+        raise ConfigError(f"{override!r} is not key=value", where="--set", fix="write --set training.rounds=3")
+    *sections, last = key.split(".")
+    target = content
+    for depth, section in enumerate(sections):
+        inner = target.setdefault(section, {})
+        if inner is None:
+            inner = target[section] = {}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{'.'.join(sections[: depth + 1])} is not a section", where=f"--set {key}")
+        target = inner
+    try:
+        target[last] = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as cause:
+        raise ConfigError(f"the value is not readable as YAML: {cause}", where=f"--set {key}") from cause
+
+
+def _explain(error: Any) -> str:
+    """One line for one problem: the key, what is wrong, and a near name for a typing error."""
+    location = [str(part) for part in error["loc"]]
+    key = ".".join(location) or "the whole config"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        message = "unknown setting"
+        if near := difflib.get_close_matches(location[-1], _fields(location[:-1]), n=1):
+            message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
+    elif error["type"] != "value_error" and not isinstance(error.get("input"), dict):
+        message += f", not {error.get('input')!r}"
+    return f"{key}: {message}"
+
+
+def _fields(location: list[str]) -> list[str]:
+    """Names of the settings of a section."""
+    section: type[BaseModel] = Config
+    for part in location:
+        annotation = section.model_fields[part].annotation if part in section.model_fields else None
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not models:
+            return []
+        section = models[0]
+    return list(section.model_fields)

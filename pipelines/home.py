@@ -1,0 +1,72 @@
+"""Where a run lives: by default all of it in `.rlft/`, apart from any ZenML or MLflow set-up the user has.
+
+Nothing here imports ZenML, which reads its environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+_ALWAYS = {
+    "ZENML_ANALYTICS_OPT_IN": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ZENML_PARAMETER_SIZE_THRESHOLD": "65536",  # small settings stay readable parameters instead of artifacts
+    "TOKENIZERS_PARALLELISM": "false",
+    "AUTO_OPEN_DASHBOARD": "false",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of all runs without a stack of their own."""
+
+    root: Path
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow database of this folder."""
+        return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Where MLflow keeps files."""
+        return self.root / "mlflow-artifacts"
+
+    def summary_file(self, run_id: str) -> Path:
+        """Summary of one pipeline run."""
+        return self.root / "runs" / f"{run_id}.json"
+
+    def missed_file(self, run_id: str) -> Path:
+        """What tracking could not deliver for one pipeline run."""
+        return self.root / "runs" / f"{run_id}.missed.json"
+
+
+def find_home() -> Home:
+    """`RLFT_HOME`, else `.rlft` in the working directory."""
+    return Home(Path(os.environ.get("RLFT_HOME") or ".rlft").resolve())
+
+
+def use_own_setup(home: Home) -> None:
+    """Point ZenML at `home` for this process, whatever server the user has active. Call before importing zenml."""
+    (home.root / "zenml").mkdir(parents=True, exist_ok=True)
+    for name in list(os.environ):
+        if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
+            del os.environ[name]
+    os.environ["ZENML_CONFIG_PATH"] = str(home.root / "zenml")
+    os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
+        os.environ.pop(name, None)
+
+
+def quieten(verbose: bool) -> None:
+    """Telemetry off; library logs only where they are asked for. Call before importing zenml."""
+    os.environ.update(_ALWAYS)
+    os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "ERROR"
+    os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if verbose else "ERROR")

@@ -1,0 +1,67 @@
+"""A summary as a person reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+
+HEADLINES = {
+    "improved": "[green]The trained model is better than what it started from.[/green]",
+    "not_improved": "[yellow]The trained model is not measurably better than what it started from.[/yellow]",
+    "too_hard": "[yellow]Not trained: the model solves none of these tasks, so there is nothing to learn from.[/yellow]",
+    "already_solved": "[yellow]Not trained: the model solves these tasks already.[/yellow]",
+    "failed": "[red]The run failed.[/red]",
+}
+ARMS = (
+    ("base", "base model"),
+    ("warm_start", "warm start (SFT)"),
+    ("sft_control", "SFT for the same seconds"),
+    ("final", "trained with GRPO"),
+    ("champion", "champion before this run"),
+)
+
+
+def show_summary(summary: dict[str, Any], console: Console, *, where: list[str]) -> None:
+    """Print the result: before and after with an interval, the promotion, and where to look next."""
+    parts: list[RenderableType] = [HEADLINES[summary["status"]]]
+    if summary.get("error"):
+        parts.append(str(summary["error"]))
+    if "baseline" in summary and summary["status"] in ("too_hard", "already_solved"):
+        parts.append(summary["baseline"]["advice"])
+    if summary["difference"]:
+        parts += [_sentence(summary), _arms(summary)]
+    promotion = summary["promotion"]
+    if promotion["version"]:
+        parts.append(f"Registry: {promotion['name']} version {promotion['version']}, alias {promotion['alias']}")
+    parts += [f"  {reason}" for reason in promotion["reasons"] if summary["difference"]]
+    parts.append(f"{summary['rounds']} rounds, {summary['seconds']['total']:.0f} s")
+    parts += where
+    console.print(Panel(Group(*parts), title=f"rlft: {summary['status']}", expand=False))
+
+
+def _sentence(summary: dict[str, Any]) -> str:
+    change = summary["difference"]
+    metric, scale, unit = change["metric"], 100, " points"
+    if metric == "reward":
+        scale, unit = 1, ""
+    start = summary["warm_start"] or summary["base"]
+    before, after = start[metric] * scale, summary["final"][metric] * scale
+    low, high = change["ci_low"] * scale, change["ci_high"] * scale
+    return (
+        f"{metric} on {change['tasks']} unseen test tasks: {before:.3g} -> {after:.3g} "
+        f"({change['mean'] * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
+    )
+
+
+def _arms(summary: dict[str, Any]) -> Table:
+    metric = summary["difference"]["metric"]
+    table = Table("", "test", "gate", "off distribution", title=metric, title_justify="left")
+    for key, label in ARMS:
+        arm = summary.get(key) or {}
+        cells = [arm.get(name) for name in (metric, f"gate/{metric}", f"off_distribution/{metric}")]
+        if any(cell is not None for cell in cells):
+            table.add_row(label, *("" if cell is None else f"{cell:.3f}" for cell in cells))
+    return table

@@ -1,0 +1,110 @@
+"""The rounds of a run: sample, score, train, now and then validate, and stop when it no longer helps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pipelines.progress import progress
+from pipelines.retention import Retention
+from pipelines.stages import Artifact, Scored, Stages
+from pipelines.tracking import Tracker
+from pipelines.traces import choose_rollouts, log_rollout_traces
+from rlft.evaluation import flat_metrics
+from rlft.types import Evaluation, TrainReport
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Rounds:
+    """What the rounds came to: the best validated policy, all reports, and why training ended."""
+
+    best: Artifact
+    best_round: int = 0
+    best_score: float = float("-inf")
+    reports: list[TrainReport] = field(default_factory=list)
+    stopped: str = ""
+    validations_without_best: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """The ledger of all rounds together."""
+        totals = {"sampled": 0, "trained": 0, "filtered": 0, "errored": 0}
+        for report in self.reports:
+            for key, value in report.counts().items():
+                totals[key] += value
+        return totals
+
+    def seconds(self, kind: str) -> float:
+        """Wall seconds of `rollout`, `score` or `train`, over all rounds."""
+        return sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in self.reports)
+
+
+def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker) -> Rounds:
+    """Train from `start`; it is also the reference policy. Ends after the last round, at a plateau, or at bad numbers."""
+    config = stages.config
+    rounds = Rounds(best=start)
+    policy = start
+    retention = Retention(config.policy.keep)
+    _validate(stages, tasks, start, 0, rounds, tracker)
+    rounds.best_round, rounds.validations_without_best = 0, 0
+    for number in _numbers(config.training.rounds):
+        scored = stages.sample_round(policy, tasks, number)
+        policy, report_artifact = stages.train(policy, start, scored, number)
+        report: TrainReport = report_artifact.load()
+        rounds.reports.append(report)
+        counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
+        tracker.log_metrics({**report.metrics, **counts}, step=number + 1)
+        _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
+        if report.stopped:
+            rounds.stopped = f"round {number}: {report.stopped}"
+            logger.warning("training stopped in %s; going on with the policy before it", rounds.stopped)
+        last = bool(report.stopped) or number + 1 == config.training.rounds
+        if last or (number + 1) % config.evaluation.validate_every == 0:
+            _validate(stages, tasks, policy, number + 1, rounds, tracker)
+        retention.keep(policy, number + 1, best=rounds.best_round)
+        if report.stopped:
+            break
+        if 0 < config.evaluation.patience <= rounds.validations_without_best:
+            rounds.stopped = f"plateau: {rounds.validations_without_best} validations without a new best"
+            logger.info("training ends at a %s", rounds.stopped)
+            break
+    return rounds
+
+
+def _validate(
+    stages: Stages, tasks: Artifact, policy: Artifact, number: int, rounds: Rounds, tracker: Tracker
+) -> None:
+    """Measure a policy on validation and remember the best trained one."""
+    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
+    report = evaluation.splits["validation"]
+    tracker.log_metrics(flat_metrics(report), step=number)
+    score = report.metrics[stages.config.evaluation.metric].mean
+    logger.info("validation after round %d: %s %.3f", number, stages.config.evaluation.metric, score)
+    if score > rounds.best_score or rounds.best_round == 0:
+        improved = score > rounds.best_score
+        rounds.best, rounds.best_round, rounds.best_score = policy, number, max(score, rounds.best_score)
+        rounds.validations_without_best = 0 if improved else rounds.validations_without_best + 1
+    else:
+        rounds.validations_without_best += 1
+
+
+def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:
+    """Show some rollouts of every n-th round as conversations."""
+    if every and number % every == 0:
+        if tracker.run_id is None or tracker.experiment_id is None:
+            return
+        rollouts, rewards = scored.rollouts.load(), scored.rewards.load()
+        chosen = choose_rollouts(rollouts, rewards, count)
+        where = (tracker.tracking_uri, tracker.experiment_id, tracker.run_id)
+        stored = log_rollout_traces(*where, chosen, rewards, tasks.load(), number)
+        tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)
+
+
+def _numbers(count: int) -> Iterator[int]:
+    """Round numbers, with a progress bar."""
+    with progress("rounds", count) as advance:
+        for number in range(count):
+            yield number
+            advance()

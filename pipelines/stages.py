@@ -1,0 +1,154 @@
+"""The steps with their settings filled in: what `train` calls, so that its body reads as the sequence of stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlft.config import Config
+from rlft.environments.loading import load_environment
+from rlft.fingerprint import EnvironmentFingerprints, environment_fingerprints
+from rlft.types import Split
+from steps.audit_rewards import audit_rewards
+from steps.evaluate_policy import evaluate_policy
+from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
+from steps.ingest_tasks import ingest_tasks
+from steps.initialize_policy import initialize_policy
+from steps.score_rewards import score_rewards
+from steps.train_grpo import train_grpo
+from steps.warm_start_policy import warm_start_policy
+
+Artifact = Any  # an output of a ZenML step; `.load()` gives the value
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Rollouts and their rewards, as artifacts."""
+
+    rollouts: Artifact
+    rewards: Artifact
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """One experiment's stages. Every call of a step in a run has an id of its own."""
+
+    config: Config
+    fingerprints: EnvironmentFingerprints
+
+    @classmethod
+    def of(cls, config: Config) -> Stages:
+        """Stages of a config; loads the environment to know its identity."""
+        environment = load_environment(config.environment.name, config.environment.kwargs)
+        prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
+        return cls(config, prints)
+
+    def ingest(self) -> Artifact:
+        """Tasks of all splits."""
+        return ingest_tasks(self.config.tasks, self.config.environment.name, self.config.seed)
+
+    def audit(self, tasks: Artifact) -> Artifact:
+        """The attack on the reward."""
+        config = self.config
+        return audit_rewards(tasks, config.environment, config.reward, self.fingerprints.reward, config.seed)
+
+    def initialize(self, tasks: Artifact) -> Artifact:
+        """The base policy."""
+        config = self.config
+        return initialize_policy(tasks, config.policy, config.environment, config.rollout, config.seed)
+
+    def supervise(
+        self, policy: Artifact, tasks: Artifact, *, stage: str, seconds: float | None = None
+    ) -> tuple[Artifact, Artifact]:
+        """Supervised fine-tuning: the warm start, or the control arm when `seconds` are given."""
+        config = self.config
+        assert config.warm_start is not None
+        return warm_start_policy(
+            policy,
+            tasks,
+            config.warm_start,
+            config.environment,
+            self.fingerprints.harness + self.fingerprints.reward,
+            config.policy.device,
+            config.seed,
+            stage,
+            seconds,
+            id=stage,
+        )
+
+    def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
+        """Groups of attempts at the train tasks of a round, and their rewards."""
+        training, rollout = self.config.training, self.config.rollout
+        selection = Selection(
+            label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
+        )
+        return self._attempt(policy, tasks, selection, rollout.temperature, f"r{round:03d}")
+
+    def train(
+        self, policy: Artifact, reference: Artifact, scored: Scored, round: int
+    ) -> tuple[Artifact, Artifact]:
+        """The next policy and what training did."""
+        config = self.config
+        return train_grpo(
+            policy,
+            reference,
+            scored.rollouts,
+            scored.rewards,
+            config.training,
+            config.rollout,
+            round,
+            config.policy.device,
+            id=f"train_grpo_r{round:03d}",
+        )
+
+    def baseline(self, policy: Artifact, tasks: Artifact) -> Artifact:
+        """Several attempts at validation tasks, as training would sample them."""
+        config = self.config.baseline
+        selection = Selection(
+            label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
+        )
+        return self._evaluate(policy, tasks, selection, self.config.rollout.temperature, "baseline")
+
+    def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
+        """The same tasks with the same random numbers for every policy."""
+        config = self.config.evaluation
+        selection = Selection(label="evaluation", num_generations=config.num_generations, splits=splits)
+        return self._evaluate(policy, tasks, selection, config.temperature, name)
+
+    def _evaluate(
+        self, policy: Artifact, tasks: Artifact, selection: Selection, temperature: float, name: str
+    ) -> Artifact:
+        scored = self._attempt(policy, tasks, selection, temperature, name)
+        return evaluate_policy(
+            tasks,
+            scored.rollouts,
+            scored.rewards,
+            self.config.evaluation.resamples,
+            self.config.seed,
+            id=f"evaluate_policy_{name}",
+        )
+
+    def _attempt(
+        self, policy: Artifact, tasks: Artifact, selection: Selection, temperature: float, name: str
+    ) -> Scored:
+        config = self.config
+        sampling = SamplingSettings(
+            temperature=temperature,
+            max_completion_length=config.rollout.max_completion_length,
+            batch_size=config.rollout.batch_size,
+            seed=config.seed,
+        )
+        rollouts = generate_rollouts(
+            tasks,
+            policy,
+            selection,
+            sampling,
+            config.environment,
+            self.fingerprints.harness,
+            config.policy.device,
+            id=f"generate_rollouts_{name}",
+        )
+        rewards = score_rewards(
+            tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=f"score_rewards_{name}"
+        )
+        return Scored(rollouts, rewards)

@@ -1,0 +1,85 @@
+"""The summary of a run: a contract for people and programs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from rlft.promotion import Decision, RegisteredVersion
+from rlft.statistics import paired_difference
+from rlft.types import Evaluation, Interval
+
+Status = Literal["improved", "not_improved", "too_hard", "already_solved", "failed"]
+STATUSES: tuple[str, ...] = get_args(Status)
+EXIT_CODES: dict[str, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
+
+
+def empty_summary(status: Status) -> dict[str, Any]:
+    """A summary with every key of the contract and nothing measured."""
+    seconds = dict.fromkeys(("setup", "warm_start", "rollout", "score", "train", "evaluate", "total"), 0.0)
+    return {
+        "status": status,
+        "pipeline_run_id": None,
+        "mlflow_run_id": None,
+        "base": {},
+        "warm_start": {},
+        "sft_control": {},
+        "final": {},
+        "difference": None,
+        "difference_base": None,
+        "ledger": dict.fromkeys(("sampled", "trained", "filtered", "errored"), 0),
+        "promotion": {"promoted": False, "name": None, "version": None, "alias": None, "reasons": []},
+        "seconds": seconds,
+        "rounds": 0,
+    }
+
+
+def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
+    """Metrics of one arm: those of `test` by their plain names, the other splits' with the split in front."""
+    metrics: dict[str, float] = {}
+    for split, report in evaluation.splits.items():
+        prefix = "" if split == "test" else f"{split}/"
+        metrics |= {f"{prefix}{name}": interval.mean for name, interval in report.metrics.items()}
+    return metrics
+
+
+def difference(
+    trained: Evaluation, other: Evaluation, *, metric: str, resamples: int, seed: int
+) -> dict[str, Any] | None:
+    """Paired difference on `test`, with its 95 % interval; `None` when no task was scored for both."""
+    ours, theirs = trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric]
+    common = sorted(ours.keys() & theirs.keys())
+    if not common:
+        return None
+    interval: Interval = paired_difference(
+        {task: ours[task] for task in common},
+        {task: theirs[task] for task in common},
+        resamples=resamples,
+        seed=seed,
+    )
+    return {
+        "metric": metric,
+        "mean": interval.mean,
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "tasks": interval.count,
+    }
+
+
+def status_of(difference_to_start: dict[str, Any] | None) -> Status:
+    """`improved` when the whole interval on `test` is above zero."""
+    return "improved" if difference_to_start and difference_to_start["ci_low"] > 0 else "not_improved"
+
+
+def promotion_section(
+    decision: Decision, version: RegisteredVersion | None, name: str
+) -> dict[str, Any]:
+    """What happened in the registry."""
+    registered = version is not None
+    alias = ("champion" if decision.promote else "challenger") if registered else None
+    return {
+        "promoted": bool(decision.promote and registered),
+        "name": name,
+        "version": version.version if version else None,
+        "alias": alias,
+        "reasons": list(decision.reasons),
+    }

@@ -1,0 +1,373 @@
+"""One MLflow run for each pipeline run, written from the pipeline's body, and never in the way of training.
+
+Only `MlflowClient` with an address and a run id is used, never the fluent API: the run does not depend on global
+state, and a resumed or replayed pipeline finds its run again by the tag `rlft.root_run`. A call that fails is kept,
+tried again at the next one, and at the end written to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+from rlft.types import SPLITS, TaskSet
+
+log = logging.getLogger(__name__)
+
+ROOT_RUN_TAG = "rlft.root_run"
+# A store that does not answer is left alone this long, so that waiting for it never adds up.
+PAUSE_SECONDS = 30.0
+MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36
+PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000
+# MLflow's own defaults wait some four minutes for a server that is down. What a user sets in the environment wins.
+QUICK_HTTP = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+SECRET_NAME = re.compile(r"(^|[._-])(api_?key|passw(or)?d|secret|(access_|auth_)?token|credentials?)$", re.IGNORECASE)
+# Errors by which the store says that the entry itself is wrong; others mean that the store is not there.
+REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "PERMISSION_DENIED"}
+
+Entry = dict[str, Any]
+
+
+class Tracker:
+    """The MLflow run of a pipeline run. Made by `Tracker.open`; no method raises because MLflow fails."""
+
+    def __init__(
+        self,
+        tracking_uri: str,
+        experiment: str,
+        root_run: str,
+        run_name: str,
+        *,
+        missed_path: Path,
+        artifact_location: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.tracking_uri, self.experiment, self.root_run, self.run_name = tracking_uri, experiment, root_run, run_name
+        self.missed_path, self.artifact_location, self.tags = Path(missed_path), artifact_location, dict(tags or {})
+        self.run_id: str | None = None
+        self.experiment_id: str | None = None
+        self._client: MlflowClient | None = None
+        self._backlog: list[Entry] = []
+        self._steps: dict[str, set[int]] = {}
+        self._is_new = False
+        self._warned: set[str] = set()
+        self._quiet_until = 0.0
+
+    @classmethod
+    def open(
+        cls,
+        tracking_uri: str,
+        experiment: str,
+        root_run: str,
+        run_name: str,
+        artifact_location: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        *,
+        missed_path: Path,
+    ) -> Tracker:
+        """Find the run tagged with `root_run` in `experiment`, or make both.
+
+        `artifact_location` is given to a new experiment. What cannot be written is left in `missed_path` (JSON);
+        entries that an earlier attempt of the same root run left there are tried again.
+        """
+        tracker = cls(
+            tracking_uri,
+            experiment,
+            root_run,
+            run_name,
+            missed_path=missed_path,
+            artifact_location=artifact_location,
+            tags=tags,
+        )
+        tracker._backlog = read_missed(tracker.missed_path, root_run)
+        tracker.flush()
+        return tracker
+
+    @property
+    def where(self) -> str:
+        """Where a person finds the run: an address for a server, else the store and the run id."""
+        store = redact(self.tracking_uri).rstrip("/")
+        if self.run_id is None:
+            return f"{store} (no run: it could not be opened)"
+        if urlsplit(self.tracking_uri).scheme in ("http", "https"):
+            return f"{store}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        return f"{store}, experiment {self.experiment}, run {self.run_id}"
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Write settings, nested ones as `outer.inner`. The first value stays; a later change is only warned of."""
+        self._write({"kind": "params", "values": flatten(hide_secrets(params))})
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Write the metrics of a round (`step`), each only if the run has no value of it at that step.
+
+        Values that are not finite are left out, with a warning.
+        """
+        finite = {legal_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
+        if len(finite) < len(metrics):
+            names = sorted(name for name, value in metrics.items() if not math.isfinite(value))
+            log.warning("step %d: %s not finite, not written", step, ", ".join(names))
+        if finite:
+            self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
+
+    def log_tasks(self, tasks: TaskSet, source: str = "") -> None:
+        """Name the tasks of each split as a data set of the run, by fingerprint; `source` is for people to read."""
+        self._write({"kind": "tasks", "datasets": describe_tasks(tasks, source)})
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        """Set tags of the run; a later value replaces an earlier one."""
+        self._write({"kind": "tags", "values": {k: redact(str(v))[:MAX_TAG] for k, v in tags.items()}})
+
+    def log_json(self, name: str, content: Any) -> None:
+        """Write a JSON artifact, `name` with its folder and ending. What JSON does not know becomes its text."""
+        text = json.dumps(hide_secrets(content), indent=1, default=str, ensure_ascii=False)
+        self.log_text(name, text)
+
+    def log_text(self, name: str, text: str) -> None:
+        """Write a text artifact; a later one of that name replaces it."""
+        self._write({"kind": "text", "name": name, "text": text})
+
+    def flush(self) -> int:
+        """Try again what failed so far; returns how many entries are still missing."""
+        self._quiet_until = 0.0
+        self._retry()
+        return len(self._backlog)
+
+    def finish(self, status: str = "FINISHED") -> None:
+        """End the run (`FINISHED`, `FAILED` or `KILLED`); what is still missing goes to `missed_path`."""
+        self._backlog.append({"kind": "end", "status": status})
+        missing = self.flush()
+        try:
+            if missing:
+                write_missed(self.missed_path, self.root_run, self._backlog)
+                log.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
+            else:
+                self.missed_path.unlink(missing_ok=True)
+        except OSError as cause:
+            log.error("%d entries did not reach the tracker, and %s: they are lost", missing, cause)
+
+    def _write(self, entry: Entry) -> None:
+        self._backlog.append(entry)
+        self._retry()
+
+    def _retry(self) -> None:
+        """Write the backlog in order. A refused entry stays and the next is tried; a store that is away stops all."""
+        if time.monotonic() < self._quiet_until:
+            return
+        with quick_http():
+            if self._client is None and not self._attempt("open", self._open):
+                return
+            kept: list[Entry] = []
+            while self._backlog:
+                entry = self._backlog.pop(0)
+                if self._attempt(entry["kind"], lambda entry=entry: self._apply(entry)):
+                    continue
+                kept.append(entry)
+                if self._quiet_until:
+                    break
+            self._backlog = kept + self._backlog
+
+    def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
+            refused = isinstance(cause, MlflowException) and cause.error_code in REFUSALS
+            self._quiet_until = 0.0 if refused and kind != "open" else time.monotonic() + PAUSE_SECONDS
+            if kind not in self._warned:
+                self._warned.add(kind)
+                reason = redact(f"{type(cause).__name__}: {cause}", self.tracking_uri).splitlines()[0][:300]
+                log.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
+            return False
+        return True
+
+    def _open(self) -> None:
+        check_reachable(self.tracking_uri)
+        client = MlflowClient(tracking_uri=self.tracking_uri)
+        experiment = client.get_experiment_by_name(self.experiment)
+        experiment_id = (
+            experiment.experiment_id
+            if experiment
+            else client.create_experiment(self.experiment, artifact_location=self.artifact_location)
+        )
+        found = client.search_runs([experiment_id], f"tags.`{ROOT_RUN_TAG}` = '{self.root_run}'", max_results=1)
+        if found:
+            run_id = found[0].info.run_id
+            client.update_run(run_id, status="RUNNING")
+        else:
+            tags = {k: redact(str(v))[:MAX_TAG] for k, v in self.tags.items()} | {ROOT_RUN_TAG: self.root_run}
+            run_id = client.create_run(experiment_id, run_name=self.run_name, tags=tags).info.run_id
+        self._client, self.experiment_id, self.run_id, self._is_new = client, experiment_id, run_id, not found
+        log.info("tracking in %s", self.where)
+
+    def _apply(self, entry: Entry) -> None:
+        client, run_id = self._client, self.run_id
+        assert client is not None
+        assert run_id is not None
+        match entry["kind"]:
+            case "params":
+                self._apply_params(client, run_id, entry["values"])
+            case "metrics":
+                self._apply_metrics(client, run_id, entry)
+            case "tags":
+                client.log_batch(run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
+            case "tasks":
+                client.log_inputs(run_id, datasets=[_dataset_input(fields) for fields in entry["datasets"]])
+            case "text":
+                client.log_text(run_id, entry["text"], entry["name"])
+            case "end":
+                client.set_terminated(run_id, entry["status"])
+            case kind:
+                raise ValueError(f"unknown entry {kind!r} in the tracker's backlog")
+
+    def _apply_params(self, client: MlflowClient, run_id: str, values: dict[str, str]) -> None:
+        # MLflow refuses to change a parameter, and one changed value would fail the whole batch.
+        there = client.get_run(run_id).data.params
+        changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
+        if changed:
+            log.warning("parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed))
+        new = [Param(name, value) for name, value in values.items() if name not in there]
+        for start in range(0, len(new), PARAMS_AT_ONCE):
+            client.log_batch(run_id, params=new[start : start + PARAMS_AT_ONCE])
+
+    def _apply_metrics(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
+        names, step = entry["values"], entry["step"]
+        for name in names:
+            if name not in self._steps:
+                history = [] if self._is_new else client.get_metric_history(run_id, name)
+                self._steps[name] = {metric.step for metric in history}
+        new = [Metric(n, v, entry["time_ms"], step) for n, v in names.items() if step not in self._steps[n]]
+        try:
+            for start in range(0, len(new), METRICS_AT_ONCE):
+                client.log_batch(run_id, metrics=new[start : start + METRICS_AT_ONCE])
+        except Exception:
+            # A call that timed out may have been carried out: ask the store before the next attempt.
+            self._is_new = False
+            for name in names:
+                self._steps.pop(name, None)
+            raise
+        for metric in new:
+            self._steps[metric.key].add(step)
+
+
+@contextmanager
+def quick_http() -> Iterator[None]:
+    """Few retries and short timeouts for MLflow's HTTP calls inside; the environment is as before afterwards."""
+    ours = {name: value for name, value in QUICK_HTTP.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+def check_reachable(tracking_uri: str) -> None:
+    """Raise ConnectionError at once where MLflow would try a database for minutes. HTTP has its own limits."""
+    import socket
+
+    parts = urlsplit(tracking_uri)
+    ports = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+    flavour = parts.scheme.split("+")[0]
+    if flavour in ports and parts.hostname:
+        socket.create_connection((parts.hostname, parts.port or ports[flavour]), timeout=5).close()
+    if flavour == "sqlite" and parts.path.strip("/"):
+        folder = Path(parts.path[1:]).parent
+        ancestor = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+        if not ancestor.is_dir() or not os.access(ancestor, os.W_OK):
+            raise ConnectionError(f"no database can be written in {folder}; set another tracking uri")
+
+
+def redact(text: str, tracking_uri: str = "") -> str:
+    """The text without user names and passwords in addresses, and without the password of `tracking_uri`."""
+    password = urlsplit(tracking_uri).password if tracking_uri else None
+    if password:
+        text = text.replace(password, "***")
+    return re.sub(r"://[^/\s@]+@", "://***@", text)
+
+
+def hide_secrets(content: Any, name: str = "") -> Any:
+    """A copy in which texts under names such as `api_key`, `password` or `token` are `***`; numbers stay."""
+    if isinstance(content, Mapping):
+        return {str(key): hide_secrets(value, str(key)) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [hide_secrets(value, name) for value in content]
+    if isinstance(content, str):
+        return "***" if content and SECRET_NAME.search(name) else redact(content)
+    return content
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """{`outer.inner`: text}; lists become JSON, values are cut at MLflow's 6,000 characters."""
+    flat: dict[str, str] = {}
+    for key, value in nested.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{name}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+            flat[legal_name(name)] = text[:MAX_VALUE]
+    return flat
+
+
+def legal_name(name: str) -> str:
+    """The name as MLflow takes it: `@` becomes `_at_`, other signs it refuses `_`, at most 250 characters."""
+    return re.sub(r"[^/\w.\- :]", "_", name.replace("@", "_at_"))[:250]
+
+
+def describe_tasks(tasks: TaskSet, source: str) -> list[dict[str, Any]]:
+    """Fields of one MLflow data set for each split that has tasks."""
+    described = []
+    for split in SPLITS:
+        rows = tasks.split(split)
+        if rows:
+            described.append(
+                {
+                    "name": f"{rows[0].environment.rsplit(':', 1)[-1]}-{split}",
+                    "digest": tasks.fingerprint[:MAX_DIGEST],
+                    "source": json.dumps({"tags": {"source": redact(source), "fingerprint": tasks.fingerprint}}),
+                    "profile": json.dumps({"num_rows": len(rows), "num_groups": len({task.group for task in rows})}),
+                    "split": split,
+                }
+            )
+    return described
+
+
+def _dataset_input(fields: Mapping[str, Any]) -> DatasetInput:
+    # "code" is the source type whose content MLflow takes as it is.
+    dataset = Dataset(fields["name"], fields["digest"], "code", fields["source"], profile=fields["profile"])
+    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", fields["split"])])
+
+
+def read_missed(path: Path, root_run: str) -> list[Entry]:
+    """Entries that an earlier attempt of this root run could not write; none if the file is absent or another's."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["root_run"] != root_run:
+            return []
+        return [entry for entry in content["entries"] if entry["kind"] != "end"]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        log.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
+        return []
+
+
+def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
+    """Write entries as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    content = {"root_run": root_run, "entries": entries}
+    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    partial.replace(path)

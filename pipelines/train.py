@@ -1,0 +1,155 @@
+"""The whole way: tasks, reward audit, policy, baseline, rounds of GRPO, evaluation, decision, registry.
+
+`rlft/iteration.py` shows one round of it in one process.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from zenml import pipeline
+
+from pipelines.conclusion import Arms, evaluate_arms, promote, registry_name
+from pipelines.record import Record, open_record
+from pipelines.rounds import Rounds, run_rounds
+from pipelines.stages import Artifact, Stages
+from pipelines.summary import arm_metrics, difference, promotion_section, status_of
+from rlft.config import Config
+from rlft.errors import RewardAuditError
+from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from steps.audit_rewards import audit_rewards
+from steps.decide_promotion import decide_promotion
+from steps.evaluate_policy import evaluate_policy
+from steps.fetch_champion import fetch_champion
+from steps.generate_rollouts import generate_rollouts
+from steps.ingest_tasks import ingest_tasks
+from steps.initialize_policy import initialize_policy
+from steps.register_policy import register_policy
+from steps.registry import current_champion
+from steps.runtime import start_runtime, stop_runtime
+from steps.score_rewards import score_rewards
+from steps.train_grpo import train_grpo
+from steps.warm_start_policy import warm_start_policy
+
+STEPS = [
+    ingest_tasks,
+    audit_rewards,
+    initialize_policy,
+    warm_start_policy,
+    generate_rollouts,
+    score_rewards,
+    evaluate_policy,
+    train_grpo,
+    fetch_champion,
+    decide_promotion,
+    register_policy,
+]
+
+
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
+def train(config: dict[str, Any], tracking_uri: str) -> None:
+    """One experiment from tasks to registry. `config` is a `rlft.config.Config` as a mapping."""
+    settings = Config.model_validate(config)
+    stages = Stages.of(settings)
+    with open_record(settings, stages.fingerprints, tracking_uri) as record:
+        tasks, base, start = _prepare(stages, record)
+        if not _worth_training(stages, tasks, start, record):
+            return
+        rounds = run_rounds(stages, tasks, start, record.tracker)
+        _note_rounds(rounds, record)
+        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
+
+
+def _prepare(stages: Stages, record: Record) -> tuple[Artifact, Artifact, Artifact]:
+    """Tasks, base policy, and the policy that training starts from. Raises RewardAuditError."""
+    started = time.perf_counter()
+    tasks = stages.ingest()
+    record.tracker.log_tasks(tasks.load())
+    if stages.config.reward.audit:
+        audit = stages.audit(tasks).load()
+        record.tracker.log_json("reward_audit.json", audit.to_json())
+        if not audit.passed:
+            raise RewardAuditError(
+                "the reward pays wrong answers:\n" + audit.text(),
+                where=stages.config.environment.name,
+                fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
+            )
+    base = start = stages.initialize(tasks)
+    record.seconds["setup"] = time.perf_counter() - started
+    if stages.config.warm_start is not None:
+        start, report = stages.supervise(base, tasks, stage="warm_start")
+        record.seconds["warm_start"] = report.load().seconds
+    return tasks, base, start
+
+
+def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
+    """Measure the start on validation; a task that is hopeless or solved ends the run with advice."""
+    report = stages.baseline(start, tasks).load().splits["validation"]
+    record.tracker.log_metrics(flat_metrics(report, "baseline"), step=0)
+    verdict = baseline_verdict(report, stages.config.baseline.already_solved)
+    text = advice(verdict, report)
+    record.summary["baseline"] = {
+        "verdict": verdict,
+        "advice": text,
+        "frac_tasks_with_variance": report.frac_tasks_with_variance,
+        **{name: interval.mean for name, interval in report.metrics.items()},
+    }
+    if verdict == "trainable":
+        return True
+    record.summary["status"] = verdict
+    record.summary["promotion"]["name"] = registry_name(stages)
+    record.summary["promotion"]["reasons"] = [text]
+    return False
+
+
+def _note_rounds(rounds: Rounds, record: Record) -> None:
+    record.summary["ledger"] = rounds.counts()
+    record.summary["rounds"] = len(rounds.reports)
+    record.summary["best_round"] = rounds.best_round
+    record.summary["stopped"] = rounds.stopped
+    for kind in ("rollout", "score", "train"):
+        record.seconds[kind] = rounds.seconds(kind)
+
+
+def _conclude(
+    stages: Stages,
+    tasks: Artifact,
+    base: Artifact,
+    start: Artifact,
+    rounds: Rounds,
+    record: Record,
+    tracking_uri: str,
+) -> None:
+    """Final evaluation of all arms, decision, registration, summary."""
+    champion = current_champion(tracking_uri, registry_name(stages))
+    started = time.perf_counter()
+    arms = evaluate_arms(
+        stages,
+        tasks,
+        base=base,
+        start=start,
+        rounds=rounds,
+        champion_version=champion.version if champion else None,
+        tracking_uri=tracking_uri,
+    )
+    _summarise_arms(stages, arms, record)
+    record.seconds["evaluate"] = time.perf_counter() - started
+    decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
+    record.summary["promotion"] = promotion_section(decision, version, registry_name(stages))
+
+
+def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
+    evaluation, seed = stages.config.evaluation, stages.config.seed
+    loaded = arms.load()
+    for name, result in loaded.items():
+        record.summary[name] = arm_metrics(result)
+        for report in result.splits.values():
+            record.tracker.log_metrics(flat_metrics(report, name), step=0)
+    trained, base = loaded["final"], loaded["base"]
+    options: dict[str, Any] = {"metric": evaluation.metric, "resamples": evaluation.resamples, "seed": seed}
+    record.summary["difference_base"] = difference(trained, base, **options)
+    record.summary["difference"] = difference(trained, loaded.get("warm_start", base), **options)
+    if "sft_control" in loaded:
+        record.summary["difference_sft_control"] = difference(trained, loaded["sft_control"], **options)
+    record.summary["status"] = status_of(record.summary["difference"])

@@ -1,0 +1,198 @@
+"""How good a policy is on held-out tasks: metrics over tasks with intervals, and the look before training.
+
+A task counts once, however many samples it has. Rollouts that failed, or whose score failed, are left out and
+counted: an infrastructure error says nothing about the policy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Literal
+
+from rlft.errors import RlftError
+from rlft.statistics import bootstrap_interval
+from rlft.types import EvaluationReport, Reward, Rewards, Rollouts, TaskSet
+
+Verdict = Literal["trainable", "too_hard", "already_solved"]
+# Rewards of a group that differ by less than this are the same number after rounding.
+SAME_REWARD = 1e-8
+
+
+def evaluate_rollouts(
+    rollouts: Rollouts, rewards: Rewards, split_of: Mapping[str, str] | TaskSet, *, resamples: int, seed: int
+) -> dict[str, EvaluationReport]:
+    """One report for each split that has rollouts. `split_of` maps task ids to splits, or is the task set.
+
+    Metrics, each a mean over tasks with its interval: `accuracy` and `avg_at_k` (share of samples solved), `reward`,
+    `rewards/<part>`, `pass_at_k` (any of the k samples solved, which is the unbiased estimate for k = n) and
+    `maj_at_k` (see `majority_solved`). `errored` counts rollouts. Raises ValueError when rewards belong to other
+    rollouts, or a task has no split.
+    """
+    if isinstance(split_of, TaskSet):
+        split_of = {task.id: task.split for task in split_of.tasks}
+    scored: dict[str, dict[str, list[Reward]]] = defaultdict(dict)
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)
+    errored: Counter[str] = Counter()
+    for rollout, reward in pair(rollouts, rewards):
+        if rollout.task_id not in split_of:
+            raise ValueError(f"task {rollout.task_id} has no split: evaluate with the task set it was sampled from")
+        split = split_of[rollout.task_id]
+        sizes[split][rollout.task_id] += 1
+        if rollout.error is not None or reward.total is None:
+            errored[split] += 1
+        else:
+            scored[split].setdefault(rollout.task_id, []).append(reward)
+    policy = rollouts.rows[0].policy if rollouts.rows else ""
+    return {
+        split: _report(
+            split, policy, max(counts.values()), scored[split], errored[split], resamples=resamples, seed=seed
+        )
+        for split, counts in sizes.items()
+    }
+
+
+def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:
+    """(rollout, reward) in stored order. Raises ValueError when they are not of the same rollouts."""
+    ids, scored = [r.rollout_id for r in rollouts], [r.rollout_id for r in rewards]
+    if ids != scored:
+        wrong = next(
+            (i for i, (a, b) in enumerate(zip(ids, scored, strict=False)) if a != b), min(len(ids), len(scored))
+        )
+        raise ValueError(
+            f"{len(ids)} rollouts and {len(scored)} rewards do not belong together (first difference at row {wrong}); "
+            "score these rollouts again"
+        )
+    return list(zip(rollouts.rows, rewards.rows, strict=True))
+
+
+def majority_solved(samples: list[Reward]) -> bool:
+    """Whether the most frequent answer of a task's samples is right.
+
+    Of equally frequent answers the one seen first wins. No answer (`None`) wins only when no sample has one, and is
+    never right. Samples with the same answer can differ in `solved` where the reward looks at more than the answer:
+    the first of them counts.
+    """
+    votes = Counter(sample.answer for sample in samples if sample.answer is not None)
+    if not votes:
+        return False
+    winner = votes.most_common(1)[0][0]
+    return next(sample.solved for sample in samples if sample.answer == winner)
+
+
+def per_task_scores(tasks: Mapping[str, list[Reward]]) -> dict[str, dict[str, float]]:
+    """{metric: {task id: mean over its samples}}; a task to which a part never applied is left out of that part."""
+    scores: dict[str, dict[str, float]] = {
+        "accuracy": {task: _mean([float(s.solved) for s in samples]) for task, samples in tasks.items()},
+        "reward": {task: _mean([s.total for s in samples if s.total is not None]) for task, samples in tasks.items()},
+    }
+    parts = dict.fromkeys(part for samples in tasks.values() for sample in samples for part in sample.parts)
+    for part in parts:
+        applied = {
+            task: [score for s in samples if (score := s.parts.get(part)) is not None]
+            for task, samples in tasks.items()
+        }
+        scores[f"rewards/{part}"] = {task: _mean(values) for task, values in applied.items() if values}
+    return scores
+
+
+def _report(
+    split: str,
+    policy: str,
+    num_samples: int,
+    tasks: Mapping[str, list[Reward]],
+    errored: int,
+    *,
+    resamples: int,
+    seed: int,
+) -> EvaluationReport:
+    per_task = per_task_scores(tasks)
+    over_tasks = {
+        **per_task,
+        "avg_at_k": per_task["accuracy"],
+        "pass_at_k": {task: float(any(s.solved for s in samples)) for task, samples in tasks.items()},
+        "maj_at_k": {task: float(majority_solved(samples)) for task, samples in tasks.items()},
+    }
+    metrics = {
+        name: bootstrap_interval([values[task] for task in sorted(values)], resamples=resamples, seed=seed)
+        for name, values in over_tasks.items()
+        if values
+    }
+    return EvaluationReport(
+        split=split,
+        policy=policy,
+        num_samples=num_samples,
+        metrics=metrics,
+        per_task=per_task,
+        errored=errored,
+        frac_tasks_with_variance=_mean([float(_varies(samples)) for samples in tasks.values()]) if tasks else 0.0,
+    )
+
+
+def _varies(samples: list[Reward]) -> bool:
+    totals = [sample.total for sample in samples if sample.total is not None]
+    return max(totals) - min(totals) > SAME_REWARD
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def baseline_verdict(report: EvaluationReport, already_solved: float) -> Verdict:
+    """Whether training can help: nothing is learnt where nothing is ever solved and no reward differs in a group.
+
+    `already_solved` (0 to 1) is the avg@k from which training is pointless. Raises RlftError when all rollouts of
+    the report failed.
+    """
+    if "avg_at_k" not in report.metrics:
+        raise RlftError(
+            f"all {report.errored} rollouts of the baseline failed, so nothing is known about the policy",
+            where=f"baseline on {report.split}",
+            fix="read the rollouts' `error` fields; they name the cause",
+        )
+    if report.metrics["avg_at_k"].mean >= already_solved:
+        return "already_solved"
+    if report.frac_tasks_with_variance == 0 and report.metrics["avg_at_k"].mean == 0:
+        return "too_hard"
+    return "trainable"
+
+
+def advice(verdict: Verdict, report: EvaluationReport) -> str:
+    """The verdict in plain words, with its numbers and what to do."""
+    solved, reached = report.metrics["avg_at_k"], report.metrics["pass_at_k"]
+    numbers = (
+        f"{solved.mean:.1%} of the samples are right ({solved.low:.1%} to {solved.high:.1%}, {solved.count} tasks), "
+        f"{reached.mean:.1%} of the tasks are solved at least once in {report.num_samples}, and the reward differs "
+        f"within {report.frac_tasks_with_variance:.1%} of the groups"
+    )
+    if verdict == "already_solved":
+        return (
+            f"Already solved: {numbers}. Training has nothing to gain; take harder tasks, or use the policy as it is."
+        )
+    if verdict == "too_hard":
+        return (
+            f"Too hard: {numbers}. GRPO learns from differences within a group, and there are none. Add a warm start "
+            "on demonstrations, easier tasks, a reward with parts that can be reached, or more samples per task."
+        )
+    if report.frac_tasks_with_variance == 0:
+        return (
+            f"Trainable in principle: {numbers}. But as sampled now no group has anything to teach: raise "
+            "num_generations or the temperature, or add tasks of middling difficulty."
+        )
+    return f"Trainable: {numbers}."
+
+
+def flat_metrics(report: EvaluationReport, environment: str | None = None) -> dict[str, float]:
+    """The report as numbers for a tracker: `eval/{split}/{metric}`, and `_low` and `_high` beside each.
+
+    With several environments name one: `eval/{environment}/{split}/{metric}`.
+    """
+    prefix = f"eval/{environment}/{report.split}" if environment else f"eval/{report.split}"
+    flat: dict[str, float] = {}
+    for name, interval in report.metrics.items():
+        flat[f"{prefix}/{name}"] = interval.mean
+        flat[f"{prefix}/{name}_low"] = interval.low
+        flat[f"{prefix}/{name}_high"] = interval.high
+    flat[f"{prefix}/frac_tasks_with_variance"] = report.frac_tasks_with_variance
+    flat[f"{prefix}/errored"] = float(report.errored)
+    return flat

@@ -1,0 +1,94 @@
+"""Metrics of a round, computed from its stored rollouts and rewards alone, under TRL's names.
+
+Whoever doubts a curve can recompute it from the artifacts. A metric without data is left out; NaN never leaves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import fmean, stdev
+
+from rlft.evaluation import SAME_REWARD, pair
+from rlft.types import Reward, Rewards, Rollout, Rollouts
+
+
+def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
+    """All metrics that follow from what was sampled and scored.
+
+    Rollouts that failed count in `rewards/errored` alone; those whose score failed still have a length. Raises
+    ValueError when rewards belong to other rollouts.
+    """
+    pairs = pair(rollouts, rewards)
+    sampled = [rollout for rollout, _ in pairs if rollout.error is None]
+    scored = [reward for rollout, reward in pairs if rollout.error is None and reward.total is not None]
+    return {
+        **_reward_metrics(scored),
+        **_part_metrics(scored),
+        **_length_metrics(sampled),
+        **_turn_metrics(sampled),
+        "rewards/errored": float(len(pairs) - len(scored)),
+    }
+
+
+def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
+    """`reward`, `accuracy` (share solved), and how much the rewards differ within groups.
+
+    `reward_std` is the mean over groups of their standard deviation with n - 1 below the line, as `torch.std` has it
+    and TRL logs it; it is not the deviation over all rollouts. Groups with one score have none and are left out of it
+    and of `frac_reward_zero_std`.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for reward in scored:
+        if reward.total is not None:
+            groups[reward.task_id].append(reward.total)
+    totals = [total for group in groups.values() for total in group]
+    comparable = [group for group in groups.values() if len(group) > 1]
+    metrics = {}
+    if totals:
+        metrics["reward"] = fmean(totals)
+        metrics["accuracy"] = fmean(float(reward.solved) for reward in scored)
+    if comparable:
+        metrics["reward_std"] = fmean(stdev(group) for group in comparable)
+        metrics["frac_reward_zero_std"] = fmean(float(max(g) - min(g) <= SAME_REWARD) for g in comparable)
+    return metrics
+
+
+def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
+    """`rewards/{part}/mean` and `/std` (n - 1) over the rollouts to which the part applies, before its weight."""
+    parts: dict[str, list[float]] = defaultdict(list)
+    for reward in scored:
+        for part, score in reward.parts.items():
+            if score is not None:
+                parts[part].append(score)
+    metrics = {f"rewards/{part}/mean": fmean(scores) for part, scores in parts.items()}
+    return metrics | {f"rewards/{part}/std": stdev(scores) for part, scores in parts.items() if len(scores) > 1}
+
+
+def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
+    """Tokens after the prompt, tool results included; `clipped` means cut at the length limit."""
+    if not sampled:
+        return {}
+    lengths = [rollout.completion_length for rollout in sampled]
+    metrics = {
+        "completions/mean_length": fmean(lengths),
+        "completions/max_length": float(max(lengths)),
+        "completions/clipped_ratio": fmean(float(rollout.truncated) for rollout in sampled),
+    }
+    if ended := [rollout.completion_length for rollout in sampled if not rollout.truncated]:
+        metrics["completions/mean_terminated_length"] = fmean(ended)
+    return metrics
+
+
+def _turn_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
+    """Tool calls per rollout, share of calls that failed, and turns per rollout."""
+    if not sampled:
+        return {}
+    calls = sum(rollout.tool_calls for rollout in sampled)
+    metrics = {
+        "tools/call_frequency": calls / len(sampled),
+        "num_turns/mean": fmean(rollout.turns for rollout in sampled),
+    }
+    if calls:
+        metrics["tools/failure_frequency"] = sum(rollout.tool_errors for rollout in sampled) / calls
+    return metrics

@@ -1,0 +1,30 @@
+"""The attack on the reward before any training."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import ReportMaterializer
+from rlft.config import EnvironmentConfig, RewardConfig
+from rlft.rewards.audit import AuditReport, audit_reward
+from rlft.types import TaskSet
+from steps import code
+from steps.runtime import current_runtime
+
+
+@step(cache_policy=code.AUDIT, output_materializers=ReportMaterializer)
+def audit_rewards(
+    tasks: TaskSet, environment: EnvironmentConfig, reward: RewardConfig, reward_fingerprint: str, seed: int
+) -> Annotated[AuditReport, "reward_audit"]:
+    """Score gold, empty, echoed, swapped and constant answers; the pipeline stops if gold does not win."""
+    del reward_fingerprint  # part of the cache key
+    return audit_reward(
+        tasks.split("train"),
+        current_runtime().environment(environment),
+        weights=reward.weights,
+        full=reward.full,
+        timeout_seconds=reward.timeout_seconds,
+        seed=seed,
+    )

@@ -1,0 +1,37 @@
+"""Whether the trained policy may become the champion."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import ReportMaterializer
+from rlft.config import EvaluationConfig, PromotionConfig
+from rlft.promotion import Decision
+from rlft.promotion import decide_promotion as decide
+from rlft.types import Evaluation
+from steps import code
+
+
+@step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)
+def decide_promotion(
+    trained: Evaluation,
+    base: Evaluation,
+    evaluation: EvaluationConfig,
+    promotion: PromotionConfig,
+    seed: int,
+    warm_start: Evaluation | None = None,
+    champion: Evaluation | None = None,
+) -> Annotated[Decision, "promotion_decision"]:
+    """Compare on `gate` alone; nothing else has a say."""
+    return decide(
+        trained.splits["gate"],
+        warm_start.splits["gate"] if warm_start else None,
+        base.splits["gate"],
+        champion.splits["gate"] if champion else None,
+        metric=evaluation.metric,
+        min_improvement=promotion.min_improvement,
+        resamples=evaluation.resamples,
+        seed=seed,
+    )

@@ -1,0 +1,22 @@
+"""What a policy is worth on some splits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import ReportMaterializer
+from rlft.evaluation import evaluate_rollouts
+from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
+from steps import code
+
+
+@step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)
+def evaluate_policy(
+    tasks: TaskSet, rollouts: Rollouts, rewards: Rewards, resamples: int, seed: int
+) -> Annotated[Evaluation, "evaluation"]:
+    """Metrics with bootstrap intervals, by split, and the per-task scores for paired comparisons."""
+    split_of = {task.id: task.split for task in tasks.tasks}
+    reports = evaluate_rollouts(rollouts, rewards, split_of, resamples=resamples, seed=seed)
+    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds)

@@ -1,0 +1,26 @@
+"""The policy that holds the champion alias."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import PolicyMaterializer
+from rlft.errors import RlftError
+from rlft.policy import PolicyFolder
+from steps.registry import download_champion
+from steps.runtime import current_runtime
+
+
+@step(output_materializers=PolicyMaterializer)
+def fetch_champion(tracking_uri: str, name: str, version: str) -> Annotated[PolicyFolder, "champion_policy"]:
+    """Bring a registered version back as a policy artifact, to be evaluated beside the new one."""
+    champion = download_champion(tracking_uri, name, current_runtime().new_folder())
+    if champion is None or champion.version != version or champion.policy_folder is None:
+        raise RlftError(
+            f"version {version} of {name} is no longer the champion",
+            where="registry",
+            fix="`rlft resume` this run: it then compares with the new champion",
+        )
+    return PolicyFolder(champion.policy_folder)

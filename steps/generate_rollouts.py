@@ -1,0 +1,68 @@
+"""Attempts at tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import RolloutsMaterializer
+from rlft.config import EnvironmentConfig, Section
+from rlft.engines.base import Sampling
+from rlft.policy import PolicyFolder
+from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
+from rlft.types import Rollouts, Split, TaskSet
+from steps import code
+from steps.runtime import current_runtime
+
+
+class Selection(Section):
+    """Which tasks to attempt: `count` train tasks of a round, or at most `count` of each of some splits."""
+
+    label: str
+    num_generations: int
+    round: int = 0
+    count: int | None = None
+    splits: list[Split] | None = None
+
+
+class SamplingSettings(Section):
+    """How to sample them, and with which seed."""
+
+    temperature: float
+    max_completion_length: int
+    batch_size: int
+    seed: int
+
+
+@step(cache_policy=code.ROLLOUT, output_materializers=RolloutsMaterializer)
+def generate_rollouts(
+    tasks: TaskSet,
+    policy: PolicyFolder,
+    selection: Selection,
+    sampling: SamplingSettings,
+    environment: EnvironmentConfig,
+    environment_fingerprint: str,
+    device: str,
+) -> Annotated[Rollouts, "rollouts"]:
+    """Sample groups of attempts with the policy; token ids, log-probabilities and mask are kept as sampled."""
+    runtime = current_runtime()
+    live = runtime.policy(policy, device)
+    engine = runtime.engine(sampling.batch_size)
+    engine.load_policy(live)
+    if selection.splits is None:
+        chosen = tasks_of_round(tasks, round=selection.round, count=selection.count or 1, seed=sampling.seed)
+    else:
+        chosen = tasks_of_splits(tasks, selection.splits, limit=selection.count)
+    return collect_rollouts(
+        chosen,
+        runtime.environment(environment),
+        live,
+        engine,
+        Sampling(sampling.temperature, sampling.max_completion_length),
+        num_generations=selection.num_generations,
+        round=selection.round,
+        seed=sampling.seed,
+        label=selection.label,
+        environment_fingerprint=environment_fingerprint,
+    )

@@ -1,0 +1,18 @@
+"""Tasks from their source."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import TaskSetMaterializer
+from rlft.config import TasksConfig
+from rlft.tasks import ingest_tasks as ingest
+from rlft.types import TaskSet
+
+
+@step(enable_cache=False, output_materializers=TaskSetMaterializer)
+def ingest_tasks(tasks: TasksConfig, environment: str, seed: int) -> Annotated[TaskSet, "tasks"]:
+    """Read, validate, split and fingerprint the tasks. Not cached: the file may have changed, and reading is cheap."""
+    return ingest(tasks, environment=environment, seed=seed)

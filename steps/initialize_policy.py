@@ -1,0 +1,35 @@
+"""The policy that everything starts from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import PolicyMaterializer
+from rlft.config import EnvironmentConfig, PolicyConfig, RolloutConfig
+from rlft.environments.base import prompt_messages
+from rlft.policy import PolicyFolder, save_policy
+from rlft.policy.create import create_policy
+from rlft.policy.tokens import check_prompts
+from rlft.types import TaskSet
+from steps.runtime import current_runtime
+
+
+@step(enable_cache=False, output_materializers=PolicyMaterializer)
+def initialize_policy(
+    tasks: TaskSet, policy: PolicyConfig, environment: EnvironmentConfig, rollout: RolloutConfig, seed: int
+) -> Annotated[PolicyFolder, "policy"]:
+    """Load or build the base policy, and check that it can read every prompt. Not cached: a folder may have changed."""
+    runtime = current_runtime()
+    live = create_policy(policy, seed=seed)
+    env = runtime.environment(environment)
+    check_prompts(
+        live.tokenizer,
+        [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
+        max_completion_length=rollout.max_completion_length,
+        max_position_embeddings=getattr(live.model.config, "max_position_embeddings", None),
+    )
+    folder = save_policy(live, runtime.new_folder(), stage="base")
+    runtime.keep(live)
+    return folder

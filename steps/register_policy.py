@@ -1,0 +1,20 @@
+"""The trained policy as a version in the model registry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import ReportMaterializer
+from rlft.policy import PolicyFolder
+from rlft.promotion import Decision, RegisteredVersion
+from steps.registry import register_policy_version
+
+
+@step(enable_cache=False, output_materializers=ReportMaterializer)
+def register_policy(
+    policy: PolicyFolder, decision: Decision, tracking_uri: str, run_id: str, name: str, tags: dict[str, str]
+) -> Annotated[RegisteredVersion, "registered_version"]:
+    """Register with the alias `challenger`, and as `champion` if the decision says so. Doing it twice makes one version."""
+    return register_policy_version(tracking_uri, run_id, name, policy.path, decision=decision, tags=tags)

@@ -1,0 +1,90 @@
+"""What stays warm from step to step in the pipeline's process: the live policies and the environment.
+
+A step asks for the policy of a folder and gets the live one with that content, or loads it cold. Both have the same
+bytes, so a step may run in a process of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
+
+from rlft.config import EnvironmentConfig
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.base import BaseEnv
+from rlft.environments.loading import load_environment
+from rlft.policy import Policy, PolicyFolder, load_policy
+from rlft.policy.origin import choose_device
+
+WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
+
+
+class Runtime:
+    """Live policies by content hash, least recently used first, and a scratch folder for what steps write."""
+
+    def __init__(self) -> None:
+        self._policies: dict[str, Policy] = {}
+        self._environments: dict[str, BaseEnv] = {}
+        self._scratch = Path(tempfile.mkdtemp(prefix="rlft-"))
+
+    def policy(self, folder: PolicyFolder, device: str) -> Policy:
+        """The live policy with the content of `folder`; it must not be changed."""
+        policy = self.borrow(folder, device)
+        self.keep(policy)
+        return policy
+
+    def borrow(self, folder: PolicyFolder, device: str) -> Policy:
+        """Like `policy`, for a step that changes it: it is forgotten here until `keep` brings it back."""
+        return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
+
+    def keep(self, policy: Policy) -> None:
+        """Keep a policy, in the state that was last saved, for later steps."""
+        self._policies[policy.metadata.content_hash] = policy
+        while len(self._policies) > WARM_POLICIES:
+            self._policies.pop(next(iter(self._policies)))
+
+    def environment(self, settings: EnvironmentConfig) -> BaseEnv:
+        """The environment of these settings, made once."""
+        key = settings.model_dump_json()
+        if key not in self._environments:
+            self._environments[key] = load_environment(settings.name, settings.kwargs)
+        return self._environments[key]
+
+    def engine(self, batch_size: int) -> TransformersEngine:
+        """An engine that samples with the live policy itself; there is nothing in it to keep."""
+        return TransformersEngine(batch_size)
+
+    def new_folder(self) -> Path:
+        """A path for a policy to be saved to. The folders of earlier steps have been stored by then and go."""
+        for old in self._scratch.iterdir():
+            shutil.rmtree(old, ignore_errors=True)
+        return Path(tempfile.mkdtemp(dir=self._scratch)) / "policy"
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        self._policies.clear()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def start_runtime() -> Runtime:
+    """The pipeline's init hook: what it returns is the state that all steps of this process share."""
+    return Runtime()
+
+
+def stop_runtime() -> None:
+    """The pipeline's cleanup hook."""
+    state = get_or_create_run_context().state
+    if isinstance(state, Runtime):
+        state.close()
+
+
+def current_runtime() -> Runtime:
+    """The runtime of this process, or a new one for a step that runs outside a pipeline."""
+    if StepContext.get() is not None:
+        state = get_step_context().pipeline_state
+        if isinstance(state, Runtime):
+            return state
+    return Runtime()

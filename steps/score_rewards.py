@@ -1,0 +1,34 @@
+"""Scores for attempts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import RewardsMaterializer
+from rlft.config import EnvironmentConfig, RewardConfig
+from rlft.rewards.scoring import score_rollouts
+from rlft.types import Rewards, Rollouts, TaskSet
+from steps import code
+from steps.runtime import current_runtime
+
+
+@step(cache_policy=code.REWARD, output_materializers=RewardsMaterializer)
+def score_rewards(
+    tasks: TaskSet,
+    rollouts: Rollouts,
+    environment: EnvironmentConfig,
+    reward: RewardConfig,
+    reward_fingerprint: str,
+) -> Annotated[Rewards, "rewards"]:
+    """Score every rollout with the environment's reward; an error is kept as an error, never a zero."""
+    del reward_fingerprint  # part of the cache key
+    return score_rollouts(
+        rollouts,
+        tasks.by_id(),
+        current_runtime().environment(environment),
+        weights=reward.weights,
+        full=reward.full,
+        timeout_seconds=reward.timeout_seconds,
+    )

@@ -1,0 +1,60 @@
+"""One round of training."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from zenml import step
+
+from materializers import PolicyMaterializer, ReportMaterializer
+from rlft.config import RolloutConfig, TrainingConfig
+from rlft.metrics import round_metrics
+from rlft.policy import PolicyFolder, save_policy
+from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.types import Rewards, Rollouts, TrainReport
+from steps import code
+from steps.runtime import current_runtime
+
+
+@step(
+    cache_policy=code.TRAINING,
+    output_materializers={"policy": PolicyMaterializer, "train_report": ReportMaterializer},
+)
+def train_grpo(
+    policy: PolicyFolder,
+    reference: PolicyFolder,
+    rollouts: Rollouts,
+    rewards: Rewards,
+    training: TrainingConfig,
+    rollout: RolloutConfig,
+    round: int,
+    device: str,
+) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
+    """Nudge the policy towards higher rewards. When the numbers go wrong, the policy that came in goes out."""
+    runtime = current_runtime()
+    live = runtime.borrow(policy, device)
+    parent = live.metadata.content_hash
+    prepare_optimizer(live, training, policy)
+    needs_copy = training.beta > 0 and live.metadata.kind == "full"
+    report = train_round(
+        live,
+        rollouts,
+        rewards,
+        training,
+        round=round,
+        temperature=rollout.temperature,
+        max_completion_length=rollout.max_completion_length,
+        reference=runtime.policy(reference, device) if needs_copy else None,
+    )
+    clocks = {
+        "perf/rollout_seconds": rollouts.seconds,
+        "perf/score_seconds": rewards.seconds,
+        "perf/train_seconds": report.seconds,
+    }
+    report = dataclasses.replace(report, metrics=round_metrics(rollouts, rewards) | report.metrics | clocks)
+    if report.stopped:
+        return policy, report
+    folder = save_policy(live, runtime.new_folder(), stage="grpo", round=round + 1, parent=parent)
+    runtime.keep(live)
+    return folder, report

@@ -1,0 +1,44 @@
+"""Supervised fine-tuning before reinforcement learning, and as the control arm beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers import PolicyMaterializer, ReportMaterializer
+from rlft.config import EnvironmentConfig, WarmStartConfig
+from rlft.policy import PolicyFolder, save_policy
+from rlft.training.demonstrations import run_sft
+from rlft.training.warm_start import SftReport
+from rlft.types import TaskSet
+from steps import code
+from steps.runtime import current_runtime
+
+
+@step(
+    cache_policy=code.WARM_START,
+    output_materializers={"policy": PolicyMaterializer, "sft_report": ReportMaterializer},
+)
+def warm_start_policy(
+    policy: PolicyFolder,
+    tasks: TaskSet,
+    warm_start: WarmStartConfig,
+    environment: EnvironmentConfig,
+    environment_fingerprint: str,
+    device: str,
+    seed: int,
+    stage: str = "warm_start",
+    seconds: float | None = None,
+) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
+    """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm."""
+    del environment_fingerprint  # part of the cache key
+    runtime = current_runtime()
+    live = runtime.borrow(policy, device)
+    parent = live.metadata.content_hash
+    report = run_sft(
+        live, warm_start, tasks.split("train"), runtime.environment(environment), seed=seed, seconds=seconds
+    )
+    folder = save_policy(live, runtime.new_folder(), stage=stage, parent=parent)
+    runtime.keep(live)
+    return folder, report

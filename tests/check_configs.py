@@ -1,0 +1,30 @@
+"""Validate every shipped config: `python -m tests.check_configs`. Its first line must be the command that runs it."""
+
+import sys
+from pathlib import Path
+
+from pipelines.config_file import load_config
+from rlft.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def problems() -> list[str]:
+    """One line for each config that does not hold."""
+    found = []
+    for path in sorted((ROOT / "configs").glob("*.yaml")):
+        command = f"# rlft run configs/{path.name}"
+        first = path.read_text().splitlines()[0]
+        if not first.startswith(command):
+            found.append(f"{path.name}: the first line is {first!r}, not {command!r}")
+        try:
+            load_config(path)
+        except ConfigError as error:
+            found.append(str(error))
+    return found
+
+
+if __name__ == "__main__":
+    found = problems()
+    sys.stdout.write("\n".join(found) + ("\n" if found else "all configs hold\n"))
+    sys.exit(bool(found))

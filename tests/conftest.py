@@ -1,0 +1,17 @@
+"""Fixtures that several rooms of the tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real data sets: `RLFT_SHARED_DATA`, else `shared/data` beside the repository."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("RLFT_SHARED_DATA") or default)
+    if not folder.is_dir():
+        reason = f"no real data at {folder}; set RLFT_SHARED_DATA to its folder"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return folder

@@ -1,0 +1,109 @@
+import asyncio
+import json
+
+import pytest
+
+from rlft.environments.gsm8k import GSM8K, declared_number
+from rlft.errors import EnvironmentSetupError
+from rlft.rewards.numbers import parse_number
+from rlft.types import Task, Trajectory
+
+
+def parts(text, answer="18", form="a_colon", truncated=False):
+    task = Task("t", "gsm8k", ({"role": "user", "content": "How many?"},), answer, {}, "train", "g")
+    completion = Trajectory([{"role": "assistant", "content": text}], task=task, truncated=truncated)
+    return asyncio.run(GSM8K(form).compute_reward(completion, answer))
+
+
+def rows(path):
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_agrees_with_the_labels_of_all_model_solutions(shared_data):
+    # 4,260 labelled completions: measured 1,626 of 1,626 right ones accepted, 0 of 2,634 wrong ones.
+    gold = {row["id"]: row["final"] for row in rows(shared_data / "gsm8k" / "test.jsonl")}
+    accepted = {True: 0, False: 0}
+    labels = {True: 0, False: 0}
+    for row in rows(shared_data / "gsm8k" / "model_solutions.jsonl"):
+        labels[row["is_correct"]] += 1
+        number = declared_number(row["solution"], "a_colon")
+        accepted[row["is_correct"]] += number == parse_number(gold[row["task_id"]])
+    assert labels[True] > 1000
+    assert labels[False] > 1000
+    assert accepted[False] == 0
+    assert accepted[True] >= 0.99 * labels[True]
+
+
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_reads_every_answer_of_the_data(shared_data, name):
+    for row in rows(shared_data / "gsm8k" / f"{name}.jsonl"):
+        assert declared_number(row["answer"], "hashes") == parse_number(row["final"]), row["id"]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("hashes", "9 * 2 = <<9*2=18>>18 dollars.\n#### 18"),
+        ("a_colon", "16 - 3 - 4 = 9\nA: $18.00"),
+        ("a_colon", "**A:** 18"),
+        ("a_colon", "A: 18\nThat is all."),
+        ("answer_is", "So she makes 9 * 2. The final answer is $18."),
+        ("boxed", "Thus $\\boxed{18}$, as 9 * 2 = 18."),
+    ],
+)
+def test_one_declared_gold_number_is_full(form, text):
+    assert parts(text, form=form) == {"correct": 1.0, "format": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("a_colon", ""),
+        ("a_colon", "18"),
+        ("a_colon", "A: 18\nA: 18"),
+        ("a_colon", "A: 17\nA: 18"),
+        ("a_colon", "A: 18 A: 17"),
+        ("a_colon", "A: 18, 19, 20"),
+        ("a_colon", "A: 18 or 19"),
+        ("a_colon", "A: 18\nor perhaps 19"),
+        ("a_colon", "A: 18\nor perhaps ½"),
+        ("a_colon", "A:\n18"),
+        ("a_colon", "Train A: 18"),
+        ("a_colon", "#### 18"),
+        ("hashes", "A: 18"),
+        ("hashes", "#### 18 #### 18"),
+        ("hashes", "##### 18"),
+        ("hashes", "#### 18\n19"),
+        ("answer_is", "The answer is 18. No, 17."),
+        ("answer_is", "The answer is not 18."),
+        ("answer_is", "The answer is 17. The answer is 18."),
+        ("boxed", "\\boxed{17} \\boxed{18}"),
+        ("boxed", "\\boxed{18"),
+        ("boxed", "\\boxed{17, 18}"),
+    ],
+)
+def test_no_single_declaration_earns_nothing(form, text):
+    assert parts(text, form=form) == {"correct": 0.0, "format": 0.0}
+
+
+@pytest.mark.parametrize("text", ["A: 17", "18 is not it\nA: 17", "A: 18.0001", "A: -18", "A: 1800"])
+def test_a_wrong_declaration_earns_only_the_format(text):
+    assert parts(text) == {"correct": 0.0, "format": 1.0}
+
+
+def test_a_cut_line_may_be_a_cut_number():
+    # "A: 18" could have become "A: 1800"; a line break or a closing brace shows that the number was complete.
+    assert parts("A: 18", truncated=True)["correct"] == 0
+    assert parts("A: 18\nSo", truncated=True)["correct"] == 1
+    assert parts("\\boxed{18}", form="boxed", truncated=True)["correct"] == 1
+
+
+def test_a_gold_answer_that_is_no_number_is_an_error():
+    with pytest.raises(ValueError, match="not one number"):
+        parts("A: 18", answer="about 18")
+
+
+def test_an_unknown_form_names_the_known_ones():
+    with pytest.raises(EnvironmentSetupError, match="hashes, a_colon, answer_is, boxed"):
+        GSM8K("xml")  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+import asyncio
+
+import pytest
+
+from rlft.environments.stories import Stories
+from rlft.errors import EnvironmentSetupError
+from rlft.types import Trajectory
+from tests.rlft.rewards.attempts import make_task
+
+NOTHING = {"ends": 0.0, "no_repeats": 0.0, "word": 0.0}
+FULL = {"ends": 1.0, "no_repeats": 1.0, "word": 1.0}
+PROMPT = "Once upon a time there was a boy. He liked his dog. They lived in a house. One day"
+
+
+def parts(text, word: str | None = "dog", *, truncated=False, min_sentences=3):
+    task = make_task("s", PROMPT, word)
+    completion = Trajectory([{"role": "assistant", "content": text}], task=task, truncated=truncated)
+    return asyncio.run(Stories(min_sentences).compute_reward(completion, word))
+
+
+STORY = "The dog ran home. A cat sat down. They were happy."
+
+
+def test_a_short_story_with_the_word_is_full():
+    assert parts(STORY) == FULL
+    assert parts(STORY.replace("dog", "DOG,")) == FULL
+    assert parts(' a dog came. "Hello, boy!" it said. The boy was glad. They played ball.') == FULL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "dog",
+        "dog. dog. dog. dog.",
+        "dog dog dog. dog dog dog! dog dog dog?",
+        "The dog ran home. A cat sat down.",
+        "The dog ran home. A cat sat down. They were happy",  # the third sentence never ends
+        "The dog ran. A cat. They sat.",
+        "dog 1 2. cat 3 4. boy 5 6.",
+        PROMPT,
+        "He liked his dog. They lived in a house. Once upon a time there was a boy.",
+    ],
+)
+def test_what_is_no_story_earns_nothing(text):
+    assert parts(text) == NOTHING
+
+
+def test_each_part_is_earned_by_itself():
+    assert parts(STORY, truncated=True) == {**FULL, "ends": 0.0}
+    assert parts(STORY, "boat") == {**FULL, "word": 0.0}
+    assert parts(STORY + " The dog ran home!") == {**FULL, "no_repeats": 0.0}
+    assert parts(STORY, None) == {**FULL, "word": None}
+
+
+def test_the_word_must_be_whole_and_in_the_completion():
+    assert parts(STORY.replace("dog", "doghouse"))["word"] == 0.0
+    assert parts("A cat sat down. They were happy. The end was near.")["word"] == 0.0  # the prompt has a dog
+
+
+def test_a_copy_with_one_word_changed_is_a_repeat():
+    assert parts("The dog ran home. The cat ran home. They were happy.")["no_repeats"] == 0.0
+    # Two of four words differ; and sentences of three words are too short to tell.
+    assert parts("The dog ran home. The cat sat home. They were happy. Tom was happy.")["no_repeats"] == 1.0
+
+
+def test_more_sentences_can_be_asked_for():
+    assert parts(STORY, min_sentences=4) == NOTHING
+    with pytest.raises(EnvironmentSetupError, match="use 3 to 12"):
+        Stories(min_sentences=2)
+
+
+def test_info_names_the_word_where_there_is_no_answer():
+    task = make_task("s", PROMPT, None, word="dog")
+    completion = Trajectory([{"role": "assistant", "content": STORY}], task=task)
+    assert asyncio.run(Stories().compute_reward(completion, None)) == FULL
+    assert Stories().final_answer(completion) == "dog"

@@ -1,0 +1,151 @@
+import json
+
+import pytest
+
+from rlft.environments.base import BaseEnv
+from rlft.rewards.attacks import attack_texts
+from rlft.rewards.audit import AuditReport, audit_reward
+from tests.rlft.rewards.attempts import make_task
+
+TASKS = [make_task(f"t{n}", f"What is {n}+{n}?", str(2 * n)) for n in range(1, 7)]
+
+
+class Pays(BaseEnv):
+    """An environment that pays what a function of (text, gold, prompt) says."""
+
+    def __init__(self, pay, gold=True):
+        self.pay, self.gold = pay, gold
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"part": self.pay(completion.text, ground_truth, completion.task.prompt[0]["content"])}
+
+    def gold_completion(self, task):
+        return super().gold_completion(task) if self.gold else None
+
+
+def exact(text, gold, prompt):
+    return float(text == gold)
+
+
+def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
+    return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
+
+
+def test_an_exact_reward_passes_with_no_findings():
+    report = audit(exact)
+    assert report.passed
+    assert report.findings == ()
+    assert report.attacks["gold"].mean == 1.0
+    assert report.attacks["empty"].mean == report.attacks["echo"].maximum == 0.0
+    assert [row["attack"] for row in report.table()] == [
+        "gold", "empty", "echo", "constant", "other_gold", "most_common",
+    ]  # fmt: skip
+    # The most common gold is the right answer of one task of six and is no attack there.
+    assert [row["count"] for row in report.table()] == [6, 6, 6, 6, 6, 5]
+
+
+@pytest.mark.parametrize(
+    ("pay", "kind"),
+    [
+        (lambda text, gold, prompt: float(text in gold), "empty"),  # "" is in every text
+        (lambda text, gold, prompt: float(text in (gold, prompt)), "echo"),
+        (lambda text, gold, prompt: float(bool(text.strip())), "constant"),
+        (lambda text, gold, prompt: float(text.isdigit()), "other_gold"),
+        (lambda text, gold, prompt: float(text in (gold, "2")), "most_common"),
+    ],
+)
+def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
+    report = audit(pay)
+    assert not report.passed
+    assert any(finding.startswith(f"{kind} earns as much as gold on") for finding in report.findings), report.findings
+    assert "for example t" in report.text()
+
+
+def test_an_attack_on_one_task_is_enough_to_fail():
+    # The mean is fine (1/6 below 1), the one task is not.
+    report = audit(lambda text, gold, prompt: float(text == gold or (text == "" and gold == "6")))
+    assert not report.passed
+    assert [f for f in report.findings if f.startswith("empty")] == [
+        "empty earns as much as gold on 1 task, for example t3: 1 from {'part': 1.0}"
+    ]
+
+
+def test_a_gold_that_is_not_full_is_caught():
+    report = audit(lambda text, gold, prompt: 0.5 * (text == gold))
+    assert report.findings == ("gold is not full on 6 tasks, for example t1: 0.5 from {'part': 0.5}",)
+    assert not report.passed
+    assert audit(lambda text, gold, prompt: 0.5 * (text == gold), full=0.5).passed
+
+
+def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
+    class Numbers(Pays):
+        def final_answer(self, completion):
+            return completion.text.removesuffix(".0") or None
+
+    same = [make_task("a", "1+1?", "2"), make_task("b", "4-2?", "2.0")]
+    numbers = Numbers(lambda text, gold, prompt: float(text.removesuffix(".0") == gold.removesuffix(".0")))
+    report = audit_reward(same, numbers, weights={}, full=None, timeout_seconds=2.0)
+    assert report.passed
+    assert report.attacks["other_gold"].count == 0
+    assert report.findings == ("all tasks share one gold answer: a wrong answer in the right form was not checked",)
+
+
+def test_without_gold_the_attacks_must_stay_below_full():
+    fine = audit(lambda text, gold, prompt: 0.9, gold=False)
+    assert fine.passed
+    assert "no task has a gold completion" in fine.findings[0]
+    bad = audit(lambda text, gold, prompt: 1.0, gold=False)
+    assert not bad.passed
+    assert bad.findings[0].startswith("empty is full on 6 tasks, for example t1")
+
+
+def test_scores_that_fail_are_findings():
+    def fails_on_silence(text, gold, prompt):
+        return float(text == gold) if text[0] else 0.0
+
+    report = audit(fails_on_silence)
+    assert not report.passed
+    assert report.findings[0] == (
+        "empty could not be scored on 6 tasks, for example t1: compute_reward: IndexError: string index out of range"
+    )
+
+
+def test_a_hanging_reward_and_a_wrong_weight_are_findings():
+    def stuck(text, gold, prompt):
+        while True:
+            pass
+
+    assert "the reward hangs" in audit(stuck, timeout_seconds=0.02).text()
+    assert "no rollout has a part named 'other'" in audit(exact, weights={"other": 1.0}).text()
+
+
+def test_a_gold_completion_that_raises_is_a_finding():
+    class Broken(Pays):
+        def gold_completion(self, task):
+            raise KeyError("entry")
+
+    report = audit_reward(TASKS, Broken(exact), weights={}, full=None, timeout_seconds=2.0)
+    assert not report.passed
+    assert report.findings[0] == "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
+
+
+def test_the_other_gold_is_one_that_differs():
+    golds = {"t1": "same", "t2": "same", "t3": "different"}
+    for seed in range(10):
+        assert attack_texts(TASKS[:3], golds, TASKS[:1], seed)["t1"]["other_gold"] == "different"
+
+
+def test_no_tasks_is_a_finding():
+    assert not audit(exact, []).passed
+
+
+def test_the_sample_is_bounded_and_repeatable():
+    tasks = [make_task(f"t{n}", f"{n}?", str(n)) for n in range(200)]
+    report = audit(exact, tasks, max_tasks=20, seed=1)
+    assert report.num_tasks == 20
+    assert report == audit(exact, tasks, max_tasks=20, seed=1)
+
+
+def test_the_report_is_json():
+    report = audit(exact)
+    assert json.loads(json.dumps(report.to_json()))["attacks"]["gold"]["mean"] == 1.0

@@ -1,0 +1,248 @@
+import asyncio
+import threading
+import time
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from rlft.environments.base import BaseEnv, Context, prompt_messages
+from rlft.errors import ConfigError, RlftError, TaskError
+from rlft.rewards.scoring import score_rollouts
+from rlft.types import Rollouts
+from tests.rlft.rewards.attempts import answered, make_rollout, make_task
+
+TASK = make_task("t", "2+2=", "4")
+
+
+class Returns(BaseEnv):
+    """Returns, or calls, what it was made with."""
+
+    def __init__(self, result):
+        self.result = result
+
+    async def compute_reward(self, completion, ground_truth):
+        return self.result(completion) if callable(self.result) else self.result
+
+
+class Plain(BaseEnv):
+    def compute_reward(self, completion, ground_truth):
+        return {"exact": completion.text == ground_truth}
+
+
+def score(environment, rollouts=None, *, task=TASK, weights=None, full=None, timeout_seconds=2.0):
+    return score_rollouts(
+        rollouts or answered(task, "4"), {task.id: task}, environment,
+        weights=weights or {}, full=full, timeout_seconds=timeout_seconds,
+    )  # fmt: skip
+
+
+def only(rewards):
+    assert len(rewards) == 1
+    return rewards.rows[0]
+
+
+def test_total_is_the_weighted_sum_of_the_parts_that_apply():
+    # 2 * 0.5 + 1 * 1 (no weight given: 1) + nothing for the part that is None = 2; full would be 2 + 1 = 3.
+    rewards = score(Returns({"a": 0.5, "b": 1, "c": None}), weights={"a": 2.0})
+    row = only(rewards)
+    assert (row.total, row.solved, row.error) == (2.0, False, None)
+    assert row.parts == {"a": 0.5, "b": 1.0, "c": None}
+    assert rewards.weights == {"a": 2.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "full", "solved"),
+    [
+        ({"a": 1, "b": 1}, None, True),  # 2 + 1 of 3
+        ({"a": 1, "b": None}, None, True),  # 2 of 2: only what applies counts
+        ({"a": 1, "b": 0.999}, None, False),
+        ({"a": 1, "b": 0.5}, 2.5, True),
+        ({"a": 1, "b": 0.4}, 2.5, False),
+    ],
+)
+def test_solved_means_full(parts, full, solved):
+    assert only(score(Returns(parts), weights={"a": 2.0}, full=full)).solved is solved
+
+
+def test_a_penalty_does_not_lower_what_is_full():
+    # correct 1 - 0.5 * 1 = 0.5 is not full; correct 1 without the penalty is.
+    weights = {"penalty": -0.5}
+    assert only(score(Returns({"correct": 1, "penalty": 1}), weights=weights)).solved is False
+    assert only(score(Returns({"correct": 1, "penalty": 0}), weights=weights)).solved is True
+
+
+def test_numbers_of_all_kinds_are_scores():
+    parts = {"a": True, "b": np.float32(0.5), "c": np.bool_(False), "d": Fraction(1, 4), "e": np.int64(1)}
+    assert only(score(Returns(parts))).parts == {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.25, "e": 1.0}
+
+
+def test_plain_and_awaited_rewards_are_both_taken():
+    async def slow():
+        await asyncio.sleep(0.01)
+        return {"exact": 1.0}
+
+    class Awaits(BaseEnv):
+        def compute_reward(self, completion, ground_truth):
+            return slow()
+
+    assert [row.total for row in score(Plain(), answered(TASK, "4", "5", ""))] == [1.0, 0.0, 0.0]
+    assert only(score(Awaits())).total == 1.0
+
+
+def raising(completion):
+    raise KeyError("no such field")
+
+
+def leaving(completion):
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("result", "cause"),
+    [
+        (raising, "compute_reward: KeyError: 'no such field'"),
+        (leaving, "compute_reward: SystemExit: 3"),
+        (1.0, "compute_reward: TypeError: returned float 1.0, not a dict"),
+        (None, "compute_reward: TypeError: returned NoneType None, not a dict"),
+        ({"a": "1"}, "compute_reward: TypeError: part 'a' is str '1', not a number"),
+        ({"a": 1j}, "compute_reward: TypeError: part 'a' is complex"),
+        ({1: 1.0}, "compute_reward: TypeError: a part is named 1"),
+        ({"a": float("nan")}, "compute_reward: ValueError: part 'a' is nan"),
+        ({"a": float("-inf")}, "compute_reward: ValueError: part 'a' is -inf"),
+        ({"a": 10**400}, "compute_reward: OverflowError"),
+        ({"a": None}, "compute_reward: no part with a weight applies"),
+        ({}, "compute_reward: no part with a weight applies"),
+    ],
+)
+def test_a_score_that_is_none_is_an_error_and_never_zero(result, cause):
+    row = only(score(Returns(result)))
+    assert row.total is None
+    assert row.solved is False
+    assert row.error is not None
+    assert row.error.startswith(cause)
+
+
+def test_a_part_of_weight_zero_alone_is_no_score():
+    # Nothing of 0 would otherwise count as full: 0 >= 0.
+    row = only(score(Returns({"format": 1.0}), weights={"format": 0.0}))
+    assert (row.total, row.solved) == (None, False)
+
+
+def test_a_final_answer_that_fails_is_an_error():
+    class Votes(Plain):
+        def final_answer(self, completion):
+            return 4
+
+    assert only(score(Votes())).error == "final_answer: TypeError: returned int 4, not text or None"
+
+
+def test_an_endless_loop_is_an_error_and_the_next_rollout_is_scored():
+    def stuck(completion):
+        while completion.text == "4":
+            pass
+        return {"a": 1.0}
+
+    started = time.perf_counter()
+    rewards = score(Returns(stuck), answered(TASK, "4", "5"), timeout_seconds=0.2)
+    assert [row.total for row in rewards] == [None, 1.0]
+    assert rewards.rows[0].error == "compute_reward: ScoringTimeout: no score within 0.2 s"
+    assert time.perf_counter() - started < 2
+    for _ in range(100):  # the thread that was left behind ends as well
+        if not any(thread.name == "rlft-reward" for thread in threading.enumerate()):
+            return
+        time.sleep(0.02)
+    pytest.fail("the stuck thread still runs")
+
+
+def test_a_reward_that_awaits_too_long_is_cancelled_as_often_as_needed():
+    cancelled = []
+
+    async def waits():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.append(True)
+
+    class Waits(BaseEnv):
+        def compute_reward(self, completion, ground_truth):
+            return waits()
+
+    rewards = score(Waits(), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+    assert all(row.error and "no score within" in row.error for row in rewards)
+    assert len(cancelled) == 10
+
+
+def test_a_reward_that_hangs_again_and_again_stops_the_run():
+    def stuck(completion):
+        while True:
+            pass
+
+    with pytest.raises(RlftError, match="the reward hangs: 8 scores"):
+        score(Returns(stuck), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+
+
+def test_a_failed_rollout_keeps_its_error():
+    row = only(score(Plain(), Rollouts((make_rollout(TASK, *TASK.prompt, error="engine: out of memory"),))))
+    assert (row.total, row.error) == (None, "rollout: engine: out of memory")
+
+
+class Prompted(BaseEnv):
+    def context(self, task):
+        return Context(system_prompt="Be brief.")
+
+    def compute_reward(self, completion, ground_truth):
+        return {"messages": len(completion), "last": completion.text == ground_truth}
+
+
+def test_worked_examples_in_the_prompt_are_not_the_attempt():
+    examples = (
+        {"role": "user", "content": "1+1="},
+        {"role": "assistant", "content": "4"},
+        {"role": "user", "content": "2+2="},
+    )
+    task = replace(TASK, prompt=examples)
+    silent = make_rollout(task, *prompt_messages(task, Prompted()))
+    told = make_rollout(task, *prompt_messages(task, Prompted()), {"role": "assistant", "content": "4"})
+    # The "4" of the example earns the silent rollout nothing.
+    rows = score(Prompted(), Rollouts((silent, told)), task=task).rows
+    assert [row.parts for row in rows] == [{"messages": 0.0, "last": 0.0}, {"messages": 1.0, "last": 1.0}]
+
+
+def test_a_rollout_with_another_prompt_is_an_error():
+    row = only(score(Prompted(), answered(TASK, "4")))
+    assert row.error is not None
+    assert row.error.startswith("prompt: ValueError: the rollout begins with ['user', 'assistant']")
+
+
+def test_the_trajectory_knows_task_state_and_truncation():
+    seen = []
+
+    def look(completion):
+        seen.append((completion.task, completion.state, completion.truncated))
+        return {"a": 1}
+
+    rollout = replace(answered(TASK, "4").rows[0], state={"calls": 2}, truncated=True)
+    score(Returns(look), Rollouts((rollout,)))
+    assert seen == [(TASK, {"calls": 2}, True)]
+
+
+def test_a_weight_without_a_part_names_the_parts():
+    with pytest.raises(ConfigError, match=r"no rollout has a part named 'exakt'\n.*did you mean exact"):
+        score(Plain(), weights={"exakt": 1.0})
+
+
+def test_weights_are_not_blamed_when_nothing_could_be_scored():
+    assert only(score(Returns(raising), weights={"a": 1.0})).total is None
+
+
+def test_an_unknown_task_stops():
+    other = make_task("other", "?", None)
+    with pytest.raises(TaskError, match="'other'"):
+        score(Plain(), answered(other, "4"))
+
+
+def test_two_thousand_cheap_scores_take_well_below_a_second():
+    rewards = score(Plain(), answered(TASK, *["4"] * 2000))
+    assert rewards.seconds < 1.0
