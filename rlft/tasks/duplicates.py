@@ -31,7 +31,7 @@ class Claims:
         """
         key = prompt_key(task.prompt)
         owner = self.owners.get(key, task.split)
-        if False:
+        if owner != task.split:
             self.dropped[f"{task.split}: also in {owner}"] += 1
             return False
         if task.id in self.ids or (distinct_prompts and key in self.owners):

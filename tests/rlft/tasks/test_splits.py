@@ -44,11 +44,10 @@ def test_dealing_by_value():
 
 
 def test_a_group_goes_where_its_middle_row_falls():
-    # 10 rows, shares 2 test, 1 gate, 1 validation, 6 train: ends at 2, 3, 4, 10. Whatever their order, a group of 9
-    # has its middle at 4.5 or 5.5 (train), the single row at 0.5 (test) or 9.5 (train).
-    dealt = deal_groups(["big"] * 9 + ["one"], SplitsConfig(train=6, validation=1, gate=1, test=2), seed=1)
-    assert dealt["big"] == "train"
-    assert dealt["one"] in ("test", "train")
+    # In the order above, groups of 3, 1, 1 and 3 rows have their middles at 1.5, 3.5, 4.5 and 6.5 of 8 rows; the
+    # quarters end at 2, 4, 6 and 8. (By their ends, 3, 4, 5 and 8, none would go to test.)
+    rows = ["g0"] * 3 + ["g1"] * 3 + ["g2", "g3"]
+    assert deal_groups(rows, EVEN, seed=0) == {"g0": "test", "g2": "gate", "g3": "validation", "g1": "train"}
 
 
 groups = st.lists(st.sampled_from([f"g{number}" for number in range(40)]), min_size=1, max_size=120)
