@@ -16,7 +16,7 @@ from rlft.policy import PolicyFolder
 
 
 class PolicyMaterializer(BaseMaterializer):
-    """`PolicyFolder` <-> `policy/`. On a local store the folder is moved in and read in place; nothing is copied."""
+    """`PolicyFolder` <-> `policy/`. On a local store files are hard-linked where that works, and read in place."""
 
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (PolicyFolder,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.MODEL
@@ -47,11 +47,11 @@ class PolicyMaterializer(BaseMaterializer):
             ) from cause
 
     def load(self, data_type: type[Any]) -> PolicyFolder:
-        """The folder in place on a local store, else a local copy."""
+        """The folder in place on a local store, else a local copy that stays until the step has ended."""
         del data_type
         if self._is_local:
             return PolicyFolder(Path(self._folder))
-        with self.get_temporary_directory(delete_at_exit=True) as directory:
+        with self.get_temporary_directory(delete_at_exit=False) as directory:
             target = Path(directory) / "policy"
             for folder, _, files in self.artifact_store.walk(self._folder):
                 for name in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -64,9 +65,7 @@ class _TableMaterializer(BaseMaterializer):
         """A plain HTML table of the first rows; the dashboard shows it without scripts."""
         title, names, rows = self.preview(data)
         head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
-        )
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
         path = os.path.join(self.uri, "preview.html").replace("\\", "/")
         with self.artifact_store.open(path, "w") as file:
             file.write(f"<h3>{html.escape(title)}</h3><table border='1'><tr>{head}</tr>{body}</table>")
@@ -94,8 +93,8 @@ class TaskSetMaterializer(_TableMaterializer):
 
     def extract_metadata(self, data: TaskSet) -> dict[str, Any]:
         """Counts by split."""
-        splits = sorted({task.split for task in data.tasks})
-        return {"fingerprint": data.fingerprint, "tasks": {split: len(data.split(split)) for split in splits}}
+        counts = Counter(task.split for task in data.tasks)
+        return {"fingerprint": data.fingerprint, "tasks": {str(split): counts[split] for split in sorted(counts)}}
 
     def preview(self, data: TaskSet) -> tuple[str, list[str], Iterable[list[object]]]:
         """The first tasks."""
@@ -129,10 +128,10 @@ class RolloutsMaterializer(_TableMaterializer):
 
     def preview(self, data: Rollouts) -> tuple[str, list[str], Iterable[list[object]]]:
         """The first attempts."""
-        rows = [
-            [r.rollout_id, r.messages[-2]["content"] if len(r.messages) > 1 else "", r.messages[-1]["content"]]
-            for r in data.rows[:PREVIEW_ROWS]
-        ]
+        rows: list[list[object]] = []
+        for rollout in data.rows[:PREVIEW_ROWS]:
+            asked, answered = ["", "", *(message["content"] for message in rollout.messages)][-2:]
+            rows.append([rollout.rollout_id, asked, answered])
         return f"{len(data)} rollouts", ["rollout", "asked", "answered"], rows
 
 

@@ -1,4 +1,4 @@
-"""The command line: `rlft run | resume | audit | ui | doctor`.
+"""The command line: `rlft run | resume | audit | ui | stack | doctor`.
 
 Heavy libraries are imported inside the commands: `rlft --help` is quick, and ZenML must see its environment first.
 
@@ -81,7 +81,8 @@ def resume(
 
         found = find_run(run)
         make_resumable(home, found)
-        finished = train.replay(pipeline_run=found.id, skip_successful_steps=True)
+        again = train.with_options(run_name=f"{found.name.split('-resumed-')[0]}-resumed-{datetime.now():%H%M%S-%f}")
+        finished = again.replay(pipeline_run=found.id, skip_successful_steps=True)
         _finish(home, str(finished.id), summary)
 
 
@@ -95,7 +96,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
         from rlft.tasks import ingest_tasks
 
         environment = load_environment(settings.environment.name, settings.environment.kwargs)
-        tasks = ingest_tasks(settings.tasks, environment=settings.environment.name, seed=settings.seed)
+        tasks = ingest_tasks(settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed)
         report = audit_reward(
             tasks.split("train"),
             environment,
@@ -125,6 +126,19 @@ def ui(
         command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
         code = subprocess.call([*command, "--backend-store-uri", home.tracking_uri, "--workers", "1"])
         raise typer.Exit(code)
+
+
+@app.command()
+def stack(
+    file: Annotated[Path, typer.Argument(help="A YAML file such as configs/stacks/local.yaml.")],
+    verbose: Verbose = False,
+) -> None:
+    """Register or update a stack from a file, in your own ZenML."""
+    with _guarded(verbose, None):
+        from pipelines.stack_file import apply_stack_file, read_stack_file
+
+        name = apply_stack_file(read_stack_file(file))
+        console.print(f"Stack {name} is registered: rlft run CONFIG --stack {name}")
 
 
 @app.command()

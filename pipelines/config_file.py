@@ -18,7 +18,8 @@ class _Loader(yaml.SafeLoader):
     """YAML that reads `1e-4` as the number everyone means (YAML 1.1 wants `1.0e-4`) and refuses repeated keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[reportUnknownMemberType]
+        written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        keys = [self.construct_object(key, deep=True) for key in written]  # type: ignore[reportUnknownMemberType]
         repeated = {key for key in keys if keys.count(key) > 1}
         if repeated:
             raise yaml.constructor.ConstructorError(None, None, f"key given twice: {repeated}", node.start_mark)
@@ -36,8 +37,8 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
     if not path.is_file():
         raise ConfigError("no such file", where=str(path), fix="name a YAML file such as configs/demo.yaml")
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, UnicodeDecodeError) as cause:
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a SafeLoader
+    except (yaml.YAMLError, ValueError, OSError) as cause:  # ValueError: not UTF-8, or a date such as 2026-13-01
         raise ConfigError(f"not readable as YAML: {cause}", where=str(path), fix="mend the file") from cause
     if not isinstance(content, dict):
         raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
@@ -71,12 +72,18 @@ def _apply(content: dict[str, Any], override: str) -> None:
         if inner is None:
             inner = target[section] = {}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{'.'.join(sections[: depth + 1])} is not a section", where=f"--set {key}")
+            raise ConfigError(
+                f"{'.'.join(sections[: depth + 1])} is not a section",
+                where=f"--set {key}",
+                fix="every section and setting is in rlft/config.py",
+            )
         target = inner
     try:
-        target[last] = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as cause:
-        raise ConfigError(f"the value is not readable as YAML: {cause}", where=f"--set {key}") from cause
+        target[last] = yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError) as cause:
+        raise ConfigError(
+            f"the value is not readable as YAML: {cause}", where=f"--set {key}", fix="put it in quotes within the value"
+        ) from cause
 
 
 def _explain(error: Any) -> str:

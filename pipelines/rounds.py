@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -50,12 +51,15 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     _validate(stages, tasks, start, 0, rounds, tracker)
     rounds.best_round, rounds.validations_without_best = 0, 0
     for number in _numbers(config.training.rounds):
+        started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
         policy, report_artifact = stages.train(policy, start, scored, number)
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
         counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
-        tracker.log_metrics({**report.metrics, **counts}, step=number + 1)
+        spent = sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for kind in ("rollout", "score", "train"))
+        overhead = {"perf/orchestration_seconds": time.perf_counter() - started - spent}
+        tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)
         _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
         if report.stopped:
             rounds.stopped = f"round {number}: {report.stopped}"

@@ -45,7 +45,7 @@ class Stages:
 
     def ingest(self) -> Artifact:
         """Tasks of all splits."""
-        return ingest_tasks(self.config.tasks, self.config.environment.name, self.config.seed)
+        return ingest_tasks(self.config.tasks, self.config.environment.name)
 
     def audit(self, tasks: Artifact) -> Artifact:
         """The attack on the reward."""

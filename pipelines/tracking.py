@@ -64,7 +64,7 @@ class Tracker:
         self._steps: dict[str, set[int]] = {}
         self._is_new = False
         self._warned: set[str] = set()
-        self._quiet_until = 0.0
+        self._quiet_until: dict[str, float] = {}
 
     @classmethod
     def open(
@@ -137,11 +137,12 @@ class Tracker:
 
     def log_text(self, name: str, text: str) -> None:
         """Write a text artifact; a later one of that name replaces it."""
-        self._write({"kind": "text", "name": name, "text": text})
+        inside = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
+        self._write({"kind": "text", "name": inside, "text": text})
 
     def flush(self) -> int:
         """Try again what failed so far; returns how many entries are still missing."""
-        self._quiet_until = 0.0
+        self._quiet_until.clear()
         self._retry()
         return len(self._backlog)
 
@@ -163,28 +164,30 @@ class Tracker:
         self._retry()
 
     def _retry(self) -> None:
-        """Write the backlog in order. A refused entry stays and the next is tried; a store that is away stops all."""
-        if time.monotonic() < self._quiet_until:
+        """Write the backlog in order. A refused entry stays and the next is tried; one that finds nobody there stops
+        the others that go to the same place."""
+        if self._is_quiet("store"):
             return
         with quick_http():
             if self._client is None and not self._attempt("open", self._open):
                 return
-            kept: list[Entry] = []
-            while self._backlog:
-                entry = self._backlog.pop(0)
-                if self._attempt(entry["kind"], lambda entry=entry: self._apply(entry)):
-                    continue
-                kept.append(entry)
-                if self._quiet_until:
-                    break
-            self._backlog = kept + self._backlog
+            waiting, self._backlog = self._backlog, []
+            for entry in waiting:
+                kind = entry["kind"]
+                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: self._apply(entry)):
+                    self._backlog.append(entry)
+
+    def _is_quiet(self, place: str) -> bool:
+        now = time.monotonic()
+        return any(now < self._quiet_until.get(name, 0.0) for name in {place, "store"})
 
     def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
         try:
             call()
         except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
             refused = isinstance(cause, MlflowException) and cause.error_code in REFUSALS
-            self._quiet_until = 0.0 if refused and kind != "open" else time.monotonic() + PAUSE_SECONDS
+            if not refused or kind == "open":
+                self._quiet_until[_place(kind)] = time.monotonic() + PAUSE_SECONDS
             if kind not in self._warned:
                 self._warned.add(kind)
                 reason = redact(f"{type(cause).__name__}: {cause}", self.tracking_uri).splitlines()[0][:300]
@@ -259,6 +262,11 @@ class Tracker:
             raise
         for metric in new:
             self._steps[metric.key].add(step)
+
+
+def _place(kind: str) -> str:
+    """Artifacts lie elsewhere than the rest: a bucket that is away does not hold up the curves."""
+    return "artifacts" if kind == "text" else "store"
 
 
 @contextmanager

@@ -9,8 +9,11 @@ import time
 from typing import Any
 
 from zenml import pipeline
+from zenml.config import DockerSettings
+from zenml.config.docker_settings import PythonPackageInstaller
 
 from pipelines.conclusion import Arms, evaluate_arms, promote, registry_name
+from pipelines.home import PROJECT
 from pipelines.record import Record, open_record
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
@@ -47,7 +50,15 @@ STEPS = [
 ]
 
 
-@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
+# The image of a remote run: the clone is copied in. reasoning-gym's pycosat has no wheel, so there is a compiler.
+IMAGE = DockerSettings(
+    requirements=str(PROJECT / "requirements" / "base.txt"),
+    apt_packages=["gcc", "libc6-dev"],
+    python_package_installer=PythonPackageInstaller.UV,
+)
+
+
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
 def train(config: dict[str, Any], tracking_uri: str) -> None:
     """One experiment from tasks to registry. `config` is a `rlft.config.Config` as a mapping."""
     settings = Config.model_validate(config)
@@ -56,7 +67,9 @@ def train(config: dict[str, Any], tracking_uri: str) -> None:
         tasks, base, start = _prepare(stages, record)
         if not _worth_training(stages, tasks, start, record):
             return
+        started = time.perf_counter()
         rounds = run_rounds(stages, tasks, start, record.tracker)
+        record.seconds["rounds"] = time.perf_counter() - started
         _note_rounds(rounds, record)
         _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
 

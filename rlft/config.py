@@ -55,6 +55,7 @@ class SplitsConfig(Section):
 class TasksConfig(SourceConfig):
     """The tasks, their splits, and what may be wrong with them."""
 
+    seed: int = Field(0, ge=0, description="Which tasks go where; apart from the run's seed, so that runs compare.")
     splits: SplitsConfig = SplitsConfig()
     max_bad_rows: int = Field(0, ge=0, description="Rows that may be unusable before the run stops.")
     off_distribution: SourceConfig | None = Field(None, description="Tasks of another kind, only reported.")
@@ -73,7 +74,7 @@ class RewardConfig(Section):
 
     weights: dict[str, float] = Field({}, description="Weight of each part; parts not named here weigh 1.")
     timeout_seconds: float = Field(30.0, gt=0, description="A score that takes longer is an error, not a 0.")
-    full: float | None = Field(None, description="A total this high counts as solved; default: all weights together.")
+    full: float | None = Field(None, description="A total this high counts as solved; default: all positive weights.")
     audit: bool = Field(True, description="Attack the reward with wrong answers before training.")
 
 

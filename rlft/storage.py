@@ -66,9 +66,7 @@ _CLOCK_COLUMNS = {"seconds"}  # not part of what a result is, so not part of its
 
 def tasks_to_table(task_set: TaskSet) -> pa.Table:
     """Tasks as a table; fingerprint and notes go into its metadata."""
-    return _to_table(
-        task_set.tasks, TASK_SCHEMA, {"fingerprint": task_set.fingerprint, "notes": _dump(task_set.notes)}
-    )
+    return _to_table(task_set.tasks, TASK_SCHEMA, {"fingerprint": task_set.fingerprint, "notes": _dump(task_set.notes)})
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
@@ -91,9 +89,7 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
     """Rewards as a table; weights and wall seconds go into its metadata."""
-    return _to_table(
-        rewards.rows, REWARD_SCHEMA, {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds)}
-    )
+    return _to_table(rewards.rows, REWARD_SCHEMA, {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds)})
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:

@@ -13,6 +13,6 @@ from rlft.types import TaskSet
 
 
 @step(enable_cache=False, output_materializers=TaskSetMaterializer)
-def ingest_tasks(tasks: TasksConfig, environment: str, seed: int) -> Annotated[TaskSet, "tasks"]:
+def ingest_tasks(tasks: TasksConfig, environment: str) -> Annotated[TaskSet, "tasks"]:
     """Read, validate, split and fingerprint the tasks. Not cached: the file may have changed, and reading is cheap."""
-    return ingest(tasks, environment=environment, seed=seed)
+    return ingest(tasks, environment=environment, seed=tasks.seed)

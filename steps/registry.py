@@ -34,7 +34,7 @@ from rlft.promotion import Decision, RegisteredVersion
 log = logging.getLogger(__name__)
 
 CHAMPION, CHALLENGER = "champion", "challenger"
-RUN_TAG, HASH_TAG, DONE_TAG = "rlft.run_id", "rlft.weights_hash", "rlft.aliases_set"
+RUN_TAG, HASH_TAG, MODEL_TAG, DONE_TAG = "rlft.run_id", "rlft.weights_hash", "rlft.model_id", "rlft.aliases_set"
 DEFINITION = Path(__file__).with_name("served_policy.py")
 # What a server needs. The optimizer's state is as large as two copies of the weights and stays behind.
 SERVED = ("policy.json", "model", "tokenizer")
@@ -75,7 +75,7 @@ def register_policy_version(
     version = _find_version(client, name, run_id, policy["weights_hash"])
     if version is None:
         model_id = _log_model(client, run_id, name, policy_folder, policy, max_new_tokens)
-        all_tags = {**(tags or {}), **_own_tags(run_id, policy, decision)}
+        all_tags = {**(tags or {}), **_own_tags(run_id, policy, decision), MODEL_TAG: model_id}
         version = _create_version(client, name, run_id, model_id, all_tags)
     else:
         log.info("%s: version %s has these weights of this run already", name, version.version)
@@ -86,7 +86,7 @@ def register_policy_version(
         client.set_model_version_tag(name, version.version, DONE_TAG, "true")
     aliases = client.get_registered_model(name).aliases
     held = tuple(sorted(alias for alias, number in aliases.items() if str(number) == str(version.version)))
-    return RegisteredVersion(name, str(version.version), version.model_id, held)
+    return RegisteredVersion(name, str(version.version), version.tags.get(MODEL_TAG), held)
 
 
 def current_champion(tracking_uri: str, name: str, registry_uri: str | None = None) -> ChampionVersion | None:
@@ -114,15 +114,13 @@ def download_champion(
     champion = current_champion(tracking_uri, name, registry_uri)
     if champion is None:
         return None
+    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    files = client.get_model_version_download_uri(name, champion.version).rstrip("/")
     destination.mkdir(parents=True, exist_ok=True)
-    folder = Path(
-        download_artifacts(
-            artifact_uri=f"models:/{name}/{champion.version}/artifacts/policy",
-            dst_path=str(destination),
-            tracking_uri=tracking_uri,
-            registry_uri=registry_uri or tracking_uri,
-        )
+    arrived = download_artifacts(
+        artifact_uri=f"{files}/artifacts/policy", dst_path=str(destination), tracking_uri=tracking_uri
     )
+    folder = Path(arrived)
     _check_arrived(folder, champion)
     return ChampionVersion(name, champion.version, champion.weights_hash, champion.run_id, folder)
 
@@ -208,8 +206,8 @@ def _log_model(
         experiment_id, name=name, source_run_id=run_id, params=params, tags={HASH_TAG: policy["weights_hash"]}
     )
     with _files_to_serve(policy_folder) as (served, target), warnings.catch_warnings():
-        # MLflow asks for type hints or an example input; the signature says enough.
-        warnings.filterwarnings("ignore", message=".*(input example was not provided|Add type hints to the).*")
+        # MLflow asks for an example input, and would load the model to try it; the signature says enough.
+        warnings.filterwarnings("ignore", message=".*input example was not provided.*")
         pyfunc.save_model(
             str(target),
             python_model=str(DEFINITION),
@@ -259,4 +257,8 @@ def _create_version(
             raise
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
     source = client.get_logged_model(model_id).artifact_location
-    return client.create_model_version(name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags))
+    version = client.create_model_version(name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags))
+    # By this tag the page of the logged model leads to the version, as mlflow.register_model does it.
+    versions = json.dumps([{"name": name, "version": int(version.version)}])
+    client.set_logged_model_tags(model_id, {"mlflow.modelVersions": versions})
+    return version

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
@@ -36,8 +37,9 @@ class ServedPolicy(PythonModel):
         self.model = load_weights(folder, settings).to(device).eval()
         self.stop_ids = stop_token_ids(self.model, self.tokenizer)
 
-    # No type hints: MLflow would take them for a signature, and the registered one says what the input is.
-    def predict(self, context, model_input, params=None):  # type: ignore[reportIncompatibleMethodOverride]
+    def predict(  # type: ignore[reportIncompatibleMethodOverride]
+        self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
+    ) -> list[str]:
         """One answer for each row, in their order."""
         del context
         options = DEFAULTS | (params or {})
@@ -72,7 +74,7 @@ class ServedPolicy(PythonModel):
         return str(self.tokenizer.decode(tokens[0, prompt.shape[1] :], skip_special_tokens=True))
 
 
-def conversations(table: Any) -> list[list[dict[str, Any]]]:
+def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
     """The rows as lists of messages. Raises ValueError when neither column is there, or a row has neither."""
     columns = set(table.columns)
     if not columns & {"messages", "prompt"}:

@@ -48,9 +48,7 @@ class Engine(Protocol):
         """Sample from this policy from now on."""
         ...
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Generation]:
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt, in the same order. Equal prompts are encoded once."""
         ...
 

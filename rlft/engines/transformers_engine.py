@@ -34,9 +34,7 @@ class TransformersEngine:
         """Sample from this live policy from now on; nothing is copied."""
         self.policy = policy
 
-    def generate(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Generation]:
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt and seed, in the same order. Raises RuntimeError when no policy is loaded."""
         if self.policy is None:
             raise RuntimeError("load_policy first")
@@ -58,7 +56,7 @@ def _generate_batch(
     policy: Policy, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
 ) -> Iterator[Generation]:
     """Sample one batch; rows keep their place in the output however early they end."""
-    stop_ids = torch.tensor(policy.stop_token_ids(), device=policy.device)
+    stop_ids = torch.tensor(policy.stop_token_ids(), dtype=torch.int64, device=policy.device)
     uniforms = _uniforms(seeds, sampling).to(policy.device)
     logits, cache, mask = _encode(policy, prompts)
     length = sampling.max_completion_length
@@ -90,16 +88,14 @@ def _encode(policy: Policy, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, A
     """Encode each different prompt once, left-padded; returns next-token logits, cache and mask for every row."""
     unique = {tuple(prompt): index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
     width = max(map(len, unique))
-    ids = torch.full((len(unique), width), policy.tokenizer.pad_token_id or 0, dtype=torch.int64)
+    ids = torch.zeros(len(unique), width, dtype=torch.int64)  # what stands left of a prompt is masked
     mask = torch.zeros(len(unique), width, dtype=torch.int64)
     for prompt, index in unique.items():
         ids[index, width - len(prompt) :] = torch.tensor(prompt)
         mask[index, width - len(prompt) :] = 1
     ids, mask = ids.to(policy.device), mask.to(policy.device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    output = policy.model(
-        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
-    )
+    output = policy.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
     rows = torch.tensor([unique[tuple(prompt)] for prompt in prompts], device=policy.device)
     cache = output.past_key_values
     cache.batch_select_indices(rows)

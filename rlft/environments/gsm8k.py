@@ -45,7 +45,7 @@ _PLACE = {
 class GSM8K(BaseEnv):
     """Parts: `correct` (the one declared number is the gold one), `format` (exactly one number is declared).
 
-    A task's answer is the gold number as text. `format` alone is never full; give it a weight of 0 or a small one.
+    A task's answer is the gold number as text, alone or as the data has it: reasoning that ends with `#### N`. `format` alone is never full; give it a weight of 0 or a small one.
     """
 
     def __init__(self, final_answer_form: Form = "hashes") -> None:
@@ -112,7 +112,7 @@ def _has_digit(text: str) -> bool:
 
 
 def _gold(answer: Any) -> Fraction:
-    gold = parse_number(str(answer))
+    gold = parse_number(str(answer).rsplit("####", 1)[-1])  # the data's own answers end with "#### N"
     if gold is None:
         raise ValueError(f"the task's answer {answer!r} is not one number; name the field that holds the number")
     return gold

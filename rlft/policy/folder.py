@@ -19,15 +19,27 @@ from typing import Any, Literal
 
 import torch
 from peft import PeftModel
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rlft.errors import PolicyError
-from rlft.policy.origin import DTYPES, hash_weights, load_base
+from rlft.errors import PolicyError, StorageError
+from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
 
 METADATA_FILE = "policy.json"
 OPTIMIZER_FILE = "optimizer.safetensors"
 MOMENTS = ("exp_avg", "exp_avg_sq")
+_INCIDENTAL = {  # settings that do not change what a policy does
+    "_name_or_path",
+    "base_model_name_or_path",
+    "inference_mode",
+    "is_local",
+    "local_files_only",
+    "name_or_path",
+    "peft_version",
+    "revision",
+    "transformers_version",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,8 @@ class PolicyMetadata:
     """What `policy.json` says.
 
     `update` counts optimizer steps since the optimizer was new. `weights_hash` identifies the weights alone,
-    `content_hash` also the optimizer state and the tokenizer: all that a later result depends on.
+    `content_hash` also the optimizer state, the tokenizer, the settings of model and adapter and the base under it:
+    all that a later result depends on.
     """
 
     kind: Literal["full", "adapter"]
@@ -59,11 +72,18 @@ class PolicyFolder:
 
     @property
     def metadata(self) -> PolicyMetadata:
-        """Contents of `policy.json`. Raises PolicyError when the folder holds no policy."""
+        """Contents of `policy.json`. Raises PolicyError when the folder holds no policy, or a broken one."""
         file = self.path / METADATA_FILE
         if not file.is_file():
             raise PolicyError("no policy.json here", where=str(self.path), fix="name the folder of a policy artifact")
-        return PolicyMetadata(**json.loads(file.read_text()))
+        try:
+            return PolicyMetadata(**json.loads(file.read_text()))
+        except (ValueError, TypeError) as cause:
+            raise PolicyError(
+                f"policy.json cannot be read: {cause}",
+                where=str(self.path),
+                fix="run again with --no-cache: this artifact was not written whole, or by another version of rlft",
+            ) from cause
 
     @property
     def has_weights(self) -> bool:
@@ -94,15 +114,31 @@ class Policy:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def stop_token_ids(self) -> tuple[int, ...]:
-        """Tokens that end a completion, from the generation config, else the tokenizer's end token."""
-        configured = self.model.generation_config.eos_token_id
+        """Tokens that end a completion, from the generation config, else the tokenizer's end token, else none."""
+        configured: Any = self.model.generation_config.eos_token_id
         if configured is None:
             configured = self.tokenizer.eos_token_id
+        if configured is None:
+            return ()
         return tuple(configured) if isinstance(configured, list) else (int(configured),)
 
 
 def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
-    """Write a policy to `folder` (made new), with `changes` to its metadata; updates `policy.metadata` as well."""
+    """Write a policy to `folder` (made new), with `changes` to its metadata; updates `policy.metadata` as well.
+
+    Raises StorageError when the disk does not take it.
+    """
+    try:
+        return _write(policy, folder, changes)
+    except (OSError, SafetensorError) as cause:
+        raise StorageError(
+            f"the policy could not be written: {cause}",
+            where=str(folder),
+            fix="make room on the disk (TMPDIR may name a larger one), then `rlft resume` this run",
+        ) from cause
+
+
+def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolder:
     folder.mkdir(parents=True)
     policy.model.save_pretrained(folder / "model", safe_serialization=True)
     (folder / "model" / "README.md").unlink(missing_ok=True)  # peft's empty model card
@@ -112,16 +148,17 @@ def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
     if policy.optimizer is not None and (moments := _moments(policy)):
         save_file(moments, folder / OPTIMIZER_FILE)
     weights_hash = hash_weights(folder / "model")
-    content_hash = _hash_content(folder, weights_hash, policy.metadata.update)
-    policy.metadata = dataclasses.replace(
-        policy.metadata, weights_hash=weights_hash, content_hash=content_hash, **changes
-    )
+    metadata = dataclasses.replace(policy.metadata, weights_hash=weights_hash, **changes)
+    policy.metadata = dataclasses.replace(metadata, content_hash=_hash_content(folder, metadata))
     (folder / METADATA_FILE).write_text(json.dumps(dataclasses.asdict(policy.metadata), indent=1))
     return PolicyFolder(folder)
 
 
 def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
-    """Load a policy cold. The optimizer comes with the first training step, from `load_moments`."""
+    """Load a policy cold. The optimizer comes with the first training step, from `load_moments`.
+
+    Raises PolicyError when the folder does not load, or when an adapter's base is no longer what it was.
+    """
     metadata = folder.metadata
     if not folder.has_weights:
         raise PolicyError(
@@ -129,24 +166,56 @@ def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
             where=str(folder.path),
             fix="run again with --no-cache, or keep more rounds (policy.keep.last, policy.keep.every)",
         )
-    tokenizer = AutoTokenizer.from_pretrained(folder.path / "tokenizer")
-    if metadata.kind == "full":
-        model: Any = AutoModelForCausalLM.from_pretrained(folder.path / "model", dtype=DTYPES[metadata.dtype])
-    else:
-        base, _ = load_base(str(metadata.base_model), metadata.base_revision, metadata.dtype)
-        model = PeftModel.from_pretrained(base, str(folder.path / "model"), is_trainable=True)
+    base = _load_adapted_base(folder, metadata) if metadata.kind == "adapter" else None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder.path / "tokenizer")
+        if base is None:
+            model: Any = AutoModelForCausalLM.from_pretrained(folder.path / "model", dtype=DTYPES[metadata.dtype])
+        else:
+            model = PeftModel.from_pretrained(base, str(folder.path / "model"), is_trainable=True)
+    except LOAD_ERRORS as cause:
+        raise PolicyError(
+            f"the policy does not load: {first_line(cause)}",
+            where=str(folder.path),
+            fix="run again with --no-cache: this artifact was not written whole, or has been changed",
+        ) from cause
     return Policy(model=model.to(device).eval(), tokenizer=tokenizer, metadata=metadata)
 
 
-def _hash_content(folder: Path, weights_hash: str, update: int) -> str:
-    digest = hashlib.sha256(f"{weights_hash} {update}".encode())
-    for file in [folder / OPTIMIZER_FILE, *sorted((folder / "tokenizer").glob("*"))]:
-        if file.is_file():
-            digest.update(file.name.encode())
-            with file.open("rb") as content:
-                while block := content.read(1 << 20):
-                    digest.update(block)
+def _load_adapted_base(folder: PolicyFolder, metadata: PolicyMetadata) -> PreTrainedModel:
+    name = str(metadata.base_model)
+    base, _ = load_base(name, metadata.base_revision, metadata.dtype)
+    if metadata.base_hash and hash_weights(base_folder(name, metadata.base_revision)) != metadata.base_hash:
+        raise PolicyError(
+            f"the weights of the base model {name!r} have changed since this adapter was trained on them",
+            where=str(folder.path),
+            fix="bring the old base back (pin policy.revision for a model of the hub), or train from the new one",
+        )
+    return base
+
+
+def _hash_content(folder: Path, metadata: PolicyMetadata) -> str:
+    """All that a later result depends on; not where the base lies, nor which version of a library wrote the folder."""
+    identity = [metadata.weights_hash, metadata.update, metadata.kind, metadata.base_hash, metadata.dtype]
+    digest = hashlib.sha256(json.dumps(identity).encode())
+    settings = [*(folder / "model").glob("*.json"), *(folder / "tokenizer").glob("*_config.json")]
+    others = {folder / OPTIMIZER_FILE, *(folder / "tokenizer").glob("*")} - set(settings)
+    for file in sorted(settings):
+        digest.update(json.dumps([file.name, _plain(json.loads(file.read_text()))], sort_keys=True).encode())
+    for file in sorted(file for file in others if file.is_file()):
+        digest.update(file.name.encode())
+        with file.open("rb") as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without what depends on where and by what they were written; peft keeps `target_modules` as a set."""
+    kept = {key: value for key, value in settings.items() if key not in _INCIDENTAL}
+    if isinstance(kept.get("target_modules"), list):
+        kept["target_modules"] = sorted(kept["target_modules"])
+    return kept
 
 
 def _moments(policy: Policy) -> dict[str, torch.Tensor]:

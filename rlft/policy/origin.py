@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -21,6 +22,7 @@ from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.errors import PolicyError
 from rlft.policy.tokens import character_tokenizer
 
+LOAD_ERRORS = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # of transformers and peft
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -34,7 +36,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A small model with random weights drawn from `seed`, and its character tokenizer."""
+    """A small float32 model with random weights drawn from `seed`, and its character tokenizer."""
     tokenizer = character_tokenizer(settings.characters)
     common: dict[str, Any] = {
         "vocab_size": len(tokenizer),
@@ -69,23 +71,25 @@ def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrain
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config)
-    model.generation_config = GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
-    )
+    model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     return model, tokenizer
 
 
-def load_base(
-    name: str, revision: str | None, dtype: str
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Model and tokenizer by hub name or folder. Raises PolicyError that says what was not found."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPES[dtype], use_safetensors=True)
-    except (OSError, ValueError, KeyError) as cause:
-        reason = str(cause).strip().splitlines()[0]
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            name, revision=revision, dtype=DTYPES[dtype], use_safetensors=True, output_loading_info=True
+        )
+        model, report = loaded
+        if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where there is none
+            raise ValueError("it has no tokenizer")
+        if report["missing_keys"]:
+            raise ValueError(f"it has no weights for {min(report['missing_keys'])}, which would stay random")
+    except LOAD_ERRORS as cause:
         raise PolicyError(
-            f"the model {name!r} does not load: {reason}",
+            f"the model {name!r} does not load: {first_line(cause)}",
             where="policy.model",
             fix="name a folder with config.json, tokenizer and *.safetensors, or a causal language model on the hub "
             "that this machine can reach",
@@ -93,6 +97,11 @@ def load_base(
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
+
+
+def first_line(cause: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> Any:

@@ -13,7 +13,10 @@ from rlft.types import Message
 
 
 def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
-    """A tokenizer with one token for each character, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2."""
+    """A tokenizer with one token for each character, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2.
+
+    These names in a text are read as the characters they are made of.
+    """
     vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2}
     for character in dict.fromkeys(characters):
         vocabulary[character] = len(vocabulary)
@@ -21,7 +24,12 @@ def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[reportAttributeAccessIssue]
     tokenizer.decoder = decoders.Fuse()  # type: ignore[reportAttributeAccessIssue]
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        padding_side="left",
+        split_special_tokens=True,
     )
 
 
@@ -50,7 +58,27 @@ def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]
 def completion_tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """Token ids of a demonstration's answer, closed with the end token. For supervised fine-tuning only."""
     ids = list(tokenizer(text, add_special_tokens=False).input_ids)
-    return [*ids, int(tokenizer.eos_token_id)]  # type: ignore[reportArgumentType]
+    end = tokenizer.eos_token_id
+    if not isinstance(end, int):
+        raise PolicyError(
+            "the tokenizer has no end token, so no answer could be taught to end",
+            where="policy.model",
+            fix="set eos_token in the model's tokenizer_config.json",
+        )
+    return [*ids, end]
+
+
+def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
+    """Characters of a text that the tokenizer reads as its unknown token.
+
+    None for a tokenizer whose unknown token is its end or start token as well (GPT-2's): it knows all characters.
+    """
+    unknown = tokenizer.unk_token_id
+    if unknown is None or unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id):
+        return []
+    if unknown not in tokenizer(text, add_special_tokens=False).input_ids:
+        return []
+    return sorted({c for c in text if unknown in tokenizer(c, add_special_tokens=False).input_ids})
 
 
 def check_prompts(
@@ -70,9 +98,8 @@ def check_prompts(
         where = f"task {task_id}"
         if not ids:
             raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
-        if tokenizer.unk_token_id in ids:
-            text = "\n".join(message["content"] for message in messages)
-            unknown = sorted({c for c in text if tokenizer.unk_token_id in tokenizer(c, add_special_tokens=False).input_ids})
+        text = "\n".join(message["content"] for message in messages)
+        if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
             raise PolicyError(
                 f"the tokenizer has no token for {unknown}",
                 where=where,

@@ -1,1 +1,1 @@
-"""Training: `advantage` and `loss` are pure, `batching` and `logprobs` feed them, `trainer` and `warm_start` use them."""
+"""Training: `advantage` and `loss` are pure, `batching` and `logprobs` feed them; `trainer`, `warm_start` use them."""

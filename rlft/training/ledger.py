@@ -64,9 +64,7 @@ def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:
     return torch.tensor([reward.total for _, reward in group], dtype=torch.float64)
 
 
-def _with_advantages(
-    groups: list[list[tuple[Rollout, Reward]]], scale: Scale
-) -> list[list[tuple[Rollout, float]]]:
+def _with_advantages(groups: list[list[tuple[Rollout, Reward]]], scale: Scale) -> list[list[tuple[Rollout, float]]]:
     """Advantages in float64, over all groups at once so that `batch` scaling sees the whole batch."""
     if not groups:
         return []

@@ -7,6 +7,7 @@ import math
 import time
 from collections import defaultdict
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -46,6 +47,8 @@ def train_round(
     Returns a report whose `stopped` is set, and whose rollouts are all `filtered:round_undone`, when the loss, a
     gradient or the KL went out of bounds: then `policy` must be loaded again from its folder.
     """
+    if settings.beta and reference is None and policy.metadata.kind == "full":
+        raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
     plan = plan_training(
         rollouts,
@@ -73,7 +76,10 @@ def train_round(
 
 
 def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFolder | None) -> None:
-    """Give the policy an AdamW optimizer, with the state stored in `folder` if there is one."""
+    """Give the policy an AdamW optimizer, with the state stored in `folder` if there is one.
+
+    Without stored state the optimizer is new, and `metadata.update` counts from 0 again.
+    """
     if policy.optimizer is None:
         policy.optimizer = torch.optim.AdamW(
             policy.trainable().values(),
@@ -83,13 +89,15 @@ def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFo
         )
         if folder is not None:
             load_moments(policy, folder)
+        if not policy.optimizer.state:
+            policy.metadata = dataclasses.replace(policy.metadata, update=0)
 
 
 def _deal(groups: list[list[Pair]], updates: int) -> list[list[list[Pair]]]:
     """Split groups over updates as evenly as they go; fewer groups than updates make fewer updates."""
     count = min(updates, len(groups))
     bounds = [round(i * len(groups) / count) for i in range(count + 1)] if count else [0]
-    return [groups[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [groups[a:b] for a, b in pairwise(bounds)]
 
 
 class _Update:
@@ -115,6 +123,7 @@ class _Update:
         policy, settings = self.policy, self.settings
         assert policy.optimizer is not None, "prepare_optimizer first"
         policy.model.eval()  # dropout would make the ratio differ from 1 before anything was learnt
+        policy.optimizer.zero_grad(set_to_none=True)  # a round that was stopped leaves gradients behind
         num_items = float(sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs))
         parts = split_by_tokens([len(rollout.token_ids) for rollout, _ in pairs], settings.per_step_token_budget)
         batches = [self._batch([pairs[i] for i in part]) for part in parts]
@@ -199,4 +208,3 @@ class _Update:
                 f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
                 f"{self.settings.max_kl:g}; lower training.learning_rate"
             )
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import time
@@ -12,9 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rlft.errors import TaskError
+from rlft.errors import PolicyError, TaskError
 from rlft.policy.folder import Policy
-from rlft.policy.tokens import completion_tokens, render_prompt
+from rlft.policy.tokens import completion_tokens, render_prompt, unknown_characters
 from rlft.types import Message
 
 
@@ -37,24 +38,37 @@ class SftReport:
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
-    """Demonstrations from JSONL rows with `messages`, the last one the assistant's. Raises TaskError with the line."""
+    """Demonstrations from JSONL rows with `messages`, the last one the assistant's; blank lines are passed over.
+
+    Raises TaskError with the line, and when there are none.
+    """
     if not path.is_file():
         raise TaskError("no such file", where=str(path), fix="check warm_start.path")
     found: list[Demonstration] = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
             try:
-                messages = json.loads(line)["messages"]
-                if messages[-1]["role"] != "assistant" or len(messages) < 2:
-                    raise ValueError("the last of at least two messages must be the assistant's")
-                found.append(Demonstration(tuple(messages[:-1]), str(messages[-1]["content"])))
+                found.append(_demonstration(json.loads(line.decode("utf-8"))["messages"]))
             except (ValueError, KeyError, TypeError, IndexError) as cause:
                 raise TaskError(
                     f"not a demonstration: {cause!r}",
                     where=f"{path}:{number}",
                     fix='write rows such as {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}',
                 ) from cause
+    if not found:
+        raise TaskError("no demonstrations in it", where=str(path), fix="write some, or remove warm_start.path")
     return found
+
+
+def _demonstration(messages: list[Message]) -> Demonstration:
+    if messages[-1]["role"] != "assistant" or len(messages) < 2:
+        raise ValueError("the last of at least two messages must be the assistant's")
+    for message in messages:
+        if not (isinstance(message["role"], str) and isinstance(message["content"], str)):
+            raise TypeError("role and content of a message must be text")
+    return Demonstration(tuple(messages[:-1]), messages[-1]["content"])
 
 
 def train_sft(
@@ -71,12 +85,15 @@ def train_sft(
     """Change `policy` in place by cross-entropy on the answers' tokens, for so many `steps` or `seconds`.
 
     Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
-    AdamW with a linear warm-up and is not kept: reinforcement learning starts with its own.
+    AdamW with a linear warm-up and is not kept: reinforcement learning starts with its own, and one that the policy
+    had from earlier is dropped. Raises PolicyError when the loss is no number any more, or for a demonstration that
+    the model cannot read whole.
     """
     if (steps is None) == (seconds is None):
         raise ValueError("give steps or seconds")
     rows = [_encode(policy, demonstration) for demonstration in demonstrations]
     optimizer = torch.optim.AdamW(policy.trainable().values(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
     policy.model.eval()
     started = time.perf_counter()
     losses: list[float] = []
@@ -92,6 +109,12 @@ def train_sft(
         torch.nn.utils.clip_grad_norm_(policy.trainable().values(), 1.0)
         optimizer.step()
         losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            raise PolicyError(
+                f"the loss of step {number + 1} is {losses[-1]}",
+                where="warm_start",
+                fix="lower warm_start.learning_rate",
+            )
     optimizer.zero_grad(set_to_none=True)
     tail = losses[-max(1, math.ceil(len(losses) / 10)) :]
     return SftReport(
@@ -103,8 +126,24 @@ def train_sft(
 
 
 def _encode(policy: Policy, demonstration: Demonstration) -> tuple[list[int], int]:
+    """Token ids of prompt and answer, and the prompt's length."""
     prompt = render_prompt(policy.tokenizer, demonstration.prompt)
-    return prompt + completion_tokens(policy.tokenizer, demonstration.answer), len(prompt)
+    ids = prompt + completion_tokens(policy.tokenizer, demonstration.answer)
+    where = f"warm_start, demonstration {demonstration.answer!r:.80}"
+    if unknown := unknown_characters(policy.tokenizer, demonstration.answer):
+        raise PolicyError(
+            f"the tokenizer has no token for {unknown}",
+            where=where,
+            fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
+        )
+    longest = getattr(policy.model.config, "max_position_embeddings", None)
+    if longest is not None and len(ids) > longest:
+        raise PolicyError(
+            f"its {len(ids)} tokens exceed the model's {longest}",
+            where=where,
+            fix="shorten the demonstrations, or use a model with a longer context",
+        )
+    return ids, len(prompt)
 
 
 def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:

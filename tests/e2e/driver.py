@@ -1,0 +1,41 @@
+"""Run the command line in this process, and kill it with SIGKILL when a function is called for the n-th time.
+
+    python -m tests.e2e.driver steps.train_grpo:train_round:2 run config.yaml
+
+A kill inside a step is what a machine that dies leaves behind: no clean-up code runs.
+"""
+
+import importlib
+import os
+import signal
+import sys
+
+
+def kill_at(target: str) -> None:
+    """Replace `module:function` by one that counts its calls and dies at the n-th."""
+    module_name, function_name, count = target.split(":")
+    module = importlib.import_module(module_name)
+    original = getattr(module, function_name)
+    calls = 0
+
+    def dying(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        if calls == int(count):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+
+    setattr(module, function_name, dying)
+
+
+if __name__ == "__main__":
+    from pipelines.cli import app
+    from pipelines.home import find_home, quieten
+    from pipelines.stack import connect
+
+    target, *arguments = sys.argv[1:]
+    if target != "-":
+        quieten(False)
+        connect(find_home(), None)
+        kill_at(target)
+    app(arguments)

@@ -1,0 +1,138 @@
+import dataclasses
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+
+from pipelines.traces import choose_rollouts, log_rollout_traces, prompt_count
+from rlft.types import Rewards, Rollouts, Task, TaskSet
+from tests.rlft.test_evaluation import reward, rollout
+
+PROMPT = ({"role": "user", "content": "What is 2 + 3?"},)
+CALL = {"id": "c1", "name": "add", "arguments": {"a": 2, "b": 3}}
+ANSWER = (
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "content": "5", "tool_call_id": "c1"},
+    {"role": "assistant", "content": "It is 5."},
+)
+SYSTEM = {"role": "system", "content": "Be brief."}
+TASKS = TaskSet((Task("x", "e", PROMPT, "5", {}, "train", "g"),), "f")
+
+
+def attempt(sample, error=None):
+    messages = (SYSTEM, *PROMPT, *ANSWER)
+    return dataclasses.replace(rollout("x", sample, error), messages=messages, seconds=2.0)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mlflow")
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    experiment = client.create_experiment("traces", artifact_location=f"file:{folder}/artifacts")
+    return client, experiment
+
+
+def log(store, run_id, rollouts, rewards, round=3):
+    client, experiment = store
+    return log_rollout_traces(client.tracking_uri, experiment, run_id, rollouts, Rewards(rewards, {}), TASKS, round)
+
+
+def traces_of(store, run_id):
+    client, experiment = store
+    return client.search_traces(locations=[experiment], run_id=run_id)
+
+
+def test_a_trace_shows_the_conversation_and_its_scores(store):
+    run_id = store[0].create_run(store[1]).info.run_id
+    before = mlflow.get_tracking_uri()
+    parts = {"exact": 1.0, "style": None}
+    assert log(store, run_id, (attempt(0),), (reward("x", 0, 1.0, parts=parts),)) == 1
+    assert mlflow.get_tracking_uri() == before
+
+    (trace,) = traces_of(store, run_id)
+    assert trace.info.trace_metadata["mlflow.trace.session"] == "x"
+    assert trace.info.trace_metadata["mlflow.sourceRun"] == run_id
+    assert {k: v for k, v in trace.info.tags.items() if k.startswith("rlft.")} == {
+        "rlft.rollout_id": "x-0",
+        "rlft.round": "3",
+        "rlft.policy": "p",
+    }
+    assert (trace.info.state.value, trace.info.execution_duration) == ("OK", 2000)
+    assert {a.name: a.feedback.value for a in trace.info.assessments} == {
+        "reward": 1.0,
+        "solved": True,
+        "rewards/exact": 1.0,
+    }
+    root, first, tool, last = sorted(trace.data.spans, key=lambda s: (s.parent_id is not None, s.start_time_ns))
+    assert [s.span_type for s in (root, first, tool, last)] == ["AGENT", "CHAT_MODEL", "TOOL", "CHAT_MODEL"]
+    assert {s.parent_id for s in (first, tool, last)} == {root.span_id}
+    assert root.inputs == {"messages": [SYSTEM, *PROMPT]}
+    assert [m["role"] for m in root.outputs["messages"]] == ["assistant", "tool", "assistant"]
+    shown = first.outputs["messages"][0]["tool_calls"][0]
+    assert shown == {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 3}'}}
+    assert (tool.name, tool.inputs, tool.outputs) == ("add", {"a": 2, "b": 3}, "5")
+    assert len(last.inputs["messages"]) == 4
+    assert last.outputs == {"messages": [ANSWER[-1]]}
+
+
+def test_nothing_is_traced_twice_and_all_are_stored(store):
+    run_id = store[0].create_run(store[1]).info.run_id
+    rollouts = Rollouts(tuple(attempt(i) for i in range(25)))
+    rewards = tuple(reward("x", i, i / 24) for i in range(25))
+    assert log(store, run_id, rollouts.rows[:10], rewards) == 10
+    assert log(store, run_id, rollouts, rewards) == 25
+    assert log(store, run_id, rollouts, rewards) == 25
+    traces = traces_of(store, run_id)
+    assert sorted(t.info.tags["rlft.rollout_id"] for t in traces) == sorted(r.rollout_id for r in rollouts)
+    assert {len(t.data.spans) for t in traces} == {4}
+    assert {len(t.info.assessments) for t in traces} == {3}
+
+
+def test_the_same_rollout_in_another_run_is_another_trace(store):
+    first, second = (store[0].create_run(store[1]).info.run_id for _ in range(2))
+    for run_id in (first, second):
+        assert log(store, run_id, (attempt(0),), (reward("x", 0, 1.0),)) == 1
+        assert len(traces_of(store, run_id)) == 1
+
+
+def test_errors_are_shown_as_errors(store):
+    run_id = store[0].create_run(store[1]).info.run_id
+    rollouts = (attempt(0), attempt(1, error="engine: died"))
+    assert log(store, run_id, rollouts, (reward("x", 0, None), reward("x", 1, None))) == 2
+    by_id = {t.info.tags["rlft.rollout_id"]: t for t in traces_of(store, run_id)}
+    assert {name: t.info.state.value for name, t in by_id.items()} == {"x-0": "OK", "x-1": "ERROR"}
+    (score,) = by_id["x-0"].info.assessments
+    assert (score.name, score.feedback.value, score.feedback.error.error_message) == ("reward", None, "judge: timeout")
+
+
+def test_a_store_that_is_down_only_warns(caplog):
+    uri = "http://u:hunter2@127.0.0.1:9"
+    assert log_rollout_traces(uri, "1", "run", (attempt(0),), Rewards((), {}), TASKS, 0) == 0
+    assert "round 0: traces were not stored" in caplog.text
+    ours = "".join(r.getMessage() for r in caplog.records if r.name == "pipelines.traces")
+    assert "hunter2" not in ours
+
+
+def test_where_the_prompt_ends():
+    # Two examples in the task's prompt: its assistant message is no answer of this rollout.
+    few_shot = (*PROMPT, {"role": "assistant", "content": "5"}, {"role": "user", "content": "And 1 + 1?"})
+    task = dataclasses.replace(TASKS.tasks[0], prompt=few_shot)
+    row = dataclasses.replace(attempt(0), messages=(SYSTEM, *few_shot, *ANSWER))
+    assert prompt_count(row, task) == 4
+    assert prompt_count(attempt(0), None) == 2
+    assert prompt_count(dataclasses.replace(attempt(0), messages=PROMPT), None) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "chosen"),
+    # Ranked: 4 (no score), then 0.0, 0.1, 0.3, 0.9, 1.0 = samples 3, 1, 5, 0, 2. Places are evenly spread over 0..5,
+    # and 2.5 is rounded to the even 2.
+    [(3, [4, 1, 2]), (2, [4, 2]), (1, [2]), (0, []), (9, [4, 3, 1, 5, 0, 2])],
+)
+def test_the_choice_spreads_from_worst_to_best(count, chosen):
+    totals = [0.9, 0.1, 1.0, 0.0, None, 0.3]
+    rollouts = Rollouts(tuple(attempt(i) for i in range(6)))
+    rewards = Rewards(tuple(reward("x", i, total) for i, total in enumerate(totals)), {})
+    assert [r.sample for r in choose_rollouts(rollouts, rewards, count)] == chosen
+    turned = Rollouts(rollouts.rows[::-1])
+    assert [r.sample for r in choose_rollouts(turned, rewards, count)] == chosen

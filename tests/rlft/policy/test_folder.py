@@ -1,0 +1,343 @@
+"""Policies on disk: the same bytes cold and warm, and folders that cannot be loaded say what to do."""
+
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
+from rlft.engines.base import Sampling
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.errors import PolicyError, StorageError
+from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
+from rlft.policy.create import create_policy
+from rlft.policy.folder import _hash_content
+from rlft.policy.origin import hash_weights
+from rlft.rollout import collect_rollouts
+from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.types import Rewards, Rollouts
+from tests.factories import (
+    ARCHITECTURES,
+    FirstCharacter,
+    make_lora_policy,
+    make_policy,
+    make_reward,
+    make_task,
+    make_training,
+    save_base,
+)
+
+CPU = torch.device("cpu")
+TRAINING = make_training(learning_rate=3e-3, updates_per_round=2, warmup_updates=3)
+
+
+def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
+    """A round on what the policy samples itself; every other sample is called good."""
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+    tasks = [make_task(f"t{i}", prompt=f"{i}+{i}=") for i in range(3)]
+    sampling = Sampling(1.0, 6)
+    rollouts = collect_rollouts(
+        tasks, FirstCharacter(), policy, engine, sampling, num_generations=4, round=round, seed=0, label="train"
+    )
+    rewards = Rewards(tuple(make_reward(r, float(i % 2)) for i, r in enumerate(rollouts)), weights={})
+    prepare_optimizer(policy, TRAINING, folder)
+    report = train_round(
+        policy, Rollouts(rollouts.rows), rewards, TRAINING, round=round, temperature=1.0, max_completion_length=6
+    )
+    assert report.updates == 2
+
+
+def build(kind: str, tmp_path: Path) -> Policy:
+    if kind == "lora":
+        return make_lora_policy(save_base(tmp_path / "base", sharpness=2.0))
+    return make_policy(kind, sharpness=2.0)  # type: ignore[arg-type]
+
+
+def file_bytes(folder: PolicyFolder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.path.rglob("*.safetensors")}
+
+
+@pytest.mark.parametrize("kind", [*ARCHITECTURES, "lora"])
+def test_saved_and_loaded_is_the_same(kind, tmp_path):
+    policy = build(kind, tmp_path)
+    saved = save_policy(policy, tmp_path / "one", stage="base")
+    loaded = load_policy(saved, CPU)
+    assert loaded.metadata == policy.metadata == saved.metadata
+    live, cold = policy.model.state_dict(), loaded.model.state_dict()
+    assert live.keys() == cold.keys()
+    assert all(live[name].numpy().tobytes() == cold[name].numpy().tobytes() for name in live)
+    assert list(policy.trainable()) == list(loaded.trainable())
+    assert policy.stop_token_ids() == loaded.stop_token_ids()
+    assert policy.tokenizer.get_vocab() == loaded.tokenizer.get_vocab()
+    again = save_policy(loaded, tmp_path / "two")
+    assert file_bytes(again) == file_bytes(saved)
+    assert again.metadata == saved.metadata
+    assert not loaded.model.training
+
+
+def test_warm_and_cold_in_a_new_process_give_the_same_bytes(tmp_path):
+    kinds = {"qwen3": build("qwen3", tmp_path), "lora": build("lora", tmp_path)}
+    warm = {}
+    for kind, policy in kinds.items():
+        train(policy, None, 0)
+        first = save_policy(policy, tmp_path / f"{kind}-first", round=1, stage="grpo")
+        train(policy, first, 1)
+        warm[kind] = save_policy(policy, tmp_path / f"{kind}-warm", round=2)
+        assert warm[kind].metadata.update == 4
+        assert warm[kind].metadata.weights_hash != first.metadata.weights_hash
+    command = [sys.executable, "-m", "tests.rlft.policy.test_folder", str(tmp_path), *kinds]
+    root = Path(__file__).resolve().parents[3]
+    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for kind in kinds:
+        cold = PolicyFolder(tmp_path / f"{kind}-cold")
+        assert "optimizer.safetensors" in file_bytes(cold)
+        assert file_bytes(cold) == file_bytes(warm[kind])
+        assert cold.metadata == warm[kind].metadata
+
+
+def test_the_optimizer_comes_back_whole(tmp_path):
+    policy = make_policy()
+    train(policy, None, 0)
+    saved = save_policy(policy, tmp_path / "one")
+    loaded = load_policy(saved, CPU)
+    prepare_optimizer(loaded, TRAINING, saved)
+    assert loaded.optimizer is not None
+    assert policy.optimizer is not None
+    for (name, p), q in zip(policy.trainable().items(), loaded.trainable().values(), strict=True):
+        mine, theirs = policy.optimizer.state[p], loaded.optimizer.state[q]
+        assert mine.keys() == theirs.keys(), name
+        assert all(torch.equal(mine[key], theirs[key]) for key in mine), name
+    assert save_policy(loaded, tmp_path / "two").metadata == saved.metadata
+
+
+def test_an_adapter_leaves_its_base_alone(tmp_path):
+    base = save_base(tmp_path / "base")
+    before = hash_weights(base)
+    policy = make_lora_policy(base)
+    frozen = {n: p.clone() for n, p in policy.model.named_parameters() if not p.requires_grad}
+    train(policy, None, 0)
+    assert hash_weights(base) == before == policy.metadata.base_hash
+    assert all(torch.equal(p, frozen[n]) for n, p in policy.model.named_parameters() if n in frozen)
+    saved = save_policy(policy, tmp_path / "adapter")
+    names = load_file(saved.path / "model" / "adapter_model.safetensors")
+    assert names
+    assert all("lora_" in name for name in names)
+    assert saved.metadata.base_model == str(base.resolve())
+
+
+def test_a_new_adapter_changes_nothing_and_follows_from_its_seed(tmp_path):
+    base = save_base(tmp_path / "base", sharpness=2.0)
+    one, same, other = (make_lora_policy(base, seed=s) for s in (1, 1, 2))
+    ids = torch.tensor([[4, 5, 6]])
+    with torch.no_grad(), one.model.disable_adapter():
+        off = one.model(ids).logits
+    assert torch.equal(one.model(ids).logits, off)
+    hashes = [save_policy(p, tmp_path / str(i)).metadata.weights_hash for i, p in enumerate((one, same, other))]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_random_weights_follow_from_the_seed_alone(architecture):
+    torch.manual_seed(5)
+    one = make_policy(architecture, seed=1)
+    torch.manual_seed(6)
+    state = torch.random.get_rng_state()
+    same, other = make_policy(architecture, seed=1), make_policy(architecture, seed=2)
+    assert torch.equal(state, torch.random.get_rng_state())
+    weights = [torch.cat([p.flatten() for p in policy.model.parameters()]) for policy in (one, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_bfloat16_is_the_same_warm_and_cold(tmp_path):
+    scratch = FromScratchConfig(characters="ab", hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    policy = create_policy(PolicyConfig(from_scratch=scratch, dtype="bfloat16", device="cpu"), seed=0)
+    loaded = load_policy(save_policy(policy, tmp_path / "one"), CPU)
+    for live, cold in zip(policy.model.parameters(), loaded.model.parameters(), strict=True):
+        assert live.dtype == cold.dtype == torch.bfloat16
+        assert torch.equal(live, cold)
+
+
+def content_hash(policy: Policy, folder: Path) -> str:
+    return save_policy(policy, folder).metadata.content_hash
+
+
+def test_the_content_hash_holds_what_a_result_depends_on(tmp_path):
+    base, other_base = save_base(tmp_path / "b1"), save_base(tmp_path / "b2", seed=9)
+    moved = shutil.copytree(base, tmp_path / "moved")
+    reference = content_hash(make_lora_policy(base), tmp_path / "0")
+    assert content_hash(make_lora_policy(moved), tmp_path / "1") == reference, "where the base lies does not count"
+    assert content_hash(make_lora_policy(other_base), tmp_path / "2") != reference, "a new adapter on another base"
+    settings = PolicyConfig(model=str(base), lora=LoraSettings(rank=4, alpha=5), device="cpu")
+    assert content_hash(create_policy(settings, seed=0), tmp_path / "3") != reference, "alpha scales the adapter"
+    talkative = make_lora_policy(base)
+    talkative.model.generation_config.eos_token_id = [1, 5]
+    assert content_hash(talkative, tmp_path / "4") != reference, "when it stops"
+    trained = make_lora_policy(base)
+    trained.metadata = dataclasses.replace(trained.metadata, update=1)
+    assert content_hash(trained, tmp_path / "5") != reference, "how far the optimizer is"
+    full = make_policy()
+    first = content_hash(full, tmp_path / "6")
+    full.tokenizer.chat_template = "{{ messages }}"
+    assert content_hash(full, tmp_path / "7") != first, "how prompts are read"
+
+
+def test_the_order_of_target_modules_does_not_matter(tmp_path):
+    # peft keeps them as a set, whose order differs from process to process
+    saved = save_policy(make_lora_policy(save_base(tmp_path / "base")), tmp_path / "adapter")
+    file = saved.path / "model" / "adapter_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps(settings | {"target_modules": settings["target_modules"][::-1]}))
+    assert _hash_content(saved.path, saved.metadata) == saved.metadata.content_hash
+    file.write_text(json.dumps(settings | {"target_modules": settings["target_modules"][1:]}))
+    assert _hash_content(saved.path, saved.metadata) != saved.metadata.content_hash
+
+
+def refused(folder: PolicyFolder | Path) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        load_policy(folder if isinstance(folder, PolicyFolder) else PolicyFolder(folder), CPU)
+    assert caught.value.where
+    assert caught.value.fix
+    return caught.value
+
+
+def test_folders_that_hold_no_policy(tmp_path):
+    error = refused(tmp_path)
+    assert (error.what, error.where) == ("no policy.json here", str(tmp_path))
+    for content in ("{", "[]", '{"kind": "full", "unknown": 1}', ""):
+        (tmp_path / "policy.json").write_text(content)
+        assert "policy.json cannot be read" in refused(tmp_path).what
+
+
+def test_weights_that_retention_removed(tmp_path):
+    saved = save_policy(make_policy(), tmp_path / "one", round=3)
+    assert saved.has_weights
+    assert saved.size() > (saved.path / "model" / "model.safetensors").stat().st_size
+    (saved.path / "model" / "model.safetensors").unlink()
+    assert not saved.has_weights
+    error = refused(saved)
+    assert "round 3 were removed by policy.keep" in error.what
+    assert "policy.keep" in error.fix
+
+
+@pytest.mark.parametrize("victim", ["model/model.safetensors", "model/config.json", "tokenizer/tokenizer.json"])
+def test_a_folder_that_was_cut_off(victim, tmp_path):
+    saved = save_policy(make_policy(), tmp_path / "one")
+    (saved.path / victim).write_bytes((saved.path / victim).read_bytes()[:40])
+    error = refused(saved)
+    assert "does not load" in error.what
+    assert error.where == str(saved.path)
+
+
+def test_an_adapter_whose_base_has_changed_or_gone(tmp_path):
+    base = save_base(tmp_path / "base")
+    saved = save_policy(make_lora_policy(base), tmp_path / "adapter")
+    weights = load_file(base / "model.safetensors")
+    name = next(iter(weights))
+    save_file(weights | {name: weights[name] + 1}, base / "model.safetensors", metadata={"format": "pt"})
+    assert "have changed since" in refused(saved).what
+    shutil.rmtree(base)
+    assert "does not load" in refused(saved).what
+
+
+def create(model: Path | str, **options) -> Policy:
+    return create_policy(PolicyConfig(model=str(model), device="cpu", **options), seed=0)
+
+
+def no_folder(base):
+    return base.parent / "nothing"
+
+
+def no_model(base):
+    folder = base.parent / "empty"
+    folder.mkdir()
+    return folder
+
+
+def only_pickled(base):
+    torch.save(load_file(base / "model.safetensors"), base / "pytorch_model.bin")
+    (base / "model.safetensors").unlink()
+    return base
+
+
+def cut_off(base):
+    file = base / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    return base
+
+
+def a_layer_missing(base):
+    weights = load_file(base / "model.safetensors")
+    weights.pop("model.layers.1.mlp.up_proj.weight")
+    save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
+    return base
+
+
+def other_shape(base):
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"intermediate_size": 32}))
+    return base
+
+
+def no_tokenizer(base):
+    for file in base.glob("tokenizer*"):
+        file.unlink()
+    return base
+
+
+@pytest.mark.parametrize(
+    "spoil", [no_folder, no_model, only_pickled, cut_off, a_layer_missing, other_shape, no_tokenizer]
+)
+def test_models_that_do_not_load(spoil, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    name = spoil(save_base(tmp_path / "base"))
+    with pytest.raises(PolicyError) as caught:
+        create(name)
+    assert caught.value.where == "policy.model"
+    assert str(name) in caught.value.what
+    assert "*.safetensors" in caught.value.fix
+
+
+def test_an_adapter_that_does_not_fit(tmp_path):
+    with pytest.raises(PolicyError) as caught:
+        create(save_base(tmp_path / "base"), lora=LoraSettings(target_modules=["no_such_layer"]))
+    assert caught.value.where == "policy.lora.target_modules"
+    assert "all-linear" in caught.value.fix
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_a_gpu_that_is_not_there():
+    scratch = FromScratchConfig(characters="ab")
+    with pytest.raises(PolicyError, match="no GPU"):
+        create_policy(PolicyConfig(from_scratch=scratch, device="cuda"), seed=0)
+
+
+def test_a_full_disk_says_so(tmp_path, monkeypatch):
+    policy = make_policy()
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(policy.tokenizer, "save_pretrained", full)
+    with pytest.raises(StorageError, match="No space left") as caught:
+        save_policy(policy, tmp_path / "one")
+    assert "make room" in caught.value.fix
+
+
+if __name__ == "__main__":
+    for kind in sys.argv[2:]:
+        source, target = (Path(sys.argv[1]) / f"{kind}-{name}" for name in ("first", "cold"))
+        policy = load_policy(PolicyFolder(source), CPU)
+        train(policy, PolicyFolder(source), 1)
+        save_policy(policy, target, round=2)

@@ -1,0 +1,193 @@
+"""Every refusal of the settings, and that it says which key and what to do."""
+
+import ast
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pipelines.config_file import check_config
+from rlft.config import Config
+from rlft.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = {
+    "name": "try",
+    "tasks": {"source": "reasoning_gym", "generator": "chain_sum"},
+    "environment": {"name": "rlft.environments.reasoning_gym:ReasoningGym"},
+    "policy": {"from_scratch": {"characters": "0123456789", "max_position_embeddings": 512}},
+}
+MODEL = {"model": "some/model"}
+
+
+def content(**changes):
+    """The smallest config, with dotted keys (`training__rounds`) set."""
+    made = copy.deepcopy(BASE)
+    for key, value in changes.items():
+        *sections, last = key.split("__")
+        target = made
+        for section in sections:
+            target = target.setdefault(section, {})
+        target[last] = value
+    return made
+
+
+def refused(**changes):
+    with pytest.raises(ConfigError) as caught:
+        check_config(content(**changes), where="try.yaml")
+    assert caught.value.where == "try.yaml"
+    assert caught.value.fix
+    return caught.value.what
+
+
+def test_the_smallest_config_holds():
+    assert check_config(BASE, where="") == Config.model_validate(BASE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "way_out"),
+    [
+        ({"tasks__generator": None}, "tasks", "chain_sum"),
+        ({"tasks": {"source": "jsonl"}}, "tasks", "needs `path`"),
+        ({"tasks__off_distribution": {"source": "csv"}}, "tasks.off_distribution", "needs `path`"),
+        ({"policy__from_scratch__hidden_size": 130}, "policy.from_scratch", "multiple of num_attention_heads"),
+        ({"policy__model": "m"}, "policy", "`model` (a hub name or folder) or `from_scratch`"),
+        ({"policy": {}}, "policy", "`model` (a hub name or folder) or `from_scratch`"),
+        ({"training__num_generations": 1}, "training", "use at least 2"),
+        ({"training__updates_per_round": 33}, "training", "lower updates_per_round"),
+        ({"evaluation__num_generations": 4}, "the whole config", "set evaluation.temperature"),
+        ({"policy__lora": {}}, "the whole config", "remove `lora` or name a `model`"),
+        ({"rollout__max_completion_length": 512}, "the whole config", "max_position_embeddings"),
+        ({"tasks__splits": {"train": 10}}, "the whole config", "training.tasks_per_round exceeds tasks.splits.train"),
+    ],
+)
+def test_pairs_that_cannot_be(changes, key, way_out):
+    line = refused(**changes).splitlines()[1]
+    assert line.strip().startswith(f"{key}: ")
+    assert way_out in line
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"name": "has spaces"}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "-x"}, "name"),
+        ({"seed": -1}, "seed"),
+        ({"environment__name": "no_colon"}, "environment.name"),
+        ({"environment__name": "a:b c"}, "environment.name"),
+        ({"tasks__source": "excel"}, "tasks.source"),
+        ({"tasks__splits": {"gate": 0}}, "tasks.splits.gate"),
+        ({"tasks__max_bad_rows": -1}, "tasks.max_bad_rows"),
+        ({"reward__timeout_seconds": 0}, "reward.timeout_seconds"),
+        ({"policy": MODEL | {"lora": {"rank": 0}}}, "policy.lora.rank"),
+        ({"policy": MODEL | {"dtype": "float16"}}, "policy.dtype"),
+        ({"policy__keep": {"last": 0}}, "policy.keep.last"),
+        ({"policy__from_scratch__characters": ""}, "policy.from_scratch.characters"),
+        ({"warm_start": {}}, "warm_start.steps"),
+        ({"baseline__already_solved": 1.1}, "baseline.already_solved"),
+        ({"rollout__temperature": 0}, "rollout.temperature"),
+        ({"rollout__max_completion_length": 0}, "rollout.max_completion_length"),
+        ({"training__learning_rate": 0}, "training.learning_rate"),
+        ({"training__epsilon": 1.0}, "training.epsilon"),
+        ({"training__beta": -0.1}, "training.beta"),
+        ({"training__loss_type": "ppo"}, "training.loss_type"),
+        ({"training__adam_beta2": 1.0}, "training.adam_beta2"),
+        ({"evaluation__temperature": -1.0}, "evaluation.temperature"),
+        ({"evaluation__resamples": 10}, "evaluation.resamples"),
+        ({"promotion__min_improvement": -0.1}, "promotion.min_improvement"),
+    ],
+)
+def test_values_out_of_range(changes, key):
+    assert f"  {key}: " in refused(**changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("training__rounds", "3"),
+        ("training__rounds", 3.0),
+        ("training__rounds", True),
+        ("training__rounds", None),
+        ("training__learning_rate", "1e-4"),
+        ("training__mask_truncated_completions", 1),
+        ("training__mask_truncated_completions", "yes"),
+        ("name", 7),
+        ("training", [1]),
+        ("training", None),
+        ("tasks__generator_kwargs", []),
+    ],
+)
+def test_nothing_is_converted(key, value):
+    what = refused(**{key: value})
+    assert f"  {key.replace('__', '.')}: " in what
+    if not isinstance(value, dict):
+        assert f"not {value!r}" in what
+
+
+def test_a_whole_number_is_a_float():
+    settings = Config.model_validate(content(training__learning_rate=1, rollout__temperature=2))
+    assert (settings.training.learning_rate, settings.rollout.temperature) == (1.0, 2.0)
+    assert type(settings.rollout.temperature) is float
+
+
+@pytest.mark.parametrize(
+    ("key", "suggestion"),
+    [
+        ("trainig", "training"),
+        ("training__num_generation", "training.num_generations"),
+        ("training__learning_rat", "training.learning_rate"),
+        ("policy__from_scratch__hiden_size", "policy.from_scratch.hidden_size"),
+        ("warm_start__step", "warm_start.steps"),
+        ("policy__lora__rnk", "policy.lora.rank"),
+        ("tasks__off_distribution__generater", "tasks.off_distribution.generator"),
+        ("tasks__splits__validaton", "tasks.splits.validation"),
+    ],
+)
+def test_an_unknown_key_and_what_was_meant(key, suggestion):
+    assert f"  {key.replace('__', '.')}: unknown setting; did you mean {suggestion}?" in refused(**{key: 1})
+
+
+def test_an_unknown_key_like_no_other():
+    assert "  training.zzzzzz: unknown setting\n" in refused(training__zzzzzz=1) + "\n"
+    assert "  reward.weights.a: " in refused(reward__weights={"a": "x"})
+
+
+def test_all_problems_at_once():
+    what = refused(training__rounds=0, training__typo=1, seed="x")
+    assert what.startswith("3 setting(s)")
+    assert all(f"  {key}: " in what for key in ("training.rounds", "training.typo", "seed"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"policy": MODEL | {"lora": {"target_modules": ["q_proj"]}}, "training__beta": 0.1},
+        {"warm_start": {"steps": 3}, "tasks__off_distribution": BASE["tasks"], "reward__weights": {"a": 0.5, "b": -1}},
+    ],
+)
+def test_json_and_back(changes):
+    settings = Config.model_validate(content(**changes))
+    assert Config.model_validate(settings.model_dump(mode="json")) == settings
+    assert Config.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_settings_are_frozen():
+    settings = Config.model_validate(BASE)
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.training.rounds = 3  # type: ignore[misc]
+
+
+def test_config_needs_no_torch():
+    program = "import sys, rlft.config; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+    imported = {
+        node.module
+        for node in ast.walk(ast.parse((ROOT / "rlft/config.py").read_text()))
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert imported <= {"__future__", "typing", "pydantic"}

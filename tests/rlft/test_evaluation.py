@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+
+from rlft.errors import RlftError
+from rlft.evaluation import advice, baseline_verdict, evaluate_rollouts, flat_metrics, majority_solved
+from rlft.types import EvaluationReport, Interval, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+
+
+def rollout(task, sample, error=None):
+    return Rollout(
+        rollout_id=f"{task}-{sample}",
+        task_id=task,
+        sample=sample,
+        round=0,
+        messages=(),
+        token_ids=np.zeros(3, np.int32),
+        loss_mask=np.zeros(3, np.bool_),
+        logprobs=np.zeros(3, np.float32),
+        prompt_length=1,
+        turns=1,
+        tool_calls=0,
+        tool_errors=0,
+        state={},
+        stop_reason="error" if error else "stop",
+        truncated=False,
+        error=error,
+        seconds=0.0,
+        policy="p",
+        sampling="s",
+        environment="e",
+        seed=0,
+    )
+
+
+def reward(task, sample, total, answer="a", parts=None):
+    return Reward(
+        rollout_id=f"{task}-{sample}",
+        task_id=task,
+        total=total,
+        parts={"exact": total} if parts is None else parts,
+        solved=total == 1,
+        answer=answer,
+        error=None if total is not None else "judge: timeout",
+        seconds=0.0,
+    )
+
+
+def evaluate(rows, splits, failed=()):
+    """rows: (task, total, answer[, parts]); samples are numbered in order."""
+    count, rollouts, rewards = {}, [], []
+    for task, *score in rows:
+        sample = count[task] = count.get(task, -1) + 1
+        error = "engine: died" if f"{task}-{sample}" in failed else None
+        rollouts.append(rollout(task, sample, error))
+        rewards.append(reward(task, sample, *score))
+    return evaluate_rollouts(Rollouts(tuple(rollouts)), Rewards(tuple(rewards), {}), splits, resamples=200, seed=0)
+
+
+def test_tasks_count_once_however_many_samples_they_have():
+    # x is solved in 1 of 4, y in 2 of 2: the mean over tasks is (1/4 + 1) / 2 = 0.625, over samples it were 3/6.
+    rows = [("x", 1, "a"), ("x", 0, "b"), ("x", 0.5, "b"), ("x", 0, "b"), ("y", 1, "a"), ("y", 1, "a")]
+    report = evaluate(rows, {"x": "gate", "y": "gate"})["gate"]
+    assert report.metrics["accuracy"].mean == 0.625
+    assert report.metrics["avg_at_k"] == report.metrics["accuracy"]
+    # Rewards: x (1 + 0.5) / 4 = 0.375, y 1.
+    assert report.per_task["reward"] == {"x": 0.375, "y": 1.0}
+    assert report.metrics["reward"].mean == 0.6875
+    assert report.metrics["pass_at_k"].mean == 1.0
+    # The majority of x says b (3 of 4), which is wrong; that of y is right.
+    assert report.metrics["maj_at_k"].mean == 0.5
+    # Only x has rewards that differ.
+    assert report.frac_tasks_with_variance == 0.5
+    assert (report.num_samples, report.policy, report.errored) == (4, "p", 0)
+    assert report.metrics["accuracy"].count == 2
+
+
+def test_parts_that_do_not_apply_are_left_out():
+    rows = [
+        ("x", 1, "a", {"exact": 1.0, "style": None}),
+        ("x", 0, "a", {"exact": 0.0, "style": 0.5}),
+        ("y", 1, "a", {"exact": 1.0, "style": None}),
+    ]
+    report = evaluate(rows, {"x": "test", "y": "test"})["test"]
+    assert report.per_task["rewards/style"] == {"x": 0.5}
+    assert report.metrics["rewards/style"] == Interval(0.5, 0.5, 0.5, 1)
+    # exact: x 1/2, y 1.
+    assert report.metrics["rewards/exact"].mean == 0.75
+
+
+def test_errors_are_left_out_and_counted():
+    # x keeps one of two samples, y loses both: an error is no zero.
+    rows = [("x", 1, "a"), ("x", None, None), ("y", 0, "a"), ("y", None, None)]
+    report = evaluate(rows, {"x": "gate", "y": "gate"}, failed={"y-0"})["gate"]
+    assert report.per_task["accuracy"] == {"x": 1.0}
+    assert report.metrics["accuracy"].count == 1
+    assert report.errored == 3
+    assert report.num_samples == 2
+
+
+def test_each_split_has_its_own_report():
+    task = Task("x", "e", (), None, {}, "validation", "g")
+    other = Task("y", "e", (), None, {}, "off_distribution", "h")
+    reports = evaluate([("x", 1, "a"), ("y", 0, "a")], TaskSet((task, other), "f"))
+    assert {split: r.metrics["accuracy"].mean for split, r in reports.items()} == {
+        "validation": 1.0,
+        "off_distribution": 0.0,
+    }
+
+
+def test_a_split_where_all_failed_still_has_a_report():
+    report = evaluate([("x", None, None)], {"x": "gate"})["gate"]
+    assert (report.errored, report.metrics) == (1, {})
+    with pytest.raises(RlftError, match="all 1 rollouts of the baseline failed"):
+        baseline_verdict(report, 0.97)
+
+
+def test_wrong_pairs_and_unknown_tasks_raise():
+    with pytest.raises(ValueError, match="task x has no split"):
+        evaluate([("x", 1, "a")], {})
+    rollouts = Rollouts((rollout("x", 0), rollout("x", 1)))
+    rewards = Rewards((reward("x", 0, 1), reward("x", 2, 1)), {})
+    with pytest.raises(ValueError, match="first difference at row 1"):
+        evaluate_rollouts(rollouts, rewards, {"x": "gate"}, resamples=100, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("samples", "solved"),
+    [
+        ([("b", 0), ("a", 1), ("a", 1)], True),  # two against one
+        ([("b", 0), ("a", 1)], False),  # a tie goes to the answer seen first
+        ([("a", 1), ("b", 0)], True),
+        ([(None, 0), (None, 0), ("a", 1)], True),  # no answer never wins a vote
+        ([(None, 1), (None, 1)], False),  # and is never right
+        ([("a", 0), ("a", 1), ("b", 1)], False),  # same answer, other behaviour: the first counts
+    ],
+)
+def test_majority(samples, solved):
+    rewards = [reward("x", i, total, answer) for i, (answer, total) in enumerate(samples)]
+    assert majority_solved(rewards) is solved
+
+
+def report_of(accuracy, variance, passes=None):
+    metrics = {
+        "avg_at_k": Interval(accuracy, accuracy, accuracy, 10),
+        "pass_at_k": Interval(passes if passes is not None else accuracy, 0, 1, 10),
+    }
+    return EvaluationReport("validation", "p", 8, metrics, {}, 0, variance)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "variance", "verdict", "words"),
+    [
+        (0.0, 0.0, "too_hard", "0.0% of the samples are right"),
+        (0.0, 0.1, "trainable", "10.0% of the groups"),  # nothing solved, but parts of the reward differ
+        (0.5, 0.0, "trainable", "no group has anything to teach"),
+        (0.969, 0.2, "trainable", "96.9%"),
+        (0.97, 0.2, "already_solved", "97.0% of the samples are right"),
+    ],
+)
+def test_verdict_and_advice(accuracy, variance, verdict, words):
+    report = report_of(accuracy, variance)
+    assert baseline_verdict(report, 0.97) == verdict
+    assert words in advice(verdict, report)
+
+
+def test_flat_names_have_bounds_and_no_at_sign():
+    report = EvaluationReport(
+        "gate", "p", 1, {"accuracy": Interval(0.5, 0.4, 0.6, 9)}, {}, errored=2, frac_tasks_with_variance=0.25
+    )
+    assert flat_metrics(report) == {
+        "eval/gate/accuracy": 0.5,
+        "eval/gate/accuracy_low": 0.4,
+        "eval/gate/accuracy_high": 0.6,
+        "eval/gate/frac_tasks_with_variance": 0.25,
+        "eval/gate/errored": 2.0,
+    }
+    assert "eval/search/gate/accuracy" in flat_metrics(report, "search")

@@ -1,0 +1,68 @@
+"""Rounds in one process: the reward rises, and everything follows from the config."""
+
+import pytest
+import torch
+
+from rlft.config import Config
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.iteration import run_round
+from rlft.policy.create import create_policy
+from tests.factories import CHARACTERS, FirstCharacter, make_task, make_task_set
+
+TASKS = make_task_set(*(make_task(f"t{i}", prompt=f"{i}=", answer=str(i % 2)) for i in range(8)))
+
+
+def config(**training):
+    settings = {"tasks_per_round": 8, "num_generations": 16, "learning_rate": 2e-2, "adam_beta2": 0.95} | training
+    return Config.model_validate(
+        {
+            "name": "parity",
+            "seed": 3,
+            "tasks": {"source": "jsonl", "path": "none"},
+            "environment": {"name": "tests.factories:FirstCharacter"},
+            "policy": {
+                "from_scratch": {
+                    "characters": CHARACTERS,
+                    "hidden_size": 32,
+                    "num_hidden_layers": 2,
+                    "num_attention_heads": 2,
+                    "intermediate_size": 64,
+                },
+                "device": "cpu",
+            },
+            "rollout": {"max_completion_length": 1},
+            "training": settings,
+        }
+    )
+
+
+def run(settings, rounds):
+    policy, engine = create_policy(settings.policy, seed=settings.seed), TransformersEngine()
+    results = [run_round(TASKS, FirstCharacter(), policy, engine, settings, round=number) for number in range(rounds)]
+    return policy, results
+
+
+def mean_reward(result):
+    return sum(reward.total for reward in result.rewards) / len(result.rewards)
+
+
+@pytest.mark.parametrize(("loss_type", "scale"), [("dapo", "group"), ("grpo", "batch")])
+def test_the_reward_rises(loss_type, scale):
+    # Whether a digit is odd, in one token of 16: chance is 1/16. Saying always "1" would earn 0.5.
+    _, results = run(config(loss_type=loss_type, scale_rewards=scale, updates_per_round=2), 12)
+    rewards = [mean_reward(result) for result in results]
+    assert rewards[0] < 0.2
+    assert sum(rewards[-3:]) / 3 > 0.7
+    for number, result in enumerate(results):
+        assert result.report.stopped is None
+        assert (result.report.round, len(result.rollouts)) == (number, 128)
+        counts = result.report.counts()
+        assert counts["trained"] + counts["filtered"] + counts["errored"] == counts["sampled"] == 128
+
+
+def test_a_run_repeats_itself():
+    (first, one), (second, other) = run(config(updates_per_round=2), 2), run(config(updates_per_round=2), 2)
+    for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert [r.report.metrics for r in one] == [r.report.metrics for r in other]
+    assert first.metadata.update == 4

@@ -1,0 +1,97 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from rlft.metrics import round_metrics
+from rlft.types import Reward, Rewards, Rollouts
+from tests.rlft.test_evaluation import reward, rollout
+
+
+def make(task, sample, length, *, truncated=False, calls=0, failed=0, turns=1, error=None):
+    return dataclasses.replace(
+        rollout(task, sample, error),
+        token_ids=np.zeros(5 + length, np.int32),
+        prompt_length=5,
+        truncated=truncated,
+        tool_calls=calls,
+        tool_errors=failed,
+        turns=turns,
+    )
+
+
+def rows():
+    rollouts = (
+        make("x", 0, 10, calls=3, failed=1, turns=4),
+        make("x", 1, 20, truncated=True, calls=1, failed=1, turns=2),
+        make("y", 0, 30),
+        make("y", 1, 40),
+        make("z", 0, 50),
+        make("z", 1, 999, error="engine: died"),
+    )
+    rewards = (
+        reward("x", 0, 1.0, parts={"exact": 1.0, "style": 0.5}),
+        reward("x", 1, 0.0, parts={"exact": 0.0, "style": None}),
+        reward("y", 0, 1.0, parts={"exact": 1.0, "style": 0.7}),
+        reward("y", 1, 1.0, parts={"exact": 1.0, "style": None}),
+        reward("z", 0, None, parts={}),
+        reward("z", 1, None, parts={}),
+    )
+    return Rollouts(rollouts), Rewards(rewards, {})
+
+
+def test_metrics_of_a_round_by_value():
+    assert round_metrics(*rows()) == pytest.approx(
+        {
+            "reward": 0.75,  # (1 + 0 + 1 + 1) / 4; the two without a score are left out
+            "accuracy": 0.75,
+            # Groups (1, 0) and (1, 1): sqrt(((1/2)^2 + (1/2)^2) / (2 - 1)) = 0.7071 and 0; their mean.
+            "reward_std": math.sqrt(0.5) / 2,
+            "frac_reward_zero_std": 0.5,
+            "rewards/exact/mean": 0.75,
+            # (1, 0, 1, 1): squares 3 * 1/16 + 9/16 = 3/4, over n - 1 = 3: sqrt(1/4).
+            "rewards/exact/std": 0.5,
+            "rewards/style/mean": 0.6,
+            "rewards/style/std": math.sqrt(2 * 0.1**2),  # (0.5, 0.7), over n - 1 = 1
+            "rewards/errored": 2.0,
+            "completions/mean_length": 30.0,  # (10 + 20 + 30 + 40 + 50) / 5; the failed rollout has none
+            "completions/max_length": 50.0,
+            "completions/clipped_ratio": 0.2,
+            "completions/mean_terminated_length": 32.5,  # (10 + 30 + 40 + 50) / 4
+            "tools/call_frequency": 0.8,  # 4 calls in 5 rollouts
+            "tools/failure_frequency": 0.5,  # 2 of 4 calls
+            "num_turns/mean": 1.8,  # (4 + 2 + 1 + 1 + 1) / 5
+        }
+    )
+
+
+def test_reward_std_is_that_of_torch():
+    torch = pytest.importorskip("torch")
+    values = [0.1, 0.7, 0.4]
+    rollouts = Rollouts(tuple(make("x", i, 3) for i in range(3)))
+    rewards = Rewards(tuple(reward("x", i, v) for i, v in enumerate(values)), {})
+    assert round_metrics(rollouts, rewards)["reward_std"] == pytest.approx(torch.tensor(values).std().item(), abs=1e-6)
+
+
+def test_without_data_a_metric_is_left_out():
+    # One scored rollout: no deviation; no calls: no failure share; all truncated: no terminated length.
+    metrics = round_metrics(
+        Rollouts((make("x", 0, 4, truncated=True),)), Rewards((reward("x", 0, 0.5, parts={"exact": None}),), {})
+    )
+    absent = {"reward_std", "frac_reward_zero_std", "rewards/exact/mean", "tools/failure_frequency"}
+    absent |= {"completions/mean_terminated_length"}
+    assert not absent & set(metrics)
+    assert metrics["tools/call_frequency"] == 0.0
+
+
+def test_a_round_where_all_failed_says_only_that():
+    rollouts = Rollouts((make("x", 0, 0, error="boom"),))
+    assert round_metrics(rollouts, Rewards((reward("x", 0, None, parts={}),), {})) == {"rewards/errored": 1.0}
+    assert round_metrics(Rollouts(()), Rewards((), {})) == {"rewards/errored": 0.0}
+
+
+def test_rewards_of_other_rollouts_are_refused():
+    other = Reward("nobody", "x", 1.0, {}, True, None, None, 0.0)
+    with pytest.raises(ValueError, match="do not belong together"):
+        round_metrics(Rollouts((make("x", 0, 1),)), Rewards((other,), {}))

@@ -1,0 +1,121 @@
+"""The fate of every rollout, worked out a second time from the rules."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft.training.ledger import plan_training
+from rlft.types import Rewards, Rollouts
+from tests.factories import make_reward, make_rollout, make_scored
+
+
+def plan(rollouts, rewards, scale="group", mask=False):
+    return plan_training(rollouts, rewards, scale=scale, mask_truncated_completions=mask)
+
+
+def by_id(found):
+    return {rollout.rollout_id: advantage for group in found.groups for rollout, advantage in group}
+
+
+def scored(rows):
+    """Rollouts and rewards from (task, kind of row, total, truncated)."""
+    rollouts, rewards = [], []
+    for number, (task, kind, total, truncated) in enumerate(rows):
+        error = "engine died" if kind == "rollout" else None
+        rollout = make_rollout(task, number, error=error, truncated=truncated)
+        rollouts.append(rollout)
+        rewards.append(make_reward(rollout, None if kind in ("reward", "rollout") else total))
+    return Rollouts(tuple(rollouts)), Rewards(tuple(rewards), weights={})
+
+
+rows_of_all_kinds = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.sampled_from(["fine", "fine", "fine", "reward", "rollout"]),
+        st.sampled_from([0.0, 1.0, math.nan]),
+        st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@given(rows_of_all_kinds, st.booleans(), st.sampled_from(["group", "batch", "none"]))
+def test_every_rollout_has_one_fate(rows, mask, scale):
+    rollouts, rewards = scored(rows)
+    found = plan(rollouts, rewards, scale, mask)
+    advantages = by_id(found)
+    for number, (task, kind, total, truncated) in enumerate(rows):
+        rollout_id = f"train-0-{task}-{number}"
+        group = [t for other, k, t, _ in rows if other == task and k == "fine" and math.isfinite(t)]
+        if kind == "rollout":
+            fate = "errored:rollout"
+        elif kind == "reward" or math.isnan(total):
+            fate = "errored:reward"
+        elif len(group) == 1:
+            fate = "filtered:alone_in_group"
+        elif len(set(group)) == 1:
+            fate = "filtered:no_variance"
+        elif mask and truncated:
+            fate = "filtered:truncated"
+        else:
+            fate = None
+            mean = sum(group) / len(group)
+            assert math.copysign(1, advantages[rollout_id]) == math.copysign(1, total - mean)
+        assert found.fates.get(rollout_id) == fate
+        assert (rollout_id in advantages) == (fate is None)
+    assert len(advantages) + len(found.fates) == len(rows)
+    assert all(math.isfinite(a) for a in advantages.values())
+    assert all(group for group in found.groups)
+
+
+def test_errored_rollouts_leave_before_the_mean():
+    # 1, 0 and an error: mean 0.5, not 1/3
+    rollouts, rewards = make_scored({"a": [1.0, 0.0, None]})
+    assert by_id(plan(rollouts, rewards, "none")) == {"train-0-a-0": 0.5, "train-0-a-1": -0.5}
+
+
+def test_truncated_rollouts_leave_after_the_mean():
+    # 1, 0, 0 with one 0 cut off: mean 1/3 all the same
+    rollouts, rewards = make_scored({"a": [1.0, 0.0, 0.0]})
+    cut = dataclasses.replace(rollouts.rows[2], truncated=True)
+    found = plan(Rollouts((*rollouts.rows[:2], cut)), rewards, "none", mask=True)
+    assert by_id(found) == pytest.approx({"train-0-a-0": 2 / 3, "train-0-a-1": -1 / 3})
+    assert found.fates == {"train-0-a-2": "filtered:truncated"}
+
+
+def test_batch_scale_sees_groups_that_teach_nothing():
+    # As in TRL: rewards 1, 0 and 1, 1 and alone 1 -> mean 0.8, squares 4 * 0.04 + 0.64 = 0.8, / 4 -> deviation 0.44721
+    rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [1.0, 1.0], "c": [1.0]})
+    expected = 0.5 / (math.sqrt(0.2) + 1e-4)
+    found = plan(rollouts, rewards, "batch")
+    assert by_id(found) == pytest.approx({"train-0-a-0": expected, "train-0-a-1": -expected})
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_reward_that_is_no_number_is_an_error(bad):
+    rollouts, rewards = make_scored({"a": [1.0, 0.0, bad]})
+    found = plan(rollouts, rewards, "none")
+    assert found.fates == {"train-0-a-2": "errored:reward"}
+    assert sorted(by_id(found).values()) == [-0.5, 0.5]
+
+
+def test_rewards_of_other_rollouts_are_refused():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0]})
+    with pytest.raises(ValueError, match="do not belong"):
+        plan(rollouts, Rewards(rewards.rows[::-1], weights={}))
+    with pytest.raises(ValueError, match="do not belong"):
+        plan(rollouts, Rewards(rewards.rows[:1], weights={}))
+
+
+def test_an_id_that_comes_twice_is_refused():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0]})
+    with pytest.raises(ValueError, match="same id"):
+        plan(Rollouts(rollouts.rows * 2), Rewards(rewards.rows * 2, weights={}))
+
+
+def test_nothing_sampled_is_nothing_to_train():
+    found = plan(Rollouts(()), Rewards((), weights={}))
+    assert (found.groups, found.fates) == ([], {})

@@ -1,0 +1,187 @@
+"""Supervised fine-tuning: it learns, it ends when told, it repeats itself, and bad demonstrations name their line."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+
+from rlft.config import WarmStartConfig
+from rlft.environments.base import BaseEnv
+from rlft.errors import PolicyError, TaskError
+from rlft.training.demonstrations import choose_demonstrations, run_sft
+from rlft.training.trainer import prepare_optimizer
+from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
+from tests.factories import make_policy, make_task, make_training, user
+
+SUMS = [Demonstration((user(f"{a}+{b}="),), str(a + b)) for a in range(4) for b in range(4)]
+
+
+def sft(policy, demonstrations=SUMS, **options):
+    settings = {"batch_size": 8, "learning_rate": 3e-3, "warmup_steps": 2, "seed": 0, "steps": 5} | options
+    return train_sft(policy, demonstrations, **settings)
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten() for p in policy.model.parameters()])
+
+
+def test_the_loss_goes_down():
+    policy = make_policy()
+    first = sft(policy, steps=1)
+    # two tokens an answer, 16 in the vocabulary, close to uniform
+    assert first.loss == pytest.approx(math.log(policy.model.config.vocab_size), abs=0.2)
+    assert sft(policy, steps=60, learning_rate=1e-2).loss < 0.6 * first.loss
+
+
+def test_the_loss_is_the_mean_over_answer_tokens():
+    policy = make_policy(sharpness=2.0)
+    rows = [_encode(policy, d) for d in (SUMS[0], Demonstration((user("9+9+9+9="),), "36"))]
+    logprobs = []
+    for ids, prompt_length in rows:
+        everything = policy.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        logprobs += [everything[i - 1, ids[i]].item() for i in range(prompt_length, len(ids))]
+    assert len(logprobs) == 2 + 3, "answers of one and two characters, and their end tokens"
+    assert _loss(policy, rows).item() == pytest.approx(-sum(logprobs) / 5, abs=1e-5)
+
+
+def test_steps_and_seconds_are_limits():
+    policy = make_policy()
+    before = weights(policy)
+    report = sft(policy, steps=3)
+    assert (report.steps, report.demonstrations) == (3, 16)
+    timed = sft(policy, steps=None, seconds=0.2)
+    assert timed.steps >= 1
+    assert timed.seconds >= 0.2
+    nothing = sft(make_policy(), steps=None, seconds=0.0)
+    assert nothing.steps == 0
+    assert math.isnan(nothing.loss)
+    assert not torch.equal(before, weights(policy))
+    with pytest.raises(ValueError, match="steps or seconds"):
+        sft(policy, steps=None)
+    with pytest.raises(ValueError, match="steps or seconds"):
+        sft(policy, seconds=1.0)
+
+
+def test_a_seed_decides_everything():
+    policies = [make_policy() for _ in range(3)]
+    for policy, seed in zip(policies, (1, 1, 2), strict=True):
+        sft(policy, seed=seed)
+    assert torch.equal(weights(policies[0]), weights(policies[1]))
+    assert not torch.equal(weights(policies[0]), weights(policies[2]))
+
+
+def test_an_epoch_shows_everything_once():
+    batches = _batches(12, 4, seed=0)
+    epochs = [[next(batches) for _ in range(3)] for _ in range(2)]
+    assert [sorted(i for batch in epoch for i in batch) for epoch in epochs] == [list(range(12))] * 2
+    assert epochs[0] != epochs[1]
+    assert sorted(next(_batches(3, 64, seed=0))) == [0, 1, 2], "fewer than a batch"
+
+
+def test_an_old_optimizer_is_not_carried_over():
+    # Warm, the policy would keep moments that a cold start does not have: both must give the same bytes.
+    policy = make_policy()
+    prepare_optimizer(policy, make_training(), None)
+    policy.metadata = dataclasses.replace(policy.metadata, update=5)
+    sft(policy)
+    assert policy.optimizer is None
+    assert policy.metadata.update == 0
+    assert all(p.grad is None for p in policy.model.parameters())
+
+
+def test_a_rate_that_explodes_is_an_error():
+    with pytest.raises(PolicyError, match="loss of step") as caught:
+        sft(make_policy(), learning_rate=1e30, warmup_steps=0, steps=20)
+    assert "warm_start.learning_rate" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"), [("2x", "no token for \\['x'\\]"), ("1" * 61, "66 tokens exceed the model's 64")]
+)
+def test_a_demonstration_the_model_cannot_read(answer, what):
+    with pytest.raises(PolicyError, match=what) as caught:
+        sft(make_policy(), [*SUMS, Demonstration((user("1+1="),), answer)])
+    assert caught.value.fix
+
+
+def test_a_demonstration_that_just_fits():
+    assert sft(make_policy(), [Demonstration((user("1+1="),), "1" * 59)], steps=1).steps == 1
+
+
+def row(*messages):
+    return json.dumps({"messages": list(messages)}, ensure_ascii=False)
+
+
+GOOD = row(user("1+1=\u2028"), {"role": "assistant", "content": "2"})
+
+
+def test_demonstrations_are_read(tmp_path):
+    path = tmp_path / "shown.jsonl"
+    path.write_bytes(f"{GOOD}\r\n\n{row(user('a'), user('b'), {'role': 'assistant', 'content': ''})}\n\n".encode())
+    assert read_demonstrations(path) == [
+        Demonstration((user("1+1=\u2028"),), "2"),
+        Demonstration((user("a"), user("b")), ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"messages": []}',
+        '{"messages": null}',
+        '{"messages": ["a", "b"]}',
+        row({"role": "assistant", "content": "2"}),
+        row(user("1+1="), user("2")),
+        row(user("1+1="), {"role": "assistant"}),
+        row(user("1+1="), {"role": "assistant", "content": None}),
+        row({"role": "user", "content": 3}, {"role": "assistant", "content": "2"}),
+        row({"content": "1"}, {"role": "assistant", "content": "2"}),
+        b"\xff\xfe",
+    ],
+)
+def test_a_bad_demonstration_names_its_line(tmp_path, line):
+    path = tmp_path / "shown.jsonl"
+    path.write_bytes(GOOD.encode() + b"\n" + (line if isinstance(line, bytes) else line.encode()) + b"\n")
+    with pytest.raises(TaskError) as caught:
+        read_demonstrations(path)
+    assert caught.value.where == f"{path}:2"
+    assert "messages" in caught.value.fix
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_a_file_without_demonstrations(tmp_path, content):
+    path = tmp_path / "shown.jsonl"
+    path.write_text(content)
+    with pytest.raises(TaskError, match="no demonstrations"):
+        read_demonstrations(path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(TaskError, match="no such file") as caught:
+        read_demonstrations(tmp_path / "none.jsonl")
+    assert caught.value.fix == "check warm_start.path"
+
+
+def test_gold_answers_of_the_first_tasks(tmp_path):
+    tasks = [make_task(f"t{i}", prompt=f"{i}+0=", answer=answer) for i, answer in enumerate(["0", None, "2", "3"])]
+    chosen = choose_demonstrations(WarmStartConfig(steps=1, demonstrations=3), tasks, BaseEnv())
+    assert [(d.prompt[0]["content"], d.answer) for d in chosen] == [("0+0=", "0"), ("2+0=", "2")]
+    with pytest.raises(TaskError, match="no train task has a gold answer"):
+        choose_demonstrations(WarmStartConfig(steps=1), tasks[1:2], BaseEnv())
+    path = tmp_path / "shown.jsonl"
+    path.write_text(f"{GOOD}\n{GOOD}\n")
+    from_file = WarmStartConfig(steps=1, demonstrations=1, path=str(path))
+    assert len(choose_demonstrations(from_file, tasks, BaseEnv())) == 1
+
+
+def test_the_control_arm_runs_for_seconds_not_steps():
+    tasks = [make_task(f"t{i}", prompt=f"{i}+0=", answer=str(i)) for i in range(4)]
+    settings = WarmStartConfig(steps=2, batch_size=2)
+    assert run_sft(make_policy(), settings, tasks, BaseEnv(), seed=0).steps == 2
+    assert run_sft(make_policy(), settings, tasks, BaseEnv(), seed=0, seconds=0.0).steps == 0
