@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from zenml.enums import ArtifactType, VisualizationType
 from zenml.materializers.base_materializer import BaseMaterializer
 
+from materializers.warm import WARM
 from rlft import storage
 from rlft.errors import StorageError
 from rlft.types import Rewards, Rollouts, TaskSet
@@ -54,12 +55,17 @@ class _TableMaterializer(BaseMaterializer):
                 where=self._file,
                 fix="make room on the disk or the artifact store, then `rlft resume` this run",
             ) from cause
+        WARM.put(self._file, data)
 
     def load(self, data_type: type[Any]) -> Any:
-        """Read the table back."""
+        """The table as it was written, from memory when this process wrote or read it lately."""
         del data_type
-        with self.artifact_store.open(self._file, "rb") as file:
-            return self.from_table(pq.read_table(file))
+        data = WARM.get(self._file)
+        if data is None:
+            with self.artifact_store.open(self._file, "rb") as file:
+                data = self.from_table(pq.read_table(file))
+            WARM.put(self._file, data)
+        return data
 
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
         """A plain HTML table of the first rows; the dashboard shows it without scripts."""

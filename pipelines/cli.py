@@ -211,7 +211,7 @@ def _finish(home: Home, run_id: str, target: Path | None) -> None:
 
 
 def _fail(target: Path | None, started: float, reason: str) -> None:
-    """Write the summary of a run that failed where one was asked for: what the run left since `started`, if it began."""
+    """Write the summary of a run that failed, where one was asked for: what it left since `started`, if it began."""
     if target is None:
         return
     from pipelines.conclusion import write_file

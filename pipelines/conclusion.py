@@ -80,7 +80,15 @@ def promote(
     )
     if tracker.run_id is None:
         return decision.load(), None
-    version = register_policy(rounds.best, decision, tracking_uri, tracker.run_id, registry_name(stages), tags)
+    version = register_policy(
+        rounds.best,
+        decision,
+        tracking_uri,
+        tracker.run_id,
+        registry_name(stages),
+        config.rollout.max_completion_length,
+        tags,
+    )
     return decision.load(), version.load()
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 HEADLINES = {
     "improved": "[green]The trained model is better than what it started from.[/green]",
     "not_improved": "[yellow]The trained model is not measurably better than what it started from.[/yellow]",
-    "too_hard": "[yellow]Not trained: the model solves none of these tasks, so there is nothing to learn from.[/yellow]",
+    "too_hard": "[yellow]Not trained: the model solves none of these tasks, so nothing can be learnt.[/yellow]",
     "already_solved": "[yellow]Not trained: the model solves these tasks already.[/yellow]",
     "failed": "[red]The run failed.[/red]",
 }

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pipelines.progress import progress
 from pipelines.retention import Retention
 from pipelines.stages import Artifact, Scored, Stages
-from pipelines.tracking import Tracker
 from pipelines.traces import choose_rollouts, log_rollout_traces
+from pipelines.tracking import Tracker
 from rlft.evaluation import flat_metrics
 from rlft.types import Evaluation, TrainReport
 
@@ -43,7 +43,7 @@ class Rounds:
 
 
 def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker) -> Rounds:
-    """Train from `start`; it is also the reference policy. Ends after the last round, at a plateau, or at bad numbers."""
+    """Train from `start`, also the reference policy. Ends after the last round, at a plateau, or at bad numbers."""
     config = stages.config
     rounds = Rounds(best=start)
     policy = start
@@ -77,9 +77,7 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     return rounds
 
 
-def _validate(
-    stages: Stages, tasks: Artifact, policy: Artifact, number: int, rounds: Rounds, tracker: Tracker
-) -> None:
+def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, rounds: Rounds, tracker: Tracker) -> None:
     """Measure a policy on validation and remember the best trained one."""
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
     report = evaluation.splits["validation"]

@@ -21,7 +21,7 @@ class ComponentFile(Section):
 
     name: str
     flavor: str | None = None
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = Field({})
 
 
 class StackFile(Section):
@@ -105,9 +105,7 @@ def _apply_component(client: Client, kind: StackComponentType, component: Compon
             )
         return existing[0].id
     if existing:
-        return client.update_stack_component(
-            existing[0].id, component_type=kind, configuration=component.config
-        ).id
+        return client.update_stack_component(existing[0].id, component_type=kind, configuration=component.config).id
     return client.create_stack_component(
         name=component.name, flavor=component.flavor, component_type=kind, configuration=component.config
     ).id

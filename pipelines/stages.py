@@ -84,9 +84,7 @@ class Stages:
         )
         return self._attempt(policy, tasks, selection, rollout.temperature, f"r{round:03d}")
 
-    def train(
-        self, policy: Artifact, reference: Artifact, scored: Scored, round: int
-    ) -> tuple[Artifact, Artifact]:
+    def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """The next policy and what training did."""
         config = self.config
         return train_grpo(

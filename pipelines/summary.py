@@ -70,9 +70,7 @@ def status_of(difference_to_start: dict[str, Any] | None) -> Status:
     return "improved" if difference_to_start and difference_to_start["ci_low"] > 0 else "not_improved"
 
 
-def promotion_section(
-    decision: Decision, version: RegisteredVersion | None, name: str
-) -> dict[str, Any]:
+def promotion_section(decision: Decision, version: RegisteredVersion | None, name: str) -> dict[str, Any]:
     """What happened in the registry."""
     registered = version is not None
     alias = ("champion" if decision.promote else "challenger") if registered else None

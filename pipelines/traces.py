@@ -30,7 +30,8 @@ from mlflow.entities import (
 # The one module here that MLflow does not document: its public calls take the address from global state.
 from mlflow.tracing.client import TracingClient
 
-from pipelines.tracking import check_reachable, quick_http, redact
+from pipelines.mlflow_reach import check_reachable, quick_http
+from pipelines.mlflow_values import redact
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 log = logging.getLogger(__name__)

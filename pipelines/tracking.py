@@ -10,35 +10,29 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from rlft.types import SPLITS, TaskSet
+from pipelines.missed import Entry, read_missed, write_missed
+from pipelines.mlflow_reach import check_reachable, quick_http
+from pipelines.mlflow_values import MAX_TAG, dataset_input, describe_tasks, flatten, hide_secrets, legal_name, redact
+from rlft.types import TaskSet
 
 log = logging.getLogger(__name__)
 
 ROOT_RUN_TAG = "rlft.root_run"
 # A store that does not answer is left alone this long, so that waiting for it never adds up.
 PAUSE_SECONDS = 30.0
-MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36
 PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000
-# MLflow's own defaults wait some four minutes for a server that is down. What a user sets in the environment wins.
-QUICK_HTTP = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
-SECRET_NAME = re.compile(r"(^|[._-])(api_?key|passw(or)?d|secret|(access_|auth_)?token|credentials?)$", re.IGNORECASE)
 # Errors by which the store says that the entry itself is wrong; others mean that the store is not there.
 REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "PERMISSION_DENIED"}
-
-Entry = dict[str, Any]
 
 
 class Tracker:
@@ -226,7 +220,7 @@ class Tracker:
             case "tags":
                 client.log_batch(run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
             case "tasks":
-                client.log_inputs(run_id, datasets=[_dataset_input(fields) for fields in entry["datasets"]])
+                client.log_inputs(run_id, datasets=[dataset_input(fields) for fields in entry["datasets"]])
             case "text":
                 client.log_text(run_id, entry["text"], entry["name"])
             case "end":
@@ -267,115 +261,3 @@ class Tracker:
 def _place(kind: str) -> str:
     """Artifacts lie elsewhere than the rest: a bucket that is away does not hold up the curves."""
     return "artifacts" if kind == "text" else "store"
-
-
-@contextmanager
-def quick_http() -> Iterator[None]:
-    """Few retries and short timeouts for MLflow's HTTP calls inside; the environment is as before afterwards."""
-    ours = {name: value for name, value in QUICK_HTTP.items() if name not in os.environ}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name in ours:
-            os.environ.pop(name, None)
-
-
-def check_reachable(tracking_uri: str) -> None:
-    """Raise ConnectionError at once where MLflow would try a database for minutes. HTTP has its own limits."""
-    import socket
-
-    parts = urlsplit(tracking_uri)
-    ports = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-    flavour = parts.scheme.split("+")[0]
-    if flavour in ports and parts.hostname:
-        socket.create_connection((parts.hostname, parts.port or ports[flavour]), timeout=5).close()
-    if flavour == "sqlite" and parts.path.strip("/"):
-        folder = Path(parts.path[1:]).parent
-        ancestor = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-        if not ancestor.is_dir() or not os.access(ancestor, os.W_OK):
-            raise ConnectionError(f"no database can be written in {folder}; set another tracking uri")
-
-
-def redact(text: str, tracking_uri: str = "") -> str:
-    """The text without user names and passwords in addresses, and without the password of `tracking_uri`."""
-    password = urlsplit(tracking_uri).password if tracking_uri else None
-    if password:
-        text = text.replace(password, "***")
-    return re.sub(r"://[^/\s@]+@", "://***@", text)
-
-
-def hide_secrets(content: Any, name: str = "") -> Any:
-    """A copy in which texts under names such as `api_key`, `password` or `token` are `***`; numbers stay."""
-    if isinstance(content, Mapping):
-        return {str(key): hide_secrets(value, str(key)) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [hide_secrets(value, name) for value in content]
-    if isinstance(content, str):
-        return "***" if content and SECRET_NAME.search(name) else redact(content)
-    return content
-
-
-def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """{`outer.inner`: text}; lists become JSON, values are cut at MLflow's 6,000 characters."""
-    flat: dict[str, str] = {}
-    for key, value in nested.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{name}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-            flat[legal_name(name)] = text[:MAX_VALUE]
-    return flat
-
-
-def legal_name(name: str) -> str:
-    """The name as MLflow takes it: `@` becomes `_at_`, other signs it refuses `_`, at most 250 characters."""
-    return re.sub(r"[^/\w.\- :]", "_", name.replace("@", "_at_"))[:250]
-
-
-def describe_tasks(tasks: TaskSet, source: str) -> list[dict[str, Any]]:
-    """Fields of one MLflow data set for each split that has tasks."""
-    described = []
-    for split in SPLITS:
-        rows = tasks.split(split)
-        if rows:
-            described.append(
-                {
-                    "name": f"{rows[0].environment.rsplit(':', 1)[-1]}-{split}",
-                    "digest": tasks.fingerprint[:MAX_DIGEST],
-                    "source": json.dumps({"tags": {"source": redact(source), "fingerprint": tasks.fingerprint}}),
-                    "profile": json.dumps({"num_rows": len(rows), "num_groups": len({task.group for task in rows})}),
-                    "split": split,
-                }
-            )
-    return described
-
-
-def _dataset_input(fields: Mapping[str, Any]) -> DatasetInput:
-    # "code" is the source type whose content MLflow takes as it is.
-    dataset = Dataset(fields["name"], fields["digest"], "code", fields["source"], profile=fields["profile"])
-    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", fields["split"])])
-
-
-def read_missed(path: Path, root_run: str) -> list[Entry]:
-    """Entries that an earlier attempt of this root run could not write; none if the file is absent or another's."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["root_run"] != root_run:
-            return []
-        return [entry for entry in content["entries"] if entry["kind"] != "end"]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError) as cause:
-        log.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
-        return []
-
-
-def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
-    """Write entries as JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    content = {"root_run": root_run, "entries": entries}
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)

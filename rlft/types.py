@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import NotRequired, TypedDict  # pydantic refuses typing's before Python 3.12
+from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic refuses typing's before 3.12
 
 Split = Literal["train", "validation", "gate", "test", "off_distribution"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distribution")

@@ -14,7 +14,15 @@ from steps.registry import register_policy_version
 
 @step(enable_cache=False, output_materializers=ReportMaterializer)
 def register_policy(
-    policy: PolicyFolder, decision: Decision, tracking_uri: str, run_id: str, name: str, tags: dict[str, str]
+    policy: PolicyFolder,
+    decision: Decision,
+    tracking_uri: str,
+    run_id: str,
+    name: str,
+    max_new_tokens: int,
+    tags: dict[str, str],
 ) -> Annotated[RegisteredVersion, "registered_version"]:
-    """Register with the alias `challenger`, and as `champion` if the decision says so. Doing it twice makes one version."""
-    return register_policy_version(tracking_uri, run_id, name, policy.path, decision=decision, tags=tags)
+    """Register as `challenger`, and as `champion` if the decision says so. Doing it twice makes one version."""
+    return register_policy_version(
+        tracking_uri, run_id, name, policy.path, decision=decision, max_new_tokens=max_new_tokens, tags=tags
+    )

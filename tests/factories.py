@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingConfig
 from rlft.environments.base import BaseEnv
 from rlft.policy import Policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Split, Task, TaskSet, Trajectory
+
+torch.set_num_threads(1)  # matrices this small only lose by being shared out: the tests take half the time
 
 Architecture = Literal["qwen3", "llama", "gpt2"]
 ARCHITECTURES: tuple[Architecture, ...] = ("qwen3", "llama", "gpt2")

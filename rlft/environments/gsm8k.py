@@ -45,7 +45,8 @@ _PLACE = {
 class GSM8K(BaseEnv):
     """Parts: `correct` (the one declared number is the gold one), `format` (exactly one number is declared).
 
-    A task's answer is the gold number as text, alone or as the data has it: reasoning that ends with `#### N`. `format` alone is never full; give it a weight of 0 or a small one.
+    A task's answer is the gold number as text, alone or as the data has it: reasoning that ends with `#### N`.
+    `format` alone is never full; give it a weight of 0 or a small one.
     """
 
     def __init__(self, final_answer_form: Form = "hashes") -> None:

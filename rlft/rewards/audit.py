@@ -51,8 +51,13 @@ class AuditReport:
         return [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
 
     def text(self) -> str:
-        """The findings, one a line."""
-        return "\n".join(f"- {finding}" for finding in self.findings)
+        """What every kind of text earned, and the findings, as lines for a person."""
+        rows = [f"{'text':<12} {'mean':>7} {'min':>7} {'max':>7} {'gold':>7} {'tasks':>6}"]
+        rows += [
+            f"{name:<12} {s.mean:7.3f} {s.minimum:7.3f} {s.maximum:7.3f} {s.gold_mean:7.3f} {s.count:6d}"
+            for name, s in self.attacks.items()
+        ]
+        return "\n".join([*rows, *(f"- {finding}" for finding in self.findings)])
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values."""

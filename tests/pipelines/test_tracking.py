@@ -8,7 +8,9 @@ import pytest
 from mlflow import MlflowClient
 
 from pipelines import tracking
-from pipelines.tracking import Tracker, flatten, hide_secrets, legal_name, quick_http, redact
+from pipelines.mlflow_reach import quick_http
+from pipelines.mlflow_values import flatten, hide_secrets, legal_name, redact
+from pipelines.tracking import Tracker
 from rlft.types import Task, TaskSet
 
 DOWN = "http://someone:hunter2@127.0.0.1:9"  # port 9 (discard): nothing listens there

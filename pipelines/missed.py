@@ -1,0 +1,35 @@
+"""What tracking could not deliver, kept in a file until the next attempt of the same run."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+Entry = dict[str, Any]
+
+
+def read_missed(path: Path, root_run: str) -> list[Entry]:
+    """Entries that an earlier attempt of this root run could not write; none if the file is absent or another's."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["root_run"] != root_run:
+            return []
+        return [entry for entry in content["entries"] if entry["kind"] != "end"]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        log.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
+        return []
+
+
+def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
+    """Write entries as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    content = {"root_run": root_run, "entries": entries}
+    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    partial.replace(path)

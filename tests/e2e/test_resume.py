@@ -1,0 +1,68 @@
+"""Killed anywhere and resumed: the same bytes as a run that was left alone, one MLflow run, whole curves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.conftest import TINY
+
+pytestmark = pytest.mark.timeout(400)
+
+# where the process dies: inside each step of the second round, between two steps, and at the end
+KILLS = {
+    "generate": "steps.generate_rollouts:collect_rollouts:4",  # baseline, validation, r000, r001
+    "score": "steps.score_rewards:score_rollouts:4",
+    "train": "steps.train_grpo:train_round:2",
+    "save": "steps.train_grpo:save_policy:2",
+    "validate": "steps.evaluate_policy:evaluate_rollouts:3",
+    "register": "steps.register_policy:register_policy_version:1",
+}
+
+
+@pytest.mark.parametrize("stage", KILLS)
+def test_a_killed_run_ends_with_the_same_bytes(stage, finished, make_home):
+    whole_home, whole = finished
+    home = make_home(f"killed-{stage}")
+    killed = home.rlft("run", str(TINY), kill_at=KILLS[stage])
+    assert killed.code == -9, killed.output
+    (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
+    resumed = home.rlft("resume", run_id)
+    assert resumed.code == 0, resumed.output
+    expected = whole_home.steps(whole.summary["pipeline_run_id"])
+    found = home.steps(resumed.summary["pipeline_run_id"])
+    for number in range(3):
+        name = f"train_grpo_r{number:03d}"
+        assert found[name]["weights"] == expected[name]["weights"]
+        assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]  # optimizer and tokenizer too
+    assert resumed.summary["final"] == whole.summary["final"]
+    assert resumed.summary["ledger"] == whole.summary["ledger"]
+    repeated = home.query(f"""
+first = {{s.name: s.status.value for s in client.list_run_steps(pipeline_run_id="{run_id}", size=1000)}}
+second = {{s.name: s.status.value for s in client.list_run_steps(
+    pipeline_run_id="{resumed.summary["pipeline_run_id"]}", size=1000)}}
+done = [name for name, status in first.items() if status in ("completed", "cached")]
+runs = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
+steps = [m.step for m in mlflow_client.get_metric_history(runs[0].info.run_id, "reward")]
+print(json.dumps([[second[name] for name in done], len(runs), steps, len(done)]))
+""")
+    statuses, mlflow_runs, steps, done = repeated
+    assert done >= 5
+    assert set(statuses) == {"skipped"}  # nothing that was finished is done again
+    assert mlflow_runs == 1
+    assert steps == [1, 2, 3]
+
+
+def test_doctor_marks_a_killed_run_as_failed(make_home):
+    home = make_home("doctor")
+    home.rlft("run", str(TINY), kill_at="steps.score_rewards:score_rollouts:1")
+    seen = home.rlft("doctor")
+    assert "marked as failed" in seen.output.replace("\n", " ")
+    assert home.query("print(json.dumps([r.status.value for r in client.list_pipeline_runs()]))") == ["failed"]
+    assert "no run was killed" in home.rlft("doctor").output
+
+
+def test_a_finished_run_is_not_resumed(finished):
+    home, result = finished
+    refused = home.rlft("resume", result.summary["pipeline_run_id"])
+    assert refused.code == 2
+    assert "has finished" in refused.output

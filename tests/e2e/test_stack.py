@@ -1,0 +1,95 @@
+"""Stacks from files, in a ZenML of a user's own: applied twice, run on, and refused where they cannot work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import ROOT, TINY, Home
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class UserHome(Home):
+    """A home whose user has a ZenML of their own."""
+
+    def environment(self) -> dict[str, str]:
+        own = {
+            "ZENML_CONFIG_PATH": str(self.folder / "zenml"),
+            "ZENML_LOCAL_STORES_PATH": str(self.folder / "stores"),
+            "HOME": str(self.folder),
+            "RLFT_KUBERNETES_CONTEXT": "test",
+            "RLFT_ARTIFACTS_PATH": "s3://bucket/path",
+            "RLFT_IMAGE_REGISTRY": "registry.example",
+            "RLFT_MLFLOW_URI": "http://127.0.0.1:9",
+        }
+        base = {key: value for key, value in super().environment().items() if key != "ZENML_STORE_URL"}
+        return base | own
+
+    def ask(self, code: str):
+        """Evaluate code in the user's own ZenML."""
+        prelude = "import json\nfrom pipelines.home import quieten\nquieten(False)\nfrom zenml.client import Client\n"
+        done = self.python("-c", prelude + "client = Client()\n" + code)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory) -> UserHome:
+    return UserHome(tmp_path_factory.mktemp("user"))
+
+
+def test_the_local_stack_is_applied_twice_and_run_on(user):
+    for _ in range(2):
+        applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "local.yaml"))
+        assert applied.code == 0, applied.output
+    before = user.ask("print(json.dumps(client.active_stack_model.name))")
+    options = ["--set", "training.rounds=1", "--set", "evaluation.sft_control=false"]
+    result = user.rlft("run", str(TINY), "--stack", "rlft-local", *options)
+    assert result.code == 0, result.output
+    after, runs = user.ask(
+        "print(json.dumps([client.active_stack_model.name, [r.status.value for r in client.list_pipeline_runs()]]))"
+    )
+    assert after == before == "default"  # the user's active stack is as it was
+    assert runs == ["completed"]
+    assert (user.folder / ".rlft-mlflow.db").is_file()
+    assert not (user.folder / ".rlft" / "zenml").exists()
+    assert not (user.folder / ".rlft" / "mlflow.db").exists()
+
+
+def test_a_stack_without_a_tracker_is_refused_with_the_way_out(user):
+    result = user.rlft("run", str(TINY), "--stack", "default")
+    assert result.code == 2
+    assert "no MLflow experiment tracker" in result.output
+    assert "zenml experiment-tracker register" in result.output
+
+
+def test_an_unknown_stack_is_refused_with_the_known_ones(user):
+    result = user.rlft("run", str(TINY), "--stack", "nowhere")
+    assert result.code == 2
+    assert "default" in result.output
+
+
+def test_the_kubernetes_stack_is_registered_as_far_as_a_machine_without_a_cluster_can(user):
+    user.ask("client.create_secret('mlflow', {'username': 'u', 'password': 'p'})\nprint(json.dumps(1))")
+    applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"))
+    assert applied.code == 0, applied.output
+    pod = user.ask("""
+stack = client.get_stack("rlft-kubernetes-gpu")
+orchestrator = stack.components["orchestrator"][0]
+print(json.dumps(orchestrator.configuration["orchestrator_pod_settings"]["resources"]["limits"]))
+""")
+    assert pod["nvidia.com/gpu"] == "1"  # the GPU belongs to the pod in which all steps run
+
+
+def test_a_stack_file_with_an_unknown_setting_or_a_missing_variable_is_refused(user, tmp_path):
+    text = (ROOT / "configs" / "stacks" / "local.yaml").read_text()
+    (tmp_path / "typo.yaml").write_text(text.replace("tracking_uri", "tracking_url"))
+    typo = user.rlft("stack", str(tmp_path / "typo.yaml"))
+    assert typo.code == 2
+    assert "has no setting tracking_url" in typo.output
+    (tmp_path / "variable.yaml").write_text(text.replace("${HOME}", "${NOT_SET_ANYWHERE}"))
+    variable = user.rlft("stack", str(tmp_path / "variable.yaml"))
+    assert variable.code == 2
+    assert "NOT_SET_ANYWHERE" in variable.output

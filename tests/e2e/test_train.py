@@ -1,0 +1,189 @@
+"""The whole pipeline on a config of seconds: the summary, and everything that it says, found again in the stores."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.summary import empty_summary
+from tests.e2e.conftest import TINY
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def test_the_summary_keeps_its_contract(finished):
+    _, result = finished
+    assert set(empty_summary("failed")) <= set(result.summary)
+    assert result.summary["status"] in ("improved", "not_improved")
+    assert result.summary["rounds"] == 3
+    for arm in ("base", "warm_start", "sft_control", "final"):
+        assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(result.summary[arm])
+    difference = result.summary["difference"]
+    assert set(difference) == {"metric", "mean", "ci_low", "ci_high", "tasks"}
+    assert difference["ci_low"] <= difference["mean"] <= difference["ci_high"]
+    # paired on the same 12 test tasks: the mean difference is the difference of the means
+    expected = result.summary["final"]["accuracy"] - result.summary["warm_start"]["accuracy"]
+    assert difference["mean"] == pytest.approx(expected)
+    assert all(result.summary["seconds"][key] > 0 for key in ("setup", "warm_start", "rollout", "train", "total"))
+
+
+def test_the_ledger_is_what_the_stored_artifacts_say(finished):
+    home, result = finished
+    # recomputed without rlft.training.ledger: a group teaches when its totals differ
+    counted = home.query(f"""
+counts = {{"sampled": 0, "trained": 0, "filtered": 0, "errored": 0}}
+run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+for number in range(3):
+    def output(step, name):
+        return run.steps[f"{{step}}_r{{number:03d}}"].outputs[name][0].load()
+    rollouts, rewards = output("generate_rollouts", "rollouts"), output("score_rewards", "rewards")
+    groups = {{}}
+    for rollout, reward in zip(rollouts, rewards):
+        assert rollout.rollout_id == reward.rollout_id
+        groups.setdefault(rollout.task_id, []).append(reward.total)
+    counts["sampled"] += len(rollouts)
+    for totals in groups.values():
+        counts["errored"] += totals.count(None)
+        rest = [total for total in totals if total is not None]
+        counts["trained" if len(set(rest)) > 1 else "filtered"] += len(rest)
+    fates = output("train_grpo", "train_report").fates
+    assert set(fates) == {{rollout.rollout_id for rollout in rollouts}}
+print(json.dumps(counts))
+""")
+    assert counted == result.summary["ledger"]
+    assert counted["sampled"] == 3 * 8 * 4
+    assert counted["sampled"] == counted["trained"] + counted["filtered"] + counted["errored"]
+
+
+def test_curves_parameters_datasets_and_links_are_in_mlflow(finished):
+    home, result = finished
+    found = home.query(f"""
+run = mlflow_client.get_run("{result.summary["mlflow_run_id"]}")
+curve = [(m.step, m.value) for m in mlflow_client.get_metric_history(run.info.run_id, "reward")]
+zenml_run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+print(json.dumps({{
+    "steps": [step for step, _ in curve],
+    "metrics": sorted(run.data.metrics), "params": run.data.params, "tags": run.data.tags,
+    "datasets": [d.dataset.name for d in run.inputs.dataset_inputs], "status": run.info.status,
+    "linked": zenml_run.run_metadata.get("mlflow_run_id"),
+}}))
+""")
+    assert found["steps"] == [1, 2, 3]
+    assert found["status"] == "FINISHED"
+    assert found["params"]["training.rounds"] == "3"
+    assert len(found["datasets"]) == 5
+    assert found["linked"] == result.summary["mlflow_run_id"]
+    assert found["tags"]["zenml.run_id"] == result.summary["pipeline_run_id"]
+    expected = {
+        "reward_std",
+        "frac_reward_zero_std",
+        "completions/mean_length",
+        "policy_loss",
+        "entropy",
+        "grad_norm",
+        "clip_ratio/region_mean",
+        "sampling/sampling_logp_difference/max",
+        "ledger/trained",
+        "perf/rollout_seconds",
+        "perf/orchestration_seconds",
+        "eval/validation/accuracy",
+        "eval/final/test/accuracy_low",
+    }
+    assert expected <= set(found["metrics"])
+    assert len(found["tags"]["rlft.git_commit"]) >= 7
+
+
+def test_logged_metrics_are_those_of_the_stored_rollouts(finished):
+    home, result = finished
+    mean, logged = home.query(f"""
+run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+rewards = run.steps["score_rewards_r001"].outputs["rewards"][0].load()
+history = mlflow_client.get_metric_history("{result.summary["mlflow_run_id"]}", "reward")
+print(json.dumps([sum(r.total for r in rewards) / len(rewards), [m.value for m in history if m.step == 2][0]]))
+""")
+    assert logged == pytest.approx(mean, abs=1e-9)
+
+
+def test_rollouts_are_traces_with_their_rewards(finished):
+    home, result = finished
+    traces = home.query(f"""
+from mlflow.tracing.client import TracingClient
+run = mlflow_client.get_run("{result.summary["mlflow_run_id"]}")
+found = TracingClient(uri).search_traces(experiment_ids=[run.info.experiment_id], max_results=100)
+rows = [[t.data.spans[0].inputs["messages"][0]["content"], t.data.spans[0].outputs["messages"][0]["role"],
+         sorted(a.name for a in t.info.assessments)] for t in found]
+print(json.dumps(rows))
+""")
+    assert len(traces) == 8  # rounds 0 and 2, four rollouts each
+    for asked, role, assessments in traces:
+        assert asked.endswith("=")
+        assert role == "assistant"
+        assert "reward" in assessments
+
+
+def test_the_registered_version_answers_in_a_fresh_process(finished):
+    home, result = finished
+    promotion = result.summary["promotion"]
+    assert promotion["version"] == "1"
+    assert promotion["reasons"]
+    done = home.python(
+        "-c",
+        "import sys, json, mlflow, pandas as pd\n"
+        f"mlflow.set_tracking_uri('sqlite:///{home.folder}/.rlft/mlflow.db')\n"
+        "model = mlflow.pyfunc.load_model('models:/tiny@challenger')\n"
+        "print(json.dumps(list(model.predict(pd.DataFrame({'prompt': ['1 + 2 =']})))))\n"
+        "assert 'rlft' not in sys.modules",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (answer,) = json.loads(done.stdout.strip().splitlines()[-1])
+    assert isinstance(answer, str)
+
+
+def test_old_weights_are_removed_and_records_stay(finished):
+    home, result = finished
+    kept = home.query(f"""
+import os
+run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+folders = {{n: os.path.join(run.steps[n].outputs["policy"][0].uri, "policy") for n in run.steps if "train_grpo" in n}}
+print(json.dumps({{n: [os.path.isfile(os.path.join(f, "policy.json")),
+    os.path.isfile(os.path.join(f, "model", "model.safetensors")),
+    os.path.isfile(os.path.join(f, "optimizer.safetensors"))] for n, f in folders.items()}}))
+""")
+    best = result.summary["best_round"]
+    for number in range(3):
+        record, weights, optimizer = kept[f"train_grpo_r{number:03d}"]
+        stays = number + 1 in (best, 3)  # keep.last is 1
+        assert (record, weights, optimizer) == (True, stays, stays)
+
+
+def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(make_home):
+    home = make_home("caching")
+    source = (
+        "import rlft\n\n"
+        "class Sums(rlft.BaseEnv):\n"
+        "    async def compute_reward(self, completion, ground_truth):\n"
+        "        return {'correct': float(completion.text.strip() == ground_truth)}\n"
+    )
+    environment = home.folder / "sums.py"
+    environment.write_text(source)
+    # one round: later rounds follow from the reward and may sample again after an edit
+    arguments = ["run", str(TINY), "--set", "environment.name=sums.py:Sums", "--set", "training.rounds=1"]
+    arguments += ["--set", "evaluation.sft_control=false", "--set", "policy.keep.last=5"]
+    first = home.rlft(*arguments)
+    assert first.code == 0, first.output
+    again = home.rlft(*arguments)
+    assert again.code == 0, again.output
+    statuses = {name: step["status"] for name, step in home.steps(again.summary["pipeline_run_id"]).items()}
+    worked = {name for name, status in statuses.items() if status != "cached"}
+    assert worked == {"ingest_tasks", "initialize_policy", "register_policy"}
+    # the new reward pays every answer half: same rollouts, new scores
+    environment.write_text(source.replace("== ground_truth)}", "== ground_truth) / 2 + 0.5}"))
+    edited = home.rlft(*arguments, "--set", "reward.audit=false", "--set", "reward.full=1.0")
+    assert edited.code == 0, edited.output
+    statuses = {name: step["status"] for name, step in home.steps(edited.summary["pipeline_run_id"]).items()}
+    before = [name for name in statuses if name.startswith("generate_rollouts") and "trained" not in name]
+    assert len(before) >= 5
+    assert {statuses[name] for name in before if "validation_r001" not in name} == {"cached"}
+    assert statuses["score_rewards_r000"] == "completed"
+    assert statuses["train_grpo_r000"] == "completed"

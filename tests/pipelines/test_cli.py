@@ -1,0 +1,108 @@
+"""Bad input at the command line: a message that names the place and the way out, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines import cli
+from tests.e2e.conftest import TINY
+
+
+@pytest.fixture
+def rlft(tmp_path, monkeypatch):
+    """Run a command in this process, in an empty folder; fit for what fails before ZenML is needed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "ERROR")
+    monkeypatch.setattr(cli.errors, "_width", 200)
+    return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("training.num_generations=1", "num_generations=1 has no group to compare with; use at least 2"),
+        ("training.rouns=3", "did you mean training.rounds?"),
+        ("seed=first", "seed: Input should be a valid integer"),
+        ("policy.model=x", "give either `model` (a hub name or folder) or `from_scratch`"),
+        ("evaluation.num_generations=4", "samples the same answer again"),
+        ("training.rounds", "is not key=value"),
+        ("tasks.path=null", None),
+    ],
+)
+def test_a_bad_setting_is_named(rlft, override, said):
+    result = rlft("audit", TINY, "--set", override)
+    if said is None:
+        assert result.exit_code == 0, result.output  # null is what the setting is already
+        return
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_config_is_named(rlft):
+    result = rlft("run", "nowhere.yaml")
+    assert result.exit_code == 2
+    assert "nowhere.yaml: no such file" in result.output
+
+
+def test_a_failed_start_still_leaves_a_summary(rlft, tmp_path):
+    result = rlft("run", TINY, "--set", "training.num_generations=1", "--summary", tmp_path / "s.json")
+    assert result.exit_code == 2
+    summary = json.loads((tmp_path / "s.json").read_text())
+    assert summary["status"] == "failed"
+    assert "num_generations=1" in summary["error"]
+
+
+def rows_file(folder: Path, *lines: str) -> list[str]:
+    """Options that make a config read these JSONL lines."""
+    (folder / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    options = {"tasks": "{source: jsonl, path: rows.jsonl, splits: {train: 2, validation: 1, gate: 1, test: 1}}"}
+    return [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
+
+
+def test_malformed_rows_are_listed_with_their_lines(rlft, tmp_path):
+    good = [json.dumps({"prompt": f"{number} =", "answer": str(number)}) for number in range(9)]
+    result = rlft("audit", TINY, *rows_file(tmp_path, *good, "{broken", '{"answer": "1"}'))
+    assert result.exit_code == 2
+    assert "rows.jsonl:10" in result.output
+    assert "rows.jsonl:11" in result.output
+
+
+def test_a_missing_task_file_is_named(rlft):
+    result = rlft("audit", TINY, "--set", "tasks={source: jsonl, path: absent.jsonl}")
+    assert result.exit_code == 2
+    assert "absent.jsonl" in result.output
+
+
+def test_an_environment_that_is_not_there_is_named(rlft):
+    result = rlft("audit", TINY, "--set", "environment.name=nowhere:Thing")
+    assert result.exit_code == 2
+    assert "nowhere" in result.output
+
+
+def test_an_audit_that_fails_shows_the_table_and_its_own_exit(rlft, tmp_path):
+    (tmp_path / "generous.py").write_text(
+        "import rlft\n\nclass Generous(rlft.BaseEnv):\n"
+        "    async def compute_reward(self, completion, ground_truth):\n        return {'kind': 1.0}\n"
+    )
+    result = rlft("audit", TINY, "--set", "environment.name=generous.py:Generous")
+    assert result.exit_code == 2
+    assert "empty" in result.output
+    assert "gold" in result.output
+
+
+def test_an_audit_that_passes_exits_with_zero(rlft):
+    result = rlft("audit", TINY)
+    assert result.exit_code == 0, result.output
+    assert "gold" in result.output
+
+
+def test_ui_says_when_there_is_nothing_to_show(rlft):
+    result = rlft("ui")
+    assert result.exit_code == 2
+    assert "start a run first" in result.output
