@@ -59,7 +59,7 @@ def run(
         pipeline = train.with_options(run_name=f"{settings.name}-{datetime.now():%Y%m%d-%H%M%S-%f}")
         if no_cache:
             pipeline = pipeline.with_options(enable_cache=False)
-        finished = pipeline(config=settings.model_dump(mode="json"), tracking_uri=tracking_uri)
+        finished: Any = pipeline(config=settings.model_dump(mode="json"), tracking_uri=tracking_uri)
         _finish(home, str(finished.id), summary)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from zenml import log_metadata
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.metadata.metadata_types import MetadataType
 
 from pipelines.conclusion import write_file
 from pipelines.home import PROJECT, Home, find_home
@@ -100,7 +101,8 @@ def _close(record: Record, home: Home, run_id: str, seconds: float, status: str)
     record.tracker.finish(status)
     forget_process(home, run_id)
     if record.tracker.run_id is not None:
-        log_metadata({"mlflow_run_id": record.tracker.run_id}, run_id_name_or_prefix=run_id)
+        link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
+        log_metadata(link, run_id_name_or_prefix=run_id)
 
 
 def identity(config: Config, fingerprints: EnvironmentFingerprints) -> dict[str, str]:

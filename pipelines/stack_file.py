@@ -21,7 +21,7 @@ class ComponentFile(Section):
 
     name: str
     flavor: str | None = None
-    config: dict[str, Any] = Field({})
+    config: dict[str, Any] = Field(default={})
 
 
 class StackFile(Section):

@@ -42,10 +42,15 @@ def evaluation_code() -> str:
     return code_fingerprint("rlft.evaluation", "rlft.promotion")
 
 
-AUDIT = CachePolicy(cache_func=audit_code)  # type: ignore[reportArgumentType]
-POLICY = CachePolicy(cache_func=policy_code)  # type: ignore[reportArgumentType]
-WARM_START = CachePolicy(cache_func=warm_start_code)  # type: ignore[reportArgumentType]
-ROLLOUT = CachePolicy(cache_func=rollout_code)  # type: ignore[reportArgumentType]
-REWARD = CachePolicy(cache_func=reward_code)  # type: ignore[reportArgumentType]
-TRAINING = CachePolicy(cache_func=training_code)  # type: ignore[reportArgumentType]
-EVALUATION = CachePolicy(cache_func=evaluation_code)  # type: ignore[reportArgumentType]
+def _policy(function: str) -> CachePolicy:
+    """By name: ZenML would look for the source root as soon as this module is imported otherwise."""
+    return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
+
+
+AUDIT = _policy("audit_code")
+POLICY = _policy("policy_code")
+WARM_START = _policy("warm_start_code")
+ROLLOUT = _policy("rollout_code")
+REWARD = _policy("reward_code")
+TRAINING = _policy("training_code")
+EVALUATION = _policy("evaluation_code")

@@ -42,7 +42,10 @@ class Generation:
 class Engine(Protocol):
     """Samples completions; one seed per completion, so that each can be drawn again alone."""
 
-    policy_hash: str
+    @property
+    def policy_hash(self) -> str:
+        """Weights hash of the loaded policy, or an empty string."""
+        ...
 
     def load_policy(self, policy: Policy) -> None:
         """Sample from this policy from now on."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ class Home:
         inherited["MLFLOW_TRACKING_URI"] = "http://127.0.0.1:9"
         inherited["HF_HUB_OFFLINE"] = "1"
         inherited["COLUMNS"] = "200"
+        inherited["OMP_NUM_THREADS"] = "1"  # test processes run side by side
         return inherited
 
     def python(self, *arguments: str, timeout: float = 200) -> subprocess.CompletedProcess[str]:
@@ -63,20 +66,8 @@ class Home:
         return Result(done.returncode, done.stdout + done.stderr, summary)
 
     def query(self, code: str) -> Any:
-        """Evaluate code that prints JSON as its last line, with ZenML and MLflow of this home at hand."""
-        prelude = (
-            "import json\n"
-            "from pipelines.home import find_home, quieten\n"
-            "from pipelines.stack import connect\n"
-            "quieten(False)\n"
-            "uri = connect(find_home(), None)\n"
-            "from zenml.client import Client\n"
-            "from mlflow import MlflowClient\n"
-            "client, mlflow_client = Client(), MlflowClient(uri)\n"
-        )
-        done = self.python("-c", prelude + code)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        """Run code that ends with `print(json.dumps(...))`, with ZenML and MLflow of this home at hand."""
+        return inspector_of(self).ask(code)
 
     def steps(self, run_id: str) -> dict[str, dict[str, Any]]:
         """Status and content hashes of outputs of a run's steps, by name."""
@@ -89,6 +80,41 @@ for found in client.list_run_steps(pipeline_run_id="{run_id}", size=1000):
     steps[step.name] = {{"status": step.status.value, "outputs": outputs, "weights": weights[0] if weights else None}}
 print(json.dumps(steps))
 """)
+
+
+class Inspector:
+    """A process that looks into a home's stores: it imports ZenML and MLflow once and answers many questions."""
+
+    def __init__(self, home: Home) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.inspector"],
+            cwd=home.folder,
+            env=home.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, code: str) -> Any:
+        """The JSON that the code printed; its error is this test's."""
+        self._process.stdin.write(json.dumps(code) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return json.loads(answer["printed"])
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+
+
+@cache
+def inspector_of(home: Home) -> Inspector:
+    """The inspector of a home, started when it is first asked."""
+    inspector = Inspector(home)
+    atexit.register(inspector.close)
+    return inspector
 
 
 @pytest.fixture(scope="session")
