@@ -197,7 +197,7 @@ def _show_logs(verbose: bool) -> None:
 
 def _finish(home: Home, run_id: str, target: Path | None) -> None:
     """Show the summary, write it where it was asked for, and end with its exit code."""
-    from pipelines.conclusion import write_file
+    from pipelines.files import write_file
     from pipelines.result import show_summary
     from pipelines.summary import EXIT_CODES
 
@@ -214,7 +214,7 @@ def _fail(target: Path | None, started: float, reason: str) -> None:
     """Write the summary of a run that failed, where one was asked for: what it left since `started`, if it began."""
     if target is None:
         return
-    from pipelines.conclusion import write_file
+    from pipelines.files import write_file
     from pipelines.summary import empty_summary
 
     content = empty_summary("failed")

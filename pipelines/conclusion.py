@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
@@ -95,11 +94,3 @@ def promote(
 def registry_name(stages: Stages) -> str:
     """Name of the model in the registry."""
     return stages.config.promotion.name or stages.config.name
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

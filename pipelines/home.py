@@ -66,7 +66,7 @@ def use_own_setup(home: Home) -> None:
 def quieten(verbose: bool) -> None:
     """Telemetry off; library logs only where they are asked for. Call before importing zenml."""
     os.environ.update(_ALWAYS)
-    os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "ERROR"
+    os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "CRITICAL"
     os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if verbose else "ERROR")

@@ -17,7 +17,7 @@ from zenml import log_metadata
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.metadata.metadata_types import MetadataType
 
-from pipelines.conclusion import write_file
+from pipelines.files import write_file
 from pipelines.home import PROJECT, Home, find_home
 from pipelines.runs import forget_process, note_process, root_run
 from pipelines.summary import empty_summary
@@ -102,7 +102,7 @@ def _close(record: Record, home: Home, run_id: str, seconds: float, status: str)
     forget_process(home, run_id)
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
-        log_metadata(link, run_id_name_or_prefix=run_id)
+        log_metadata(metadata=link, run_id_name_or_prefix=run_id)
 
 
 def identity(config: Config, fingerprints: EnvironmentFingerprints) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from rlft.environments.base import BaseEnv, prompt_messages
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text, render_prompt
 from rlft.types import Message, Rollout, Task
+
+NOTHING = Generation(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ def run_single_turn(
 ) -> list[Rollout]:
     """Attempt every task with one answer, all in one call of the engine; rollouts come in the order of `attempts`.
 
-    The loss mask covers the sampled tokens, the sampled end token included.
+    The loss mask covers the sampled tokens, the sampled end token included. A prompt that the model's context cannot
+    hold is an error of its rollouts.
     """
     conversations = [prompt_messages(attempt.task, environment) for attempt in attempts]
     rendered: dict[str, list[int]] = {}
@@ -45,12 +49,24 @@ def run_single_turn(
         if attempt.task.id not in rendered:
             rendered[attempt.task.id] = render_prompt(policy.tokenizer, messages)
     prompts = [rendered[attempt.task.id] for attempt in attempts]
+    fits = [policy.context_length is None or len(prompt) < policy.context_length for prompt in prompts]
     started = time.perf_counter()
-    generations = engine.generate(prompts, sampling, [attempt.seed for attempt in attempts])
+    sampled = iter(
+        engine.generate(list(compress(prompts, fits)), sampling, [attempt.seed for attempt in compress(attempts, fits)])
+    )
     seconds = (time.perf_counter() - started) / max(len(attempts), 1)
     return [
-        _record(attempt, messages, prompt, generation, policy, sampling, environment_fingerprint, seconds)
-        for attempt, messages, prompt, generation in zip(attempts, conversations, prompts, generations, strict=True)
+        _record(
+            attempt,
+            messages,
+            prompt,
+            next(sampled) if fit else None,
+            policy,
+            sampling,
+            environment_fingerprint,
+            seconds,
+        )
+        for attempt, messages, prompt, fit in zip(attempts, conversations, prompts, fits, strict=True)
     ]
 
 
@@ -58,17 +74,19 @@ def _record(
     attempt: Attempt,
     messages: tuple[Message, ...],
     prompt: list[int],
-    generation: Generation,
+    generation: Generation | None,
     policy: Policy,
     sampling: Sampling,
     environment_fingerprint: str,
     seconds: float,
 ) -> Rollout:
-    """One rollout from what was sampled; the text is derived from the tokens."""
-    answer: Message = {
-        "role": "assistant",
-        "content": completion_text(policy.tokenizer, generation.token_ids.tolist()),
-    }
+    """One rollout from what was sampled, or an errored one if nothing could be; the text is derived from the tokens."""
+    error = None
+    if generation is None:
+        error = f"prompt: {len(prompt)} tokens do not fit the model's context of {policy.context_length}"
+        generation = NOTHING
+    text = completion_text(policy.tokenizer, generation.token_ids.tolist())
+    answer: Message = {"role": "assistant", "content": text}
     before = len(prompt)
     return Rollout(
         rollout_id=attempt.rollout_id,
@@ -84,9 +102,9 @@ def _record(
         tool_calls=0,
         tool_errors=0,
         state={},
-        stop_reason=generation.stop_reason,
-        truncated=generation.stop_reason == "length",
-        error=None,
+        stop_reason="error" if error else generation.stop_reason,
+        truncated=error is None and generation.stop_reason == "length",
+        error=error,
         seconds=seconds,
         policy=policy.metadata.weights_hash,
         sampling=sampling.fingerprint,

@@ -17,6 +17,5 @@ def evaluate_policy(
     tasks: TaskSet, rollouts: Rollouts, rewards: Rewards, resamples: int, seed: int
 ) -> Annotated[Evaluation, "evaluation"]:
     """Metrics with bootstrap intervals, by split, and the per-task scores for paired comparisons."""
-    split_of = {task.id: task.split for task in tasks.tasks}
-    reports = evaluate_rollouts(rollouts, rewards, split_of, resamples=resamples, seed=seed)
+    reports = evaluate_rollouts(rollouts, rewards, tasks, resamples=resamples, seed=seed)
     return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds)

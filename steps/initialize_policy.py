@@ -28,7 +28,7 @@ def initialize_policy(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
         max_completion_length=rollout.max_completion_length,
-        max_position_embeddings=getattr(live.model.config, "max_position_embeddings", None),
+        context_length=live.context_length,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")
     runtime.keep(live)

@@ -1,9 +1,17 @@
 """Fixtures that several rooms of the tests share."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+
+# Importing a step makes ZenML open its store: each worker has one of its own, and never the user's.
+_ZENML = tempfile.mkdtemp(prefix="rlft-tests-zenml-")
+atexit.register(shutil.rmtree, _ZENML, ignore_errors=True)
+os.environ |= {"ZENML_CONFIG_PATH": _ZENML, "ZENML_ANALYTICS_OPT_IN": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def _generate_batch(
     length = sampling.max_completion_length
     tokens = torch.zeros(len(prompts), length, dtype=torch.int64, device=policy.device)
     logprobs = torch.zeros(len(prompts), length, device=policy.device)
-    lengths = torch.full((len(prompts),), length, device=policy.device)
+    lengths = _limits(policy, prompts, length).to(policy.device)
     stopped = torch.zeros(len(prompts), dtype=torch.bool, device=policy.device)
     live = torch.arange(len(prompts), device=policy.device)
     for position in range(length):
@@ -70,8 +70,9 @@ def _generate_batch(
         tokens[live, position], logprobs[live, position] = chosen, chosen_logprobs
         ended = torch.isin(chosen, stop_ids)
         lengths[live[ended]], stopped[live[ended]] = position + 1, True
-        if ended.any():
-            keep = (~ended).nonzero().squeeze(-1)
+        leaves = ended | (lengths[live] <= position + 1)
+        if leaves.any():
+            keep = (~leaves).nonzero().squeeze(-1)
             live, chosen, mask = live[keep], chosen[keep], mask[keep]
             if len(live) == 0:
                 break
@@ -82,6 +83,15 @@ def _generate_batch(
     rows = zip(tokens.cpu().numpy(), logprobs.cpu().numpy(), lengths.tolist(), stopped.tolist(), strict=True)
     for row, row_logprobs, count, stop in rows:
         yield Generation(row[:count].astype(np.int32), row_logprobs[:count], "stop" if stop else "length")
+
+
+def _limits(policy: Policy, prompts: Sequence[Sequence[int]], length: int) -> Tensor:
+    """How many tokens each row may get: `length`, or what the model's context has left after the prompt."""
+    context = policy.context_length
+    room = [length if context is None else min(length, context - len(prompt)) for prompt in prompts]
+    if min(room) < 1:
+        raise ValueError(f"a prompt of {max(map(len, prompts))} tokens leaves no room in a context of {context}")
+    return torch.tensor(room)
 
 
 def _encode(policy: Policy, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Any, Tensor]:

@@ -109,6 +109,11 @@ class Policy:
         """Where the model's parameters are."""
         return next(self.model.parameters()).device
 
+    @property
+    def context_length(self) -> int | None:
+        """Tokens the model can read at once; `None` where its config does not say."""
+        return getattr(self.model.config, "max_position_embeddings", None)
+
     def trainable(self) -> dict[str, torch.nn.Parameter]:
         """Parameters that training changes, by name."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlft.errors import PolicyError
 from rlft.types import Message
+
+logger = logging.getLogger(__name__)
 
 
 def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
@@ -86,29 +89,48 @@ def check_prompts(
     prompts: Sequence[tuple[str, Sequence[Message]]],
     *,
     max_completion_length: int,
-    max_position_embeddings: int | None,
+    context_length: int | None,
 ) -> None:
-    """Refuse prompts that the model cannot read whole, before anything is sampled.
+    """Look at every prompt before anything is sampled.
 
-    `prompts` are (task id, messages). Raises PolicyError that names the task: a character without a token, an empty
-    prompt, or a prompt that leaves no room for `max_completion_length` tokens.
+    `prompts` are (task id, messages). Raises PolicyError that names the task for a prompt without tokens or with a
+    character that has none, and when no prompt at all fits the model's `context_length` (tokens). Some that do not fit
+    are warned of: their rollouts end `errored`, and those with little room are cut short.
     """
-    for task_id, messages in prompts:
-        ids = render_prompt(tokenizer, messages)
-        where = f"task {task_id}"
-        if not ids:
-            raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
-        text = "\n".join(message["content"] for message in messages)
-        if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
-            raise PolicyError(
-                f"the tokenizer has no token for {unknown}",
-                where=where,
-                fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
-            )
-        if max_position_embeddings is not None and len(ids) + max_completion_length > max_position_embeddings:
-            raise PolicyError(
-                f"its prompt of {len(ids)} tokens and {max_completion_length} new ones exceed the model's "
-                f"{max_position_embeddings}",
-                where=where,
-                fix="lower rollout.max_completion_length, shorten the prompt, or use a model with a longer context",
-            )
+    lengths = [_check_prompt(tokenizer, task_id, messages) for task_id, messages in prompts]
+    if context_length is None or not lengths:
+        return
+    unreadable = sum(length >= context_length for length in lengths)
+    cut = sum(length + max_completion_length > context_length for length in lengths) - unreadable
+    if unreadable == len(lengths):
+        raise PolicyError(
+            f"every prompt is longer than the model's context of {context_length} tokens",
+            where="tasks.prompt",
+            fix="shorten the prompts, or use a model with a longer context",
+        )
+    if unreadable or cut:
+        logger.warning(
+            "%d of %d prompts exceed the model's context of %d tokens (their rollouts are errors); %d leave less than "
+            "the %d tokens of rollout.max_completion_length",
+            unreadable,
+            len(lengths),
+            context_length,
+            cut,
+            max_completion_length,
+        )
+
+
+def _check_prompt(tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message]) -> int:
+    """Tokens of a prompt that can be read."""
+    ids = render_prompt(tokenizer, messages)
+    where = f"task {task_id}"
+    if not ids:
+        raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
+    text = "\n".join(message["content"] for message in messages)
+    if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
+        raise PolicyError(
+            f"the tokenizer has no token for {unknown}",
+            where=where,
+            fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
+        )
+    return len(ids)

@@ -57,7 +57,7 @@ def run_plain(config: Config) -> dict[str, float]:
         policy.tokenizer,
         [(task.id, prompt_messages(task, environment)) for task in task_set.tasks],
         max_completion_length=config.rollout.max_completion_length,
-        max_position_embeddings=policy.model.config.max_position_embeddings,
+        context_length=policy.context_length,
     )
 
     def evaluate(splits, limit=None, num_generations=1, temperature=0.0):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rlft.engines.base import Generation, Sampling
+from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv, Context
 from rlft.harness import Attempt, run_single_turn
 from rlft.policy.tokens import render_prompt
@@ -91,3 +92,23 @@ def test_the_system_prompt_is_part_of_the_prompt():
 
 def test_nothing_to_attempt():
     assert run([], Script())[1] == []
+
+
+def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an_error():
+    policy = make_policy(max_position_embeddings=16)
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+    tasks = [
+        make_task(id="fits", prompt="1" * 4),
+        make_task(id="tight", prompt="1" * 14),
+        make_task(id="long", prompt="1" * 16),
+    ]
+    attempts = [Attempt(task.id, task, 0, 0, seed) for seed, task in enumerate(tasks)]
+    policy.model.generation_config.eos_token_id = []  # nothing ends by itself
+    sampling = Sampling(temperature=1.0, max_completion_length=8)
+    fits, tight, long = run_single_turn(attempts, BaseEnv(), policy, engine, sampling, environment_fingerprint="")
+    assert (fits.completion_length, fits.truncated, fits.error) == (8, True, None)
+    assert (tight.completion_length, tight.truncated, tight.error) == (2, True, None)  # 16 - 14
+    assert (long.completion_length, long.stop_reason, long.truncated) == (0, "error", False)
+    assert "16 tokens do not fit the model's context of 16" in long.error
+    assert not long.loss_mask.any()

@@ -91,7 +91,7 @@ def test_an_answer_without_an_end_cannot_be_taught():
 
 
 def check(text, tokenizer=TOKENIZER, room=4, longest=16):
-    check_prompts(tokenizer, [("t7", [user(text)])], max_completion_length=room, max_position_embeddings=longest)
+    check_prompts(tokenizer, [("t7", [user(text)])], max_completion_length=room, context_length=longest)
 
 
 def test_prompts_that_fit_pass():
@@ -104,7 +104,6 @@ def test_prompts_that_fit_pass():
     [
         ("", "no tokens", "give the task a prompt"),
         ("pXYXp", "no token for ['X', 'Y']", "policy.from_scratch.characters"),
-        ("p" * 13, "13 tokens and 4 new ones exceed the model's 16", "rollout.max_completion_length"),
     ],
 )
 def test_prompts_that_do_not_are_refused(text, what, fix):
@@ -115,10 +114,21 @@ def test_prompts_that_do_not_are_refused(text, what, fix):
     assert fix in caught.value.fix
 
 
+def test_prompts_without_room_are_counted_and_refused_only_when_none_fits(caplog):
+    prompts = [(str(n), [user("p" * n)]) for n in (12, 13, 15, 16, 20)]
+    check_prompts(TOKENIZER, prompts, max_completion_length=4, context_length=16)
+    # 12 + 4 fit; 13 and 15 leave 3 and 1 of 4 tokens; 16 and 20 leave none
+    assert "2 of 5 prompts exceed the model's context of 16" in caplog.text
+    assert "2 leave less than the 4" in caplog.text
+    with pytest.raises(PolicyError, match="every prompt is longer") as caught:
+        check_prompts(TOKENIZER, prompts[3:], max_completion_length=4, context_length=16)
+    assert "longer context" in caught.value.fix
+
+
 def test_every_prompt_is_looked_at():
     prompts = [("good", [user("p")]), ("bad", [user("p"), user("Z")])]
     with pytest.raises(PolicyError, match="task bad"):
-        check_prompts(TOKENIZER, prompts, max_completion_length=1, max_position_embeddings=64)
+        check_prompts(TOKENIZER, prompts, max_completion_length=1, context_length=64)
 
 
 def test_an_unknown_token_that_only_opens_texts_is_no_trouble():
