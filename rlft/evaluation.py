@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rlft.errors import RlftError
-from rlft.statistics import bootstrap_interval
+from rlft.statistics import bootstrap_interval, varies
 from rlft.types import EvaluationReport, Reward, Rewards, Rollouts, TaskSet
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
-# Rewards of a group that differ by less than this are the same number after rounding.
-SAME_REWARD = 1e-8
 
 
 def evaluate_rollouts(
@@ -130,8 +128,7 @@ def _report(
 
 
 def _varies(samples: list[Reward]) -> bool:
-    totals = [sample.total for sample in samples if sample.total is not None]
-    return max(totals) - min(totals) > SAME_REWARD
+    return varies([sample.total for sample in samples if sample.total is not None])
 
 
 def _mean(values: list[float]) -> float:

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from rlft.evaluation import SAME_REWARD, pair
+from rlft.evaluation import pair
+from rlft.statistics import varies
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 
@@ -27,8 +28,16 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_part_metrics(scored),
         **_length_metrics(sampled),
         **_turn_metrics(sampled),
+        **_speed(rollouts),
         "rewards/errored": float(len(pairs) - len(scored)),
     }
+
+
+def _speed(rollouts: Rollouts) -> dict[str, float]:
+    """Sampled tokens per wall second of sampling."""
+    if rollouts.seconds <= 0:
+        return {}
+    return {"perf/tokens_per_second": sum(int(rollout.loss_mask.sum()) for rollout in rollouts) / rollouts.seconds}
 
 
 def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
@@ -50,7 +59,7 @@ def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
         metrics["accuracy"] = fmean(float(reward.solved) for reward in scored)
     if comparable:
         metrics["reward_std"] = fmean(stdev(group) for group in comparable)
-        metrics["frac_reward_zero_std"] = fmean(float(max(g) - min(g) <= SAME_REWARD) for g in comparable)
+        metrics["frac_reward_zero_std"] = fmean(float(not varies(group)) for group in comparable)
     return metrics
 
 

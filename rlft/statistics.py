@@ -17,6 +17,13 @@ from rlft.types import Interval
 VALUES_AT_ONCE = 2_000_000
 
 
+def varies(values: Sequence[float]) -> bool:
+    """Whether numbers differ by more than float noise, relative to the largest: the one rule for groups of rewards."""
+    if len(values) < 2:
+        return False
+    return max(values) - min(values) > 1e-6 * max(*map(abs, values), 1e-6)
+
+
 def bootstrap_interval(values: Sequence[float], *, resamples: int, seed: int, confidence: float = 0.95) -> Interval:
     """Mean of `values` (one per task) with its percentile bootstrap interval (Efron & Tibshirani 1993, ch. 13).
 

@@ -1,42 +1,48 @@
-"""Cache keys of thin steps: the code they call, since ZenML sees only the step's own lines."""
+"""Cache keys of thin steps: the code they call, since ZenML sees only the step's own lines.
+
+Read once a process: what is imported does not change when a file does.
+"""
 
 from __future__ import annotations
+
+from functools import cache
 
 from zenml.config.cache_policy import CachePolicy
 
 from rlft.fingerprint import code_fingerprint
 
 
+@cache
 def audit_code() -> str:
     """Code behind `audit_rewards`."""
     return code_fingerprint("rlft.rewards.audit")
 
 
-def policy_code() -> str:
-    """Code behind `initialize_policy`."""
-    return code_fingerprint("rlft.policy.create")
-
-
+@cache
 def warm_start_code() -> str:
     """Code behind `warm_start_policy` and `train_sft_control`."""
     return code_fingerprint("rlft.training.demonstrations")
 
 
+@cache
 def rollout_code() -> str:
     """Code behind `generate_rollouts`."""
     return code_fingerprint("rlft.rollout", "rlft.engines.transformers_engine")
 
 
+@cache
 def reward_code() -> str:
     """Code behind `score_rewards`."""
     return code_fingerprint("rlft.rewards.scoring")
 
 
+@cache
 def training_code() -> str:
     """Code behind `train_grpo`."""
     return code_fingerprint("rlft.training.trainer", "rlft.metrics")
 
 
+@cache
 def evaluation_code() -> str:
     """Code behind `evaluate_policy` and `decide_promotion`."""
     return code_fingerprint("rlft.evaluation", "rlft.promotion")
@@ -48,7 +54,6 @@ def _policy(function: str) -> CachePolicy:
 
 
 AUDIT = _policy("audit_code")
-POLICY = _policy("policy_code")
 WARM_START = _policy("warm_start_code")
 ROLLOUT = _policy("rollout_code")
 REWARD = _policy("reward_code")

@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rlft.statistics import varies
+
 Scale = Literal["group", "batch", "none"]
 EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 
@@ -28,7 +30,7 @@ def group_advantages(rewards: Tensor, groups: Tensor, scale: Scale = "group") ->
     batch_scale = rewards.std() if scale == "batch" and len(rewards) > 1 else None
     for group in groups.unique():
         rows = (groups == group).nonzero().squeeze(-1)
-        if not varies(rewards[rows]):
+        if not varies(rewards[rows].tolist()):
             continue
         centred = rewards[rows] - rewards[rows].mean()
         if scale == "group":
@@ -37,11 +39,3 @@ def group_advantages(rewards: Tensor, groups: Tensor, scale: Scale = "group") ->
             centred = centred / (batch_scale + EPSILON)
         advantages[rows] = centred
     return advantages
-
-
-def varies(rewards: Tensor) -> bool:
-    """Whether the rewards [samples] of a group differ by more than float noise."""
-    if len(rewards) < 2:
-        return False
-    spread = rewards.max() - rewards.min()
-    return bool(spread > 1e-6 * rewards.abs().max().clamp(min=1e-6))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from rlft.training.advantage import Scale, group_advantages, varies
+from rlft.statistics import varies
+from rlft.training.advantage import Scale, group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 
@@ -49,7 +50,7 @@ def plan_training(
     for group in members.values():
         if len(group) < 2:
             fates[group[0][0].rollout_id] = "filtered:alone_in_group"
-        elif not varies(_totals(group)):
+        elif not varies(_totals(group).tolist()):
             fates.update({rollout.rollout_id: "filtered:no_variance" for rollout, _ in group})
     groups = _with_advantages(list(members.values()), scale)
     groups = [[pair for pair in group if pair[0].rollout_id not in fates] for group in groups]

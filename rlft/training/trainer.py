@@ -69,7 +69,7 @@ def train_round(
         round=round,
         metrics=update.metrics(),
         fates=fates,
-        updates=update.count,
+        updates=0 if stopped else update.count,
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
@@ -116,6 +116,7 @@ class _Update:
         self.count = 0
         self.sums: dict[str, float] = defaultdict(float)
         self.maxima: dict[str, float] = {}
+        self.first_difference = self.first_tokens = 0.0
         self.per_update: dict[str, list[float]] = defaultdict(list)
 
     def step(self, pairs: list[Pair]) -> None:
@@ -148,6 +149,7 @@ class _Update:
         tokens = self.sums.get("tokens", 0.0)
         if tokens:
             means |= {name: value / tokens for name, value in self.sums.items() if name != "tokens"}
+            means["sampling/sampling_logp_difference/mean"] = self.first_difference / self.first_tokens
             means["clip_ratio/region_mean"] = means["clip_ratio/low_mean"] + means["clip_ratio/high_mean"]
             if not self.settings.beta:
                 means.pop("kl")
@@ -195,6 +197,8 @@ class _Update:
             difference = (logprobs - batch.logprobs)[mask].abs()
             key = "sampling/sampling_logp_difference/max"
             self.maxima[key] = max(self.maxima.get(key, 0.0), difference.max().item())
+            self.first_difference += difference.sum().item()
+            self.first_tokens += report.tokens
 
     def _check_change(self, batch: Batch) -> None:
         """Measure on one part how far the update moved the policy from the one that sampled (k3 estimate)."""
