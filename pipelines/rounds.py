@@ -29,6 +29,14 @@ class Rounds:
     stopped: str = ""
     validations_without_best: int = 0
 
+    def note_validation(self, policy: Artifact, number: int, score: float) -> None:
+        """Remember the best policy, and how long ago it was."""
+        if score > self.best_score:
+            self.best, self.best_round, self.best_score = policy, number, score
+            self.validations_without_best = 0
+        else:
+            self.validations_without_best += 1
+
     def counts(self) -> dict[str, int]:
         """The ledger of all rounds together."""
         totals = {"sampled": 0, "trained": 0, "filtered": 0, "errored": 0}
@@ -48,8 +56,7 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     rounds = Rounds(best=start)
     policy = start
     retention = Retention(config.policy.keep)
-    _validate(stages, tasks, start, 0, rounds, tracker)
-    rounds.best_round, rounds.validations_without_best = 0, 0
+    _validate(stages, tasks, start, 0, tracker)  # for the curve alone: only trained policies can be the best one
     for number in _numbers(config.training.rounds):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
@@ -66,7 +73,7 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
             logger.warning("training stopped in %s; going on with the policy before it", rounds.stopped)
         last = bool(report.stopped) or number + 1 == config.training.rounds
         if last or (number + 1) % config.evaluation.validate_every == 0:
-            _validate(stages, tasks, policy, number + 1, rounds, tracker)
+            rounds.note_validation(policy, number + 1, _validate(stages, tasks, policy, number + 1, tracker))
         retention.keep(policy, number + 1, best=rounds.best_round)
         if report.stopped:
             break
@@ -77,19 +84,14 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     return rounds
 
 
-def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, rounds: Rounds, tracker: Tracker) -> None:
-    """Measure a policy on validation and remember the best trained one."""
+def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> float:
+    """Measure a policy on validation, log it, and return what counts."""
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
     score = report.metrics[stages.config.evaluation.metric].mean
     logger.info("validation after round %d: %s %.3f", number, stages.config.evaluation.metric, score)
-    if score > rounds.best_score or rounds.best_round == 0:
-        improved = score > rounds.best_score
-        rounds.best, rounds.best_round, rounds.best_score = policy, number, max(score, rounds.best_score)
-        rounds.validations_without_best = 0 if improved else rounds.validations_without_best + 1
-    else:
-        rounds.validations_without_best += 1
+    return score
 
 
 def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:

@@ -17,6 +17,7 @@ from tests.e2e.conftest import ROOT
 pytestmark = pytest.mark.timeout(300)
 README = (ROOT / "README.md").read_text()
 CITIES = {"France": "Paris", "Japan": "Tokyo", "Italy": "Rome", "Spain": "Madrid", "Cuba": "Havana", "Peru": "Lima"}
+SPLITS = "tasks.splits={train: 3, validation: 1, gate: 1, test: 1}"
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz .?\\n"
 
 
@@ -50,7 +51,7 @@ def test_the_example_runs_with_a_model_that_needs_no_hub(capitals):
     shape = f'{{from_scratch: {{characters: "{CHARACTERS}", max_position_embeddings: 128, hidden_size: 32}}}}'
     options = [
         f"policy={shape}",
-        "tasks.splits={train: 3, validation: 1, gate: 1, test: 1}",
+        SPLITS,
         "rollout.max_completion_length=8",
         "baseline.num_generations=2",
     ]

@@ -1,0 +1,124 @@
+"""The loop over rounds with fakes for the steps: which policy is best, when training ends, what is logged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipelines import rounds as module
+from pipelines.rounds import run_rounds
+from pipelines.stages import Scored
+from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
+
+
+def artifact(value: Any) -> SimpleNamespace:
+    """What a step returns: something with `.load()`."""
+    return SimpleNamespace(load=lambda: value, uri="", name=str(value))
+
+
+@dataclass
+class FakeStages:
+    """Stages that score what they are told: one validation accuracy after another."""
+
+    scores: list[float]
+    rounds: int
+    patience: int = 0
+    stop_in: int | None = None
+    trained: list[Any] = field(default_factory=list)
+
+    @property
+    def config(self):
+        return SimpleNamespace(
+            training=SimpleNamespace(rounds=self.rounds),
+            evaluation=SimpleNamespace(metric="accuracy", validate_every=1, patience=self.patience),
+            tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
+            policy=SimpleNamespace(keep=None),
+        )
+
+    def sample_round(self, policy, tasks, number):
+        return Scored(artifact("rollouts"), artifact("rewards"))
+
+    def train(self, policy, reference, scored, number):
+        stopped = "loss nan" if number == self.stop_in else None
+        fates = {f"{number}-a": "trained", f"{number}-b": "filtered:no_variance", f"{number}-c": "errored:reward"}
+        report = TrainReport(number, {"reward": 0.5, "perf/train_seconds": 2.0}, fates, 1, 2.0, stopped)
+        self.trained.append(policy)
+        return (policy if stopped else artifact(f"policy {number + 1}")), artifact(report)
+
+    def evaluate(self, policy, tasks, splits, name):
+        value = Interval(self.scores.pop(0), 0.0, 1.0, 10)
+        report = EvaluationReport("validation", policy.name, 1, {"accuracy": value}, {})
+        return artifact(Evaluation({"validation": report}))
+
+
+class FakeTracker:
+    """Keeps what is logged."""
+
+    run_id = experiment_id = None
+
+    def __init__(self):
+        self.logged: dict[int, dict[str, float]] = {}
+
+    def log_metrics(self, metrics, step):
+        self.logged.setdefault(step, {}).update(metrics)
+
+
+class FakeRetention:
+    """Keeps everything."""
+
+    def __init__(self, keep):
+        self.calls = []
+
+    def keep(self, policy, number, *, best):
+        self.calls.append((policy.name, number, best))
+
+
+@pytest.fixture(autouse=True)
+def keep_everything(monkeypatch):
+    monkeypatch.setattr(module, "Retention", FakeRetention)
+
+
+def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
+    stages = FakeStages(scores=[0.1, 0.3, 0.6, 0.5], rounds=3)
+    tracker = FakeTracker()
+    result = run_rounds(stages, None, artifact("start"), tracker)
+    assert (result.best.name, result.best_round) == ("policy 2", 2)
+    assert [policy.name for policy in stages.trained] == ["start", "policy 1", "policy 2"]
+    assert result.counts() == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
+    assert result.seconds("train") == 6.0
+    assert sorted(tracker.logged) == [0, 1, 2, 3]
+    assert tracker.logged[2]["ledger/trained"] == 1.0
+    assert tracker.logged[2]["eval/validation/accuracy"] == 0.6
+    assert tracker.logged[2]["perf/orchestration_seconds"] < 0  # the fake says that training took 2 s
+
+
+def test_a_plateau_ends_training_after_patience_validations():
+    stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.9, 0.9], rounds=5, patience=2)
+    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    # 0.4 is new, 0.4 again and 0.3 are not: two without a new best, so the 0.9 is never reached
+    assert len(result.reports) == 3
+    assert result.best_round == 1
+    assert "plateau" in result.stopped
+
+
+def test_without_patience_all_rounds_are_done():
+    stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.2, 0.2], rounds=5)
+    assert len(run_rounds(stages, None, artifact("start"), FakeTracker()).reports) == 5
+
+
+def test_a_round_that_was_undone_ends_training_with_the_policy_before_it():
+    stages = FakeStages(scores=[0.1, 0.4, 0.4], rounds=5, stop_in=1)
+    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    assert len(result.reports) == 2
+    assert result.best.name == "policy 1"
+    assert result.stopped == "round 1: loss nan"
+
+
+def test_the_start_is_no_candidate_for_best_even_when_training_made_it_worse():
+    # the run must report what training did, not hide it behind the policy it started from
+    stages = FakeStages(scores=[0.8, 0.3, 0.4], rounds=2)
+    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    assert (result.best.name, result.best_round) == ("policy 2", 2)
