@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -177,13 +178,26 @@ def _guarded(verbose: bool, summary: Path | None) -> Iterator[None]:
         _fail(summary, started, str(error))
         raise typer.Exit(error.exit_code) from None
     except Exception as error:
-        trace = find_home().root / "logs" / f"error-{datetime.now():%Y%m%d-%H%M%S}.txt"
-        trace.parent.mkdir(parents=True, exist_ok=True)
-        trace.write_text(traceback.format_exc())
+        trace = _keep_trace(traceback.format_exc())
         errors.print(f"[red]unexpected error[/red] {type(error).__name__}: {_escape(error)}")
         errors.print(f"  the whole trace is in {trace}; `rlft resume RUN` goes on where the run stopped")
         _fail(summary, started, f"{type(error).__name__}: {error}")
         raise typer.Exit(1) from None
+
+
+def _keep_trace(text: str) -> Path:
+    """Write a trace to the home, or where temporary files go if the home takes none."""
+    name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
+    for folder in (find_home().root / "logs", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        except OSError as cause:
+            errors.print(f"{folder} cannot be written: {cause}")
+        else:
+            return folder / name
+    errors.print(text, markup=False)
+    return Path("(printed above)")
 
 
 def _show_logs(verbose: bool) -> None:

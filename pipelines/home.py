@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlft.errors import StorageError
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 _ALWAYS = {
@@ -52,8 +54,16 @@ def find_home() -> Home:
 
 
 def use_own_setup(home: Home) -> None:
-    """Point ZenML at `home` for this process, whatever server the user has active. Call before importing zenml."""
-    (home.root / "zenml").mkdir(parents=True, exist_ok=True)
+    """Point ZenML at `home` for this process, whatever server the user has active. Call before importing zenml.
+
+    Raises StorageError when the folder cannot be made.
+    """
+    try:
+        (home.root / "zenml").mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise StorageError(
+            f"this folder cannot be made: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
+        ) from cause
     for name in list(os.environ):
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]

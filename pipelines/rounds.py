@@ -89,8 +89,14 @@ def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tr
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
-    score = report.metrics[stages.config.evaluation.metric].mean
-    logger.info("validation after round %d: %s %.3f", number, stages.config.evaluation.metric, score)
+    metric = stages.config.evaluation.metric
+    if metric not in report.metrics:
+        logger.warning(
+            "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
+        )
+        return float("-inf")
+    score = report.metrics[metric].mean
+    logger.info("validation after round %d: %s %.3f", number, metric, score)
     return score
 
 

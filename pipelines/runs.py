@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from pipelines.home import Home
 from rlft.errors import RlftError
 
 PIPELINE = "train"
+UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
+STARTING_SECONDS = 60
 
 
 def find_run(name: str) -> PipelineRunResponse:
@@ -55,11 +58,14 @@ def forget_process(home: Home, run_id: str) -> None:
     _process_file(home, run_id).unlink(missing_ok=True)
 
 
-def is_alive(home: Home, run_id: str) -> bool:
-    """Whether the process of the run still exists; a process id that was given to another program does not count."""
-    file = _process_file(home, run_id)
+def is_alive(home: Home, run: PipelineRunResponse) -> bool:
+    """Whether the process of the run still exists; a process id that was given to another program does not count.
+
+    A run that has left no process yet is taken for one that is just starting, for a while.
+    """
+    file = _process_file(home, str(run.id))
     if not file.is_file():
-        return False
+        return (datetime.now(UTC) - run.created.replace(tzinfo=UTC)).total_seconds() < STARTING_SECONDS
     try:
         noted: dict[str, Any] = json.loads(file.read_text())
         return abs(psutil.Process(noted["pid"]).create_time() - noted["started"]) < 1
@@ -70,11 +76,9 @@ def is_alive(home: Home, run_id: str) -> bool:
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
     """Runs that ZenML takes for running, and whose process is gone."""
     running = [
-        run
-        for status in (ExecutionStatus.RUNNING, ExecutionStatus.INITIALIZING)
-        for run in Client().list_pipeline_runs(pipeline=PIPELINE, status=status, size=100)
+        run for status in UNFINISHED for run in Client().list_pipeline_runs(pipeline=PIPELINE, status=status, size=100)
     ]
-    return [run for run in running if not is_alive(home, str(run.id))]
+    return [run for run in running if not is_alive(home, run)]
 
 
 def mark_failed(home: Home, run: PipelineRunResponse) -> None:
@@ -89,9 +93,9 @@ def make_resumable(home: Home, run: PipelineRunResponse) -> None:
         raise RlftError(
             f"{run.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
         )
-    if is_alive(home, str(run.id)):
+    if run.status in UNFINISHED and is_alive(home, run):
         raise RlftError(f"{run.name} is still going on", where="RUN", fix="wait for it, or end its process first")
-    if run.status in (ExecutionStatus.RUNNING, ExecutionStatus.INITIALIZING):
+    if run.status in UNFINISHED:
         mark_failed(home, run)
 
 
