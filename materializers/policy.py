@@ -11,7 +11,7 @@ from zenml.enums import ArtifactType
 from zenml.io import fileio
 from zenml.materializers.base_materializer import BaseMaterializer
 
-from rlft.errors import StorageError
+from materializers.disk import writing
 from rlft.policy import PolicyFolder
 
 
@@ -31,7 +31,7 @@ class PolicyMaterializer(BaseMaterializer):
 
     def save(self, data: PolicyFolder) -> None:
         """Copy (or, on a local store, hard-link) the folder's files into the artifact."""
-        try:
+        with writing(self._folder):
             for source in sorted(path for path in data.path.rglob("*") if path.is_file()):
                 target = os.path.join(self._folder, source.relative_to(data.path).as_posix())
                 self.artifact_store.makedirs(os.path.dirname(target))
@@ -39,12 +39,6 @@ class PolicyMaterializer(BaseMaterializer):
                     _link_or_copy(source, Path(target))
                 else:
                     fileio.copy(str(source), target)
-        except OSError as cause:
-            raise StorageError(
-                f"the policy could not be written: {cause}",
-                where=self._folder,
-                fix="make room on the disk or the artifact store, then `rlft resume` this run",
-            ) from cause
 
     def load(self, data_type: type[Any]) -> PolicyFolder:
         """The folder in place on a local store, else a local copy that stays until the step has ended."""

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from zenml.enums import ArtifactType, VisualizationType
 from zenml.materializers.base_materializer import BaseMaterializer
 
-from rlft.errors import StorageError
+from materializers.disk import writing
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.rewards.audit import AuditReport
 from rlft.training.warm_start import SftReport
@@ -40,15 +40,8 @@ class ReportMaterializer(BaseMaterializer):
 
     def save(self, data: Any) -> None:
         """Write the report; a disk that is full is an error that says so."""
-        try:
-            with self.artifact_store.open(self._file, "w") as file:
-                json.dump(dataclasses.asdict(data), file, indent=1, default=str)
-        except OSError as cause:
-            raise StorageError(
-                f"could not be written: {cause}",
-                where=self._file,
-                fix="make room on the disk or the artifact store, then `rlft resume` this run",
-            ) from cause
+        with writing(self._file), self.artifact_store.open(self._file, "w") as file:
+            json.dump(dataclasses.asdict(data), file, indent=1, default=str)
 
     def load(self, data_type: type[Any]) -> Any:
         """Read a report of this type; lists become tuples again where the type says so."""

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from zenml.enums import ArtifactType, VisualizationType
 from zenml.materializers.base_materializer import BaseMaterializer
 
+from materializers.disk import writing
 from materializers.warm import WARM
 from rlft import storage
-from rlft.errors import StorageError
 from rlft.types import Rewards, Rollouts, TaskSet
 
 PREVIEW_ROWS = 20
@@ -46,15 +46,8 @@ class _TableMaterializer(BaseMaterializer):
 
     def save(self, data: Any) -> None:
         """Write the table; a disk that is full is an error that says so."""
-        try:
-            with self.artifact_store.open(self._file, "wb") as file:
-                pq.write_table(self.to_table(data), file, compression="zstd")
-        except OSError as cause:
-            raise StorageError(
-                f"could not be written: {cause}",
-                where=self._file,
-                fix="make room on the disk or the artifact store, then `rlft resume` this run",
-            ) from cause
+        with writing(self._file), self.artifact_store.open(self._file, "wb") as file:
+            pq.write_table(self.to_table(data), file, compression="zstd")
         WARM.put(self._file, data)
 
     def load(self, data_type: type[Any]) -> Any:

@@ -47,7 +47,7 @@ def test_a_file_may_import_what_lies_beside_it_and_in_the_working_directory(fold
     (folder / "deep" / "beside_it.py").write_text("A = 1")
     (folder / "at_the_top.py").write_text("B = 2")
     (folder / "deep" / "env.py").write_text("from at_the_top import B\nfrom beside_it import A\n" + GOOD)
-    load_environment("deep/env.py:Capitals", {})
+    assert type(load_environment("deep/env.py:Capitals", {})).__name__ == "Capitals"
 
 
 def test_a_changed_file_is_loaded_anew(folder):

@@ -94,9 +94,10 @@ def check(text, tokenizer=TOKENIZER, room=4, longest=16):
     check_prompts(tokenizer, [("t7", [user(text)])], max_completion_length=room, context_length=longest)
 
 
-def test_prompts_that_fit_pass():
+def test_prompts_that_fit_pass(caplog):
     check("p" * 12)
     check("p" * 1000, longest=None)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
