@@ -68,6 +68,7 @@ def use_own_setup(home: Home) -> None:
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]
     os.environ["ZENML_CONFIG_PATH"] = str(home.root / "zenml")
+    os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
     os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
         os.environ.pop(name, None)

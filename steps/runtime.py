@@ -6,10 +6,12 @@ bytes, so a step may run in a process of its own.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
+import psutil
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from rlft.config import EnvironmentConfig
@@ -19,6 +21,7 @@ from rlft.environments.loading import load_environment
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
 
+SCRATCH_VARIABLE, SCRATCH_PREFIX = "RLFT_SCRATCH", "rlft-scratch-"
 WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
 
 
@@ -28,7 +31,7 @@ class Runtime:
     def __init__(self) -> None:
         self._policies: dict[str, Policy] = {}
         self._environments: dict[str, BaseEnv] = {}
-        self._scratch = Path(tempfile.mkdtemp(prefix="rlft-"))
+        self._scratch = _make_scratch()
 
     def policy(self, folder: PolicyFolder, device: str) -> Policy:
         """The live policy with the content of `folder`; it must not be changed."""
@@ -67,6 +70,17 @@ class Runtime:
         """Give back memory and disk."""
         self._policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _make_scratch() -> Path:
+    """A folder for this process beside the artifacts, where links to it work; what killed processes left there goes."""
+    parent = Path(os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    for old in parent.glob(f"{SCRATCH_PREFIX}*"):
+        owner = old.name.removeprefix(SCRATCH_PREFIX).split("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{os.getpid()}-", dir=parent))
 
 
 def start_runtime() -> Runtime:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +88,18 @@ def test_the_environment_is_made_once():
     settings = EnvironmentConfig(name="rlft.environments.stories:Stories")
     assert runtime.environment(settings) is runtime.environment(settings)
     runtime.close()
+
+
+def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLFT_SCRATCH", str(tmp_path))
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    left, living = tmp_path / f"rlft-scratch-{dead.pid}-x", tmp_path / f"rlft-scratch-{os.getpid()}-y"
+    left.mkdir()
+    living.mkdir()
+    runtime = Runtime()
+    assert not left.exists()
+    assert living.exists()
+    assert runtime.new_folder().is_relative_to(tmp_path)
+    runtime.close()
+    assert [folder.name for folder in tmp_path.iterdir()] == [living.name]
