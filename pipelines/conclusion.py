@@ -12,6 +12,7 @@ from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
 from steps.register_policy import register_policy
+from steps.registry import ChampionVersion
 
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 
@@ -45,7 +46,7 @@ def evaluate_arms(
     base: Artifact,
     start: Artifact,
     rounds: Rounds,
-    champion_version: str | None,
+    champion_version: ChampionVersion | None,
     tracking_uri: str,
 ) -> Arms:
     """Base, warm start, SFT for the same seconds, the trained policy and the champion: same tasks, same seeds."""
@@ -58,7 +59,8 @@ def evaluate_arms(
             policy, _ = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
             control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
     if champion_version is not None:
-        policy = fetch_champion(tracking_uri, registry_name(stages), champion_version)
+        now = champion_version
+        policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
         champion = stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
     return Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     assert context is not None, "a record is opened in the body of a pipeline"
     run, home = context.run, find_home()
     root = str(root_run(run).id)
+    note_process(home, str(run.id))
     own_store = tracking_uri == home.tracking_uri
     tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints)}
     tracker = Tracker.open(
@@ -66,10 +68,11 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     )
     record = Record(tracker, empty_summary("failed"), tags)
     record.summary["pipeline_run_id"] = str(run.id)
+    record.summary["process"] = os.getpid()
+    logger.info("run %s (`rlft resume %s` if it is cut short)", run.name, run.name)
     record.summary["mlflow_run_id"] = tracker.run_id
     tracker.set_tags(tags)
     tracker.log_params(config.model_dump())
-    note_process(home, str(run.id))
     started, status = time.perf_counter(), "FAILED"
     try:
         yield record

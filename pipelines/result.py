@@ -37,6 +37,9 @@ def show_summary(summary: dict[str, Any], console: Console, *, where: list[str])
     if promotion["version"]:
         parts.append(f"Registry: {promotion['name']} version {promotion['version']}, alias {promotion['alias']}")
     parts += [f"  {reason}" for reason in promotion["reasons"] if summary["difference"]]
+    ledger = summary["ledger"]
+    if ledger["errored"]:
+        parts.append(f"[yellow]{ledger['errored']} of {ledger['sampled']} rollouts errored and were left out[/yellow]")
     parts.append(f"{summary['rounds']} rounds, {summary['seconds']['total']:.0f} s")
     parts += where
     console.print(Panel(Group(*parts), title=f"rlft: {summary['status']}", expand=False))

@@ -9,6 +9,7 @@ from typing import Any
 
 from zenml.client import Client
 from zenml.io import fileio
+from zenml.models import StepRunResponse
 
 from rlft.config import KeepConfig
 
@@ -18,9 +19,8 @@ logger = logging.getLogger(__name__)
 class Retention:
     """Removes weights and optimizer state of rounds that `policy.keep` does not name.
 
-    What resuming and the final evaluation need always stays: the first policy, the newest, the best. The step that made
-    a removed policy no longer serves as a cached result, so a later run that needs the policy trains it again, from
-    cached rollouts.
+    What resuming and the final evaluation need always stays: the first policy, the newest, the best. The same run again
+    needs no other. A changed one may need a removed policy after all: then `forget_removed` makes ZenML train it again.
     """
 
     def __init__(self, keep: KeepConfig) -> None:
@@ -42,7 +42,6 @@ class Retention:
         try:
             for name in _large_files(folder):
                 fileio.remove(name)
-            _expire(artifact)
         except OSError as cause:
             logger.warning("could not remove old weights in %s: %s", folder, cause)
 
@@ -58,8 +57,19 @@ def _large_files(folder: str) -> list[str]:
     ]
 
 
-def _expire(artifact: Any) -> None:
-    """Stop ZenML from serving the step that made this artifact from its cache."""
-    producer = Client().get_artifact_version(artifact.id).producer_step_run_id
-    if producer is not None:
-        Client().update_step_run(producer, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))
+def forget_removed() -> None:
+    """Stop ZenML from serving steps whose policy has lost its weights, so that the next run trains them again.
+
+    Every run that holds such a result is gone through: a cached step of one run is a source for the next.
+    """
+    client = Client()
+    for run in client.list_pipeline_runs(pipeline="train", size=1000):
+        for step in client.list_run_steps(pipeline_run_id=run.id, size=1000):
+            if step.name.startswith("train_grpo") and not _has_weights(client.get_run_step(step.id)):
+                client.update_step_run(step.id, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))
+
+
+def _has_weights(step: StepRunResponse) -> bool:
+    """Whether the policies that a step made still have their weights; a step that made none has lost none."""
+    folders = [os.path.join(artifact.uri, "policy") for artifact in step.outputs.get("policy", [])]
+    return all(any(name.endswith(".safetensors") for name in _large_files(folder)) for folder in folders)

@@ -87,6 +87,13 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     forget_process(home, str(run.id))
 
 
+def newest_attempt(run: PipelineRunResponse) -> PipelineRunResponse:
+    """The newest run of those that began as the same one: the run itself, or the last resume of it."""
+    root = root_run(run).id
+    attempts = [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root]
+    return attempts[0] if attempts else run
+
+
 def make_resumable(home: Home, run: PipelineRunResponse) -> None:
     """Check that a run can be resumed, and mark it failed if it was killed. Raises RlftError otherwise."""
     if run.status == ExecutionStatus.COMPLETED:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ from pipelines.summary import arm_metrics, difference, promotion_section, status
 from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
 from steps.evaluate_policy import evaluate_policy
@@ -34,6 +36,8 @@ from steps.runtime import start_runtime, stop_runtime
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
+
+logger = logging.getLogger(__name__)
 
 STEPS = [
     ingest_tasks,
@@ -78,7 +82,7 @@ def _prepare(stages: Stages, record: Record) -> tuple[Artifact, Artifact, Artifa
     """Tasks, base policy, and the policy that training starts from. Raises RewardAuditError."""
     started = time.perf_counter()
     tasks = stages.ingest()
-    record.tracker.log_tasks(tasks.load())
+    _note_tasks(tasks.load(), record)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.tracker.log_json("reward_audit.json", audit.to_json())
@@ -94,6 +98,15 @@ def _prepare(stages: Stages, record: Record) -> tuple[Artifact, Artifact, Artifa
         start, report = stages.supervise(base, tasks, stage="warm_start")
         record.seconds["warm_start"] = report.load().seconds
     return tasks, base, start
+
+
+def _note_tasks(task_set: TaskSet, record: Record) -> None:
+    """Name the data in MLflow, and say what a person should know of it."""
+    notes = task_set.notes["tasks"]
+    record.tracker.log_tasks(task_set, notes["source"])
+    record.tracker.log_json("task_notes.json", task_set.notes)
+    if notes["without_answer"]:
+        logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
 
 
 def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
@@ -143,7 +156,7 @@ def _conclude(
         base=base,
         start=start,
         rounds=rounds,
-        champion_version=champion.version if champion else None,
+        champion_version=champion,
         tracking_uri=tracking_uri,
     )
     _summarise_arms(stages, arms, record)

@@ -114,6 +114,8 @@ class FromScratchConfig(Section):
     def _heads_divide_the_width(self) -> Self:
         if self.hidden_size % self.num_attention_heads:
             raise ValueError("hidden_size must be a multiple of num_attention_heads")
+        if self.architecture != "gpt2" and self.hidden_size // self.num_attention_heads % 2:
+            raise ValueError("hidden_size / num_attention_heads must be even: rotary positions turn pairs of numbers")
         return self
 
 

@@ -38,6 +38,10 @@ class PolicyError(RlftError):
     """A model, tokenizer or policy folder that cannot be loaded."""
 
 
+class WeightsRemovedError(PolicyError):
+    """A policy of an old round whose weights `policy.keep` has removed, and which is needed after all."""
+
+
 class RewardAuditError(RlftError):
     """The reward pays something that is no answer as well as it pays the gold answer."""
 

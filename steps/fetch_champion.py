@@ -14,8 +14,11 @@ from steps.runtime import current_runtime
 
 
 @step(output_materializers=PolicyMaterializer)
-def fetch_champion(tracking_uri: str, name: str, version: str) -> Annotated[PolicyFolder, "champion_policy"]:
+def fetch_champion(
+    tracking_uri: str, name: str, version: str, weights_hash: str
+) -> Annotated[PolicyFolder, "champion_policy"]:
     """Bring a registered version back as a policy artifact, to be evaluated beside the new one."""
+    del weights_hash  # part of the cache key: a deleted model may come back under the same name and version
     champion = download_champion(tracking_uri, name, current_runtime().new_folder())
     if champion is None or champion.version != version or champion.policy_folder is None:
         raise RlftError(

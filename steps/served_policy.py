@@ -79,14 +79,17 @@ def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
     columns = set(table.columns)
     if not columns & {"messages", "prompt"}:
         raise ValueError(
-            f"give a column `messages` or `prompt`; there are only: {', '.join(sorted(columns)) or 'none'}"
+            "give a table or rows with `messages` or `prompt`, such as [{'prompt': 'text'}]; "
+            f"there are only: {', '.join(map(str, sorted(columns, key=str))) or 'none'}"
         )
     rows = []
     for number, row in enumerate(table.to_dict("records")):
         messages, prompt = row.get("messages"), row.get("prompt")
         if isinstance(messages, str):
             messages = json.loads(messages)
-        if messages is not None and not isinstance(messages, float):  # pandas writes a missing cell as NaN
+        if isinstance(prompt, list):  # MLflow makes one row of {"prompt": [...]}
+            rows.extend([{"role": "user", "content": str(text)}] for text in prompt)
+        elif messages is not None and not isinstance(messages, float):  # pandas writes a missing cell as NaN
             rows.append([dict(message) for message in messages])
         elif isinstance(prompt, str):
             rows.append([{"role": "user", "content": prompt}])
@@ -105,6 +108,8 @@ def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]]) -> list[int]:
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
         return [int(token) for token in ids]
     ids = list(tokenizer("\n".join(message["content"] for message in messages)).input_ids)
+    if not ids:
+        raise ValueError("the prompt is empty: there is nothing to go on from")
     if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
         ids.pop()
     return ids

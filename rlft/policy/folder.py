@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from rlft.errors import PolicyError, StorageError
+from rlft.errors import PolicyError, StorageError, WeightsRemovedError
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
 
 METADATA_FILE = "policy.json"
@@ -166,7 +166,7 @@ def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
     """
     metadata = folder.metadata
     if not folder.has_weights:
-        raise PolicyError(
+        raise WeightsRemovedError(
             f"the weights of round {metadata.round} were removed by policy.keep",
             where=str(folder.path),
             fix="run again with --no-cache, or keep more rounds (policy.keep.last, policy.keep.every)",

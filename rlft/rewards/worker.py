@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import inspect
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,7 +14,9 @@ from typing import Any
 
 from rlft.errors import RlftError
 
+logger = logging.getLogger(__name__)
 MAX_ABANDONED = 8
+MAX_LATE_IN_A_ROW = 16
 _ANSWER_SECONDS = 0.25
 
 
@@ -35,7 +38,7 @@ class RewardWorker:
     """
 
     def __init__(self) -> None:
-        self._abandoned = 0
+        self._abandoned = self._late_in_a_row = 0
         self._start()
 
     def __enter__(self) -> RewardWorker:
@@ -55,10 +58,24 @@ class RewardWorker:
             result, error = future.result(timeout_seconds)
         except NoResultYet:
             self._recover(future, timeout_seconds)
+            self._count_late(timeout_seconds)
             raise ScoringTimeout(f"no score within {timeout_seconds:g} s") from None
+        self._late_in_a_row = 0
         if error is not None:
             raise error
         return result
+
+    def _count_late(self, timeout_seconds: float) -> None:
+        """One slow score is its rollout's error; one after the other means that nothing answers any more."""
+        self._late_in_a_row += 1
+        if self._late_in_a_row == 1:
+            logger.warning("a score did not come within %g s; it becomes an error of its rollout", timeout_seconds)
+        if self._late_in_a_row >= MAX_LATE_IN_A_ROW:
+            raise RewardHangs(
+                f"the reward hangs: {self._late_in_a_row} scores in a row took longer than {timeout_seconds:g} s",
+                where="compute_reward",
+                fix="see whether what it waits for (a judge, a server) is up, or raise reward.timeout_seconds",
+            )
 
     def _start(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -140,6 +140,7 @@ def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
     path = _existing_file(source)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
+            csv.field_size_limit(2**31 - 1)  # the module's own limit refuses a long document
             reader = csv.reader(file, strict=True)
             header = next(reader, [])
             if len(set(header)) < len(header) or not all(header):

@@ -34,6 +34,9 @@ def test_a_killed_run_ends_with_the_same_bytes(stage, finished, make_home):
         assert found[name]["outputs"]["policy"] == expected[name]["outputs"]["policy"]  # optimizer and tokenizer too
     assert resumed.summary["final"] == whole.summary["final"]
     assert resumed.summary["ledger"] == whole.summary["ledger"]
+    again = home.rlft("resume", run_id)  # the first name of a run whose resume has finished
+    assert again.code == 2, again.output
+    assert "has finished" in again.output
     repeated = home.query(f"""
 first = {{s.name: s.status.value for s in client.list_run_steps(pipeline_run_id="{run_id}", size=1000)}}
 second = {{s.name: s.status.value for s in client.list_run_steps(

@@ -187,3 +187,15 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     assert {statuses[name] for name in before if "validation_r001" not in name} == {"cached"}
     assert statuses["score_rewards_r000"] == "completed"
     assert statuses["train_grpo_r000"] == "completed"
+
+
+def test_a_run_that_needs_removed_weights_trains_them_again_from_cached_rollouts(finished):
+    home, result = finished
+    # the finished run kept the weights of its last and best rounds; validating every round needs the others too
+    changed = home.rlft("run", str(TINY), "--set", "evaluation.validate_every=1")
+    assert changed.code == 0, changed.output
+    before, after = home.steps(result.summary["pipeline_run_id"]), home.steps(changed.summary["pipeline_run_id"])
+    for number in range(3):
+        assert after[f"generate_rollouts_r{number:03d}"]["status"] == "cached"
+        name = f"train_grpo_r{number:03d}"
+        assert after[name]["weights"] == before[name]["weights"]
