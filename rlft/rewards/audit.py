@@ -107,7 +107,7 @@ def audit_reward(
         rewards, kinds = (), []
     scores = _by_task([(task.id, kind, reward) for (task, kind), reward in zip(kinds, rewards, strict=True)], findings)
     _judge(scores, findings)
-    _say_what_was_left_out(picked, golds, findings)
+    _say_what_was_left_out(picked, golds, scores, findings)
     attacks = {kind: _summary(kind, scores) for kind in ("gold", *ATTACKS)}
     return AuditReport(attacks, tuple(findings.sentences), not findings.failed, len(picked))
 
@@ -181,7 +181,9 @@ def _judge(scores: _Scores, findings: _Findings) -> None:
             findings.fail(f"{kind} is full {_on(full)}: {_earned(full[0])}")
 
 
-def _say_what_was_left_out(picked: Sequence[Task], golds: Mapping[str, str], findings: _Findings) -> None:
+def _say_what_was_left_out(
+    picked: Sequence[Task], golds: Mapping[str, str], scores: _Scores, findings: _Findings
+) -> None:
     if not picked:
         findings.fail("there are no tasks, so nothing was checked")
     elif not golds:
@@ -189,7 +191,7 @@ def _say_what_was_left_out(picked: Sequence[Task], golds: Mapping[str, str], fin
             "no task has a gold completion: only empty, echoed and constant answers were checked, and only for being "
             "below full"
         )
-    elif len(set(golds.values())) == 1:
+    elif not findings.failed and not any(kind in rewards for rewards in scores.values() for kind in OTHER_ANSWERS):
         findings.note("all tasks share one gold answer: a wrong answer in the right form was not checked")
 
 

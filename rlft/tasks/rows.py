@@ -28,7 +28,6 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     `split` is what the row's own `split` column says; `None` where there is none: then it is `train` until dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
-    _check_text(row)
     prompt_field, prompt_value = _read(row, fields.prompt, PROMPT_FIELDS)
     if prompt_field is None:
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
@@ -44,15 +43,6 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         split=split or "train",
         group=_explicit_text(row, fields.group, "group") if fields.group else prompt_key(prompt),
     )
-
-
-def _check_text(row: dict[str, Any]) -> None:
-    """Refuse half a character (a lone surrogate, as cut JSON has them), which no file could hold."""
-    for name, value in row.items():
-        try:
-            canonical_json(value).encode()
-        except UnicodeEncodeError as cause:
-            raise FieldError(f"has half a character in field {name!r}, as if the text had been cut") from cause
 
 
 def to_messages(value: Any, field: str) -> tuple[Message, ...]:

@@ -153,10 +153,3 @@ def test_prompts_are_compared_up_to_form_case_and_white_space():
     assert normalise_text(" The\u00a0\ufb01rst\u2028 Ⅳ ") == "the first iv"
     assert prompt_key([user("Name  it")]) == prompt_key([user("name it\n")])
     assert prompt_key([user("name it")]) != prompt_key([{"role": "system", "content": "name it"}])
-
-
-def test_half_a_character_makes_a_row_unusable():
-    # JSON text that was cut inside an escaped emoji: no file could be written with it
-    raw = RawRow("tasks.jsonl:3", {"prompt": "fine", "answer": "\ud83d"})
-    with pytest.raises(FieldError, match="half a character in field 'answer'"):
-        make_task(raw, SourceConfig(source="jsonl", path="tasks.jsonl"), environment="e")
