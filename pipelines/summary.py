@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.statistics import paired_difference
 from rlft.types import Evaluation, Interval
 
 Status = Literal["improved", "not_improved", "too_hard", "already_solved", "failed"]
-STATUSES: tuple[str, ...] = get_args(Status)
 EXIT_CODES: dict[str, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
 
 
