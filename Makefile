@@ -61,6 +61,6 @@ ui: setup
 requirements: $(BIN)/uv
 	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		--override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
-	sed -i 's/^\(torch==[0-9.]*\)+.*/\1/' requirements/base.txt
 	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 		requirements/dev.in --output-file requirements/dev.txt
+	sed -i 's/^\(torch==[0-9.]*\)+.*/\1/' requirements/base.txt requirements/dev.txt
