@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from rlft.statistics import varies
-from rlft.training.advantage import Scale, group_advantages
+from rlft.training.advantage import Baseline, Scale, group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 
@@ -26,7 +26,12 @@ class TrainingPlan:
 
 
 def plan_training(
-    rollouts: Rollouts, rewards: Rewards, *, scale: Scale, mask_truncated_completions: bool
+    rollouts: Rollouts,
+    rewards: Rewards,
+    *,
+    scale: Scale,
+    mask_truncated_completions: bool,
+    baseline: Baseline = "group_mean",
 ) -> TrainingPlan:
     """Sort rollouts into groups with advantages and into fates.
 
@@ -52,7 +57,7 @@ def plan_training(
             fates[group[0][0].rollout_id] = "filtered:alone_in_group"
         elif not varies(_totals(group).tolist()):
             fates.update({rollout.rollout_id: "filtered:no_variance" for rollout, _ in group})
-    groups = _with_advantages(list(members.values()), scale)
+    groups = _with_advantages(list(members.values()), scale, baseline)
     groups = [[pair for pair in group if pair[0].rollout_id not in fates] for group in groups]
     if mask_truncated_completions:
         truncated = {r.rollout_id: "filtered:truncated" for group in groups for r, _ in group if r.truncated}
@@ -65,11 +70,13 @@ def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:
     return torch.tensor([reward.total for _, reward in group], dtype=torch.float64)
 
 
-def _with_advantages(groups: list[list[tuple[Rollout, Reward]]], scale: Scale) -> list[list[tuple[Rollout, float]]]:
+def _with_advantages(
+    groups: list[list[tuple[Rollout, Reward]]], scale: Scale, baseline: Baseline
+) -> list[list[tuple[Rollout, float]]]:
     """Advantages in float64, over all groups at once so that `batch` scaling sees the whole batch."""
     if not groups:
         return []
     totals = torch.cat([_totals(group) for group in groups])
     index = torch.cat([torch.full((len(group),), number) for number, group in enumerate(groups)])
-    advantages = iter(group_advantages(totals, index, scale).tolist())
+    advantages = iter(group_advantages(totals, index, scale, baseline).tolist())
     return [[(rollout, next(advantages)) for rollout, _ in group] for group in groups]

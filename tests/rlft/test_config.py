@@ -21,6 +21,9 @@ BASE = {
     "policy": {"from_scratch": {"characters": "0123456789", "max_position_embeddings": 512}},
 }
 MODEL = {"model": "some/model"}
+CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}
+SAPO = {"loss_type": "sapo"}
+CORRECTED = {"importance_sampling_correction": "token_truncate"}
 
 
 def content(**changes):
@@ -58,6 +61,42 @@ def test_the_smallest_config_holds():
         ({"policy": {}}, "policy", "`model` (a hub name or folder) or `from_scratch`"),
         ({"training__num_generations": 1}, "training", "use at least 2"),
         ({"training__updates_per_round": 33}, "training", "lower updates_per_round"),
+        ({"training__advantage": "leave_one_out"}, "training", "set scale_rewards to none"),
+        ({"training": {"advantage": "leave_one_out", "scale_rewards": "batch"}}, "training", "scale_rewards=batch"),
+        ({"training__delta": 1.2}, "training", "delta=1.2 must be above 1 + epsilon_high"),
+        ({"training": {"delta": 1.28, "epsilon_high": 0.28}}, "training", "delta=1.28 must be above"),
+        ({"training__loss_type": "cispo"}, "training", "epsilon_high=None: for cispo it is the cap"),
+        ({"training": CISPO | {"epsilon_high": 0.28}}, "training", "epsilon_high=0.28: for cispo it is the cap"),
+        ({"training": CISPO | {"delta": 7.0}}, "training", "delta=7.0 does nothing with loss_type cispo"),
+        ({"training": CISPO | {"epsilon": 0.1}}, "training", "epsilon=0.1 does nothing with loss_type cispo"),
+        ({"training": SAPO | {"delta": 2.0}}, "training", "delta=2.0 does nothing with loss_type sapo"),
+        ({"training": SAPO | {"epsilon": 0.1}}, "training", "epsilon=0.1 does nothing with loss_type sapo"),
+        ({"training": SAPO | {"epsilon_high": 0.3}}, "training", "epsilon_high=0.3 does nothing with loss_type sapo"),
+        (
+            {"training__sapo_temperature_pos": 2.0},
+            "training",
+            "sapo_temperature_pos=2.0 does nothing with loss_type dapo",
+        ),
+        ({"training": CISPO | {"sapo_temperature_neg": 2.0}}, "training", "does nothing with loss_type cispo"),
+        (
+            {"training__kl_importance_weighted": True},
+            "training",
+            "kl_importance_weighted=True does nothing with beta 0",
+        ),
+        ({"training__importance_sampling_max": 2.0}, "training", "importance_sampling_correction null"),
+        ({"training__importance_sampling_min": 0.5}, "training", "importance_sampling_correction null"),
+        ({"training": CORRECTED | {"importance_sampling_max": None}}, "training", "give one of them"),
+        (
+            {"training": CORRECTED | {"importance_sampling_min": 3.0}},
+            "training",
+            "must be below importance_sampling_max=3.0",
+        ),
+        ({"rollout__top_p": 0.9}, "rollout", "remove it here and set evaluation.top_p"),
+        ({"rollout__top_k": 20}, "rollout", "truncated sampling is for evaluation"),
+        ({"rollout__min_p": 0.05}, "rollout", "set evaluation.min_p"),
+        ({"evaluation__top_p": 0.9}, "evaluation", "top_p=0.9 does nothing with temperature 0"),
+        ({"evaluation__top_k": 20}, "evaluation", "set temperature, or remove top_k"),
+        ({"evaluation__min_p": 0.05}, "evaluation", "min_p=0.05 does nothing with temperature 0"),
         ({"evaluation__num_generations": 4}, "the whole config", "set evaluation.temperature"),
         ({"policy__lora": {}}, "the whole config", "remove `lora` or name a `model`"),
         ({"rollout__max_completion_length": 512}, "the whole config", "max_position_embeddings"),
@@ -96,7 +135,22 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__beta": -0.1}, "training.beta"),
         ({"training__loss_type": "ppo"}, "training.loss_type"),
         ({"training__adam_beta2": 1.0}, "training.adam_beta2"),
+        ({"training__epsilon_high": 0.0}, "training.epsilon_high"),
+        ({"training__delta": 0.0}, "training.delta"),
+        ({"training__num_iterations": 0}, "training.num_iterations"),
+        ({"training__advantage": "rloo"}, "training.advantage"),
+        ({"training__importance_sampling_level": "rollout"}, "training.importance_sampling_level"),
+        ({"training__importance_sampling_correction": "truncate"}, "training.importance_sampling_correction"),
+        ({"training": CORRECTED | {"importance_sampling_min": 0.0}}, "training.importance_sampling_min"),
+        ({"training": CORRECTED | {"importance_sampling_max": 0.0}}, "training.importance_sampling_max"),
+        ({"training": SAPO | {"sapo_temperature_pos": 0.0}}, "training.sapo_temperature_pos"),
+        ({"training": SAPO | {"sapo_temperature_neg": 0.0}}, "training.sapo_temperature_neg"),
         ({"evaluation__temperature": -1.0}, "evaluation.temperature"),
+        ({"evaluation__top_p": 0.0}, "evaluation.top_p"),
+        ({"evaluation__top_p": 1.1}, "evaluation.top_p"),
+        ({"evaluation__top_k": -1}, "evaluation.top_k"),
+        ({"evaluation__min_p": 1.0}, "evaluation.min_p"),
+        ({"evaluation__min_p": -0.1}, "evaluation.min_p"),
         ({"evaluation__resamples": 10}, "evaluation.resamples"),
         ({"promotion__min_improvement": -0.1}, "promotion.min_improvement"),
     ],
@@ -167,6 +221,22 @@ def test_all_problems_at_once():
     [
         {},
         {"policy": MODEL | {"lora": {"target_modules": ["q_proj"]}}, "training__beta": 0.1},
+        {"training": CISPO},
+        {"training": SAPO | {"sapo_temperature_pos": 1, "sapo_temperature_neg": 2.0}, "evaluation__temperature": 1.0},
+        {
+            "training": {
+                "advantage": "leave_one_out",
+                "scale_rewards": "none",
+                "beta": 0.1,
+                "kl_importance_weighted": True,
+            }
+        },
+        {"training": {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "delta": 1.001}},
+        {"training": {"epsilon_high": 0.28, "delta": 4.0, "num_iterations": 2}},
+        {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": None}},
+        {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": 2.0}},
+        {"evaluation": {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05}},
+        {"rollout": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}, "evaluation": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}},
         {"warm_start": {"steps": 3}, "tasks__off_distribution": BASE["tasks"], "reward__weights": {"a": 0.5, "b": -1}},
     ],
 )

@@ -1,18 +1,22 @@
 """Advantages by value."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.statistics import varies
-from rlft.training.advantage import group_advantages
+from rlft.training.advantage import Baseline, Scale, group_advantages
+
+SCALES = get_args(Scale)
+BASELINES = get_args(Baseline)
 
 
-def advantages(rewards, groups, scale="group"):
-    return group_advantages(torch.tensor(rewards, dtype=torch.float64), torch.tensor(groups), scale).tolist()
+def advantages(rewards, groups, *modes):
+    return group_advantages(torch.tensor(rewards, dtype=torch.float64), torch.tensor(groups), *modes).tolist()
 
 
 def test_group_scale_divides_by_the_unbiased_deviation_plus_epsilon():
@@ -38,21 +42,46 @@ def test_ragged_and_interleaved_groups_each_use_their_own_mean():
     assert found == pytest.approx([2 / three, 0.5 / two, -1 / three, -0.5 / two, -1 / three], abs=1e-12)
 
 
-@pytest.mark.parametrize("scale", ["group", "batch", "none"])
-def test_float_noise_is_exactly_zero(scale):
+@pytest.mark.parametrize(
+    ("rewards", "groups", "expected"),
+    [
+        # the mean of the others is 0 for the first, 1/3 for the rest
+        ([1, 0, 0, 0], [0] * 4, [1, -1 / 3, -1 / 3, -1 / 3]),
+        # 1 - 2.5, 2 - 2, 3 - 1.5 and, in a group of two, the differences
+        ([1, 5, 2, 3, 1], [0, 1, 0, 0, 1], [-1.5, 4, 0, 1.5, -4]),
+    ],
+)
+def test_leave_one_out_is_the_distance_to_the_mean_of_the_others(rewards, groups, expected):
+    assert advantages(rewards, groups, "none", "leave_one_out") == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["group", "batch"])
+def test_leave_one_out_divided_by_a_deviation(scale):
+    # deviation 0.5 as above: 1 / 0.5 and -1/3 / 0.5
+    found = advantages([1, 0, 0, 0], [0, 0, 0, 0], scale, "leave_one_out")
+    assert found == pytest.approx([1 / 0.5001, *[-1 / 3 / 0.5001] * 3], abs=1e-12)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_float_noise_is_exactly_zero(scale, baseline):
     # 0.1 + 0.2 is 0.30000000000000004: divided by its own deviation the noise would become +-0.7
-    assert advantages([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0], [0, 0, 0, 1, 1], scale)[:3] == [0, 0, 0]
+    assert advantages([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0], [0, 0, 0, 1, 1], scale, baseline)[:3] == [0, 0, 0]
+    assert all(advantages([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0], [0, 0, 0, 1, 1], scale, baseline)[3:])
 
 
+@pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("value", [0.0, -0.0, 1.0, 1e-30, -3.3, 1e30])
-def test_equal_rewards_are_exactly_zero(value):
-    assert advantages([value] * 5, [0] * 5) == [0] * 5
+def test_equal_rewards_are_exactly_zero(value, baseline):
+    for scale in SCALES:
+        assert advantages([value] * 5, [0] * 5, scale, baseline) == [0] * 5
 
 
-@pytest.mark.parametrize("scale", ["group", "batch", "none"])
-def test_a_group_of_one_is_zero_and_no_nan(scale):
-    assert advantages([5.0], [0], scale) == [0]
-    assert advantages([5.0, 1.0, 0.0], [0, 1, 1], scale)[0] == 0
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_group_of_one_is_zero_and_no_nan(scale, baseline):
+    assert advantages([5.0], [0], scale, baseline) == [0]
+    assert advantages([5.0, 1.0, 0.0], [0, 1, 1], scale, baseline)[0] == 0
 
 
 @pytest.mark.parametrize(("rewards", "expected"), [([0.0, 1.0], True), ([0.0, 1e-9], True), ([1.0, 1 + 1e-9], False)])
@@ -60,16 +89,58 @@ def test_varies_is_relative_to_the_size_of_the_rewards(rewards, expected):
     assert varies(rewards) is expected
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 4)), min_size=1, max_size=24),
-    st.sampled_from(["group", "batch", "none"]),
+    st.sampled_from(SCALES),
+    st.sampled_from(BASELINES),
 )
-def test_every_group_sums_to_zero_and_keeps_its_order(pairs, scale):
+def test_every_group_sums_to_zero_and_keeps_its_order(pairs, scale, baseline):
     rewards, groups = [r for r, _ in pairs], [g for _, g in pairs]
-    found = advantages(rewards, groups, scale)
+    found = advantages(rewards, groups, scale, baseline)
     for group in set(groups):
         rows = [i for i, g in enumerate(groups) if g == group]
         assert sum(found[i] for i in rows) == pytest.approx(0, abs=1e-9)
         for i in rows:
             for j in rows:
                 assert (rewards[i] < rewards[j]) == (found[i] < found[j])
+
+
+@settings(deadline=None)
+@given(
+    st.floats(-1e6, 1e6),
+    st.lists(st.integers(-3, 3), min_size=1, max_size=8),
+    st.sampled_from(SCALES),
+    st.sampled_from(BASELINES),
+)
+def test_rewards_some_rounding_apart_are_exactly_zero(value, steps, scale, baseline):
+    noisy = [value * (1 + step * 2**-52) for step in steps]  # a second group varies, so that a batch has a deviation
+    found = advantages([*noisy, 0.0, 1.0], [0] * len(noisy) + [1, 1], scale, baseline)
+    assert found[:-2] == [0] * len(noisy)
+    assert found[-2] == -found[-1] < 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=9))
+def test_leave_one_out_compares_with_the_others_only(rewards):
+    found = advantages(rewards, [0] * len(rewards), "none", "leave_one_out")
+    for i, reward in enumerate(rewards):
+        others = rewards[:i] + rewards[i + 1 :]
+        expected = reward - sum(others) / len(others) if varies(rewards) else 0
+        assert found[i] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "groups", "modes", "match"),
+    [
+        ([1.0, 2.0], [0, 0], ("std",), "scale 'std' is unknown; use one of group, batch, none"),
+        ([1.0, 2.0], [0, 0], ("none", "rloo"), "baseline 'rloo' is unknown; use one of group_mean, leave_one_out"),
+        ([1.0, 2.0], [0], (), "must both be"),
+        ([[1.0, 2.0]], [[0, 0]], (), "must both be"),
+        ([1.0, math.nan], [0, 0], (), "finite"),
+        ([1.0, math.inf], [0, 0], (), "finite"),
+    ],
+)
+def test_what_is_wrong_is_said(rewards, groups, modes, match):
+    with pytest.raises(ValueError, match=match):
+        advantages(rewards, groups, *modes)

@@ -1,13 +1,25 @@
-"""The policy losses by value, their gradients, and that parts add up."""
+"""The policy loss put together: its normalisation, reports, parts and masks, and what it refuses."""
 
+import inspect
+import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rlft.training.loss import policy_loss
+from rlft.config import TrainingConfig
+from rlft.training.advantage import Baseline, Scale
+from rlft.training.importance import Correction, Level
+from rlft.training.loss import LossType, policy_loss
 
-LOSS_TYPES = ["grpo", "bnpo", "dapo", "dr_grpo"]
+LOSS_TYPES = list(get_args(LossType))
+LEVELS = list(get_args(Level))
+CORRECTIONS = [None, *get_args(Correction)]
+KLS = [{}, {"beta": 0.2}, {"beta": 0.2, "kl_importance_weighted": True}]
+COUNTS = ["tokens", "ratios", "clipped_low", "clipped_high", "kl"]
 
 
 def column(*ratios):
@@ -21,153 +33,295 @@ def loss_of(logprobs, advantages, **options):
     return policy_loss(logprobs, old, torch.tensor(advantages, dtype=torch.float64), mask, **options)
 
 
-# One token, epsilon 0.2: the loss is -min(ratio * A, clip(ratio, 0.8, 1.2) * A), its gradient by logprob -ratio * A
-# unless clipped.
-@pytest.mark.parametrize(
-    ("ratio", "advantage", "loss", "gradient"),
-    [
-        (1.0, 2.0, -2.0, -2.0),
-        (math.e, 1.0, -1.2, 0.0),  # rose too far with a good reward: capped
-        (math.e, -1.0, math.e, math.e),  # rose with a bad one: the full penalty stays
-        (0.5, 1.0, -0.5, -0.5),  # fell with a good one: full pull back
-        (0.5, -1.0, 0.8, 0.0),  # fell too far with a bad one: capped at 0.8
-        (1.1, 1.0, -1.1, -1.1),
-        (0.9, -1.0, 0.9, 0.9),
-        (3.0, 0.0, 0.0, 0.0),
-    ],
-)
-def test_clip(ratio, advantage, loss, gradient):
-    logprobs = column(ratio)
-    report = loss_of(logprobs, [advantage])
-    report.loss.backward()
-    assert report.loss.item() == pytest.approx(loss, abs=1e-12)
-    assert logprobs.grad.item() == pytest.approx(gradient, abs=1e-12)
-    if gradient == 0:
-        assert logprobs.grad.item() == 0
-
-
-def test_the_upper_bound_can_be_wider():
-    # epsilon 0.1 below, 0.3 above: 1.25 is inside, 1.4 is capped at 1.3, 0.5 with a bad reward is capped at 0.9
-    report = loss_of(column(1.25, 1.4, 0.5), [1.0, 1.0, -1.0], epsilon=0.1, epsilon_high=0.3)
-    assert report.loss.item() == pytest.approx((-1.25 - 1.3 + 0.9) / 3, abs=1e-12)
-    assert (report.clipped_low, report.clipped_high) == (1, 1)
-
-
-def test_what_counts_as_clipped():
-    # Only where the clip bites: 1.5 and a good reward (high), 0.5 and a bad one (low); the masked row never.
-    report = loss_of(
-        column(1.5, 1.5, 0.5, 0.5, 1.5), [1.0, -1.0, 1.0, -1.0, 1.0], mask=torch.tensor([[1], [1], [1], [1], [0]])
-    )
-    assert (report.clipped_low, report.clipped_high, report.tokens) == (1, 1, 4)
-
-
-# Ratios are 1, so a token's loss is -A; rows have 1 and 3 tokens of 4 columns; A = 2 and -1.
+# Ratios are 1, so a token's loss is -A, for sapo -2 * A (4 * sigmoid(0)), for cispo A * 1.5 (its log-probability is
+# -1.5); rows have 1 and 3 tokens of 4 columns; A = 2 and -1.
 @pytest.mark.parametrize(
     ("loss_type", "expected"),
     [
         ("grpo", (-2 + 1) / 2),  # mean over rows of the mean over their tokens
+        ("sapo", 2 * (-2 + 1) / 2),
         ("bnpo", (-2 + 3) / 4),  # sum over 4 tokens
         ("dapo", (-2 + 3) / 4),
+        ("cispo", -1.5 * (-2 + 3) / 4),
         ("dr_grpo", (-2 + 3) / (2 * 10)),  # 2 rows times max_completion_length
     ],
 )
 def test_normalisation_by_value(loss_type, expected):
     mask = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 1]])
     logprobs = torch.full((2, 4), -1.5, dtype=torch.float64)
-    report = loss_of(logprobs, [2.0, -1.0], old=logprobs, mask=mask, loss_type=loss_type, max_completion_length=10)
+    options = {"loss_type": loss_type, "max_completion_length": 10, "epsilon_high": 5.0, "sapo_temperature_neg": 1.0}
+    report = loss_of(logprobs, [2.0, -1.0], old=logprobs, mask=mask, **options)
     assert report.loss.item() == pytest.approx(expected, abs=1e-12)
     assert report.tokens == 4
 
 
-def test_kl_is_k3():
-    # ref - new = ln 2: k3 = 2 - ln 2 - 1 = 0.30685; loss = -1 + 0.5 * 0.30685; d k3 / d new = 1 - 2 = -1
-    logprobs = torch.tensor([[-1.0]], dtype=torch.float64, requires_grad=True)
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+# Two tokens, A = 1, ratios 2 and 8, so 4 for the sequence; the clip is at 1.2.
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, -1.2),
+        ({"epsilon_high": 6.0}, -(2 + 7) / 2),
+        ({"epsilon_high": 6.0, "importance_sampling_level": "sequence"}, -4),  # GSPO
+        ({"epsilon_high": 2.5, "importance_sampling_level": "sequence"}, -3.5),
+        ({"epsilon_high": 6.0, "delta": 5.0}, -(2 + 5) / 2),
+        ({"loss_type": "cispo", "epsilon_high": 5.0}, -(2 * math.log(2) + 5 * math.log(8)) / 2),
+        ({"loss_type": "cispo"}, -0.2 * (math.log(2) + math.log(8)) / 2),  # no cap given: epsilon is taken for it
+        ({"loss_type": "sapo", "sapo_temperature_pos": 3.0}, -4 / 3 * (sigmoid(3 * 1) + sigmoid(3 * 7)) / 2),
+    ],
+)
+def test_options_reach_the_objective(options, loss):
+    logprobs = torch.tensor([[2.0, 8.0]], dtype=torch.float64).log()
+    assert loss_of(logprobs, [1.0], **options).loss.item() == pytest.approx(loss, abs=1e-12)
+
+
+def test_the_temperature_of_bad_advantages():
+    # ratio 1: 4 / 2 * 1/2 * -1, negated
+    assert loss_of(column(1.0), [-1.0], loss_type="sapo", sapo_temperature_neg=2.0).loss.item() == pytest.approx(1)
+
+
+def test_one_advantage_per_token():
+    # ratios 1: -(1 - 2 + 4) / 3; what stands outside the mask is not looked at
+    advantages = [[1.0, math.nan], [-2.0, 4.0]]
+    mask = torch.tensor([[1, 0], [1, 1]])
+    logprobs = torch.zeros(2, 2, dtype=torch.float64)
+    assert loss_of(logprobs, advantages, mask=mask).loss.item() == pytest.approx(-1)
+    # grpo: -(1 + (-2 + 4) / 2) / 2, also when each rollout has one ratio
+    for level in LEVELS:
+        report = loss_of(logprobs, advantages, mask=mask, loss_type="grpo", importance_sampling_level=level)
+        assert report.loss.item() == pytest.approx(-1)
+
+
+def test_kl_is_added_to_every_token():
+    # ref / new = 2: k3 = 1 - ln 2; loss -1 + 0.5 * k3, with the ratio of 3: -1.2 + 0.5 * 3 * k3
     ref = torch.tensor([[-1.0 + math.log(2)]], dtype=torch.float64)
-    report = loss_of(logprobs, [1.0], old=logprobs.detach(), beta=0.5, ref_logprobs=ref)
+    new = torch.tensor([[-1.0]], dtype=torch.float64)
+    k3 = 1 - math.log(2)
+    plain = loss_of(new, [1.0], old=new, beta=0.5, ref_logprobs=ref)
+    assert (plain.loss.item(), plain.kl) == pytest.approx((-1 + 0.5 * k3, k3), abs=1e-12)
+    weighted = loss_of(new, [1.0], old=new - math.log(3), beta=0.5, ref_logprobs=ref, kl_importance_weighted=True)
+    assert (weighted.loss.item(), weighted.kl) == pytest.approx((-1.2 + 1.5 * k3, 3 * k3), abs=1e-12)
+    assert loss_of(new, [1.0], old=new, ref_logprobs=ref).kl == 0
+
+
+# Ratios of trainer and engine 2 and 5, product 10; A = 1 and ratios of 1, so that the loss is minus their mean.
+@pytest.mark.parametrize(
+    ("correction", "options", "loss", "ratios"),
+    [
+        (None, {}, -1, None),
+        ("token_truncate", {}, -(2 + 3) / 2, [2, 3]),
+        ("token_mask", {}, -(2 + 0) / 2, [2, 0]),
+        ("sequence_truncate", {}, -3, [3]),
+        ("sequence_mask", {}, 0, [0]),
+        ("sequence_mask", {"importance_sampling_max": 20.0}, -10, [10]),
+        ("token_truncate", {"importance_sampling_min": 4.0, "importance_sampling_max": None}, -(4 + 5) / 2, [4, 5]),
+    ],
+)
+def test_corrections_weigh_the_objective_and_not_the_kl(correction, options, loss, ratios):
+    old = torch.tensor([[-1.0, -2.0, 0.0]], dtype=torch.float64)
+    sampled = old - torch.tensor([2.0, 5.0, 7.0], dtype=torch.float64).log()
+    options |= {
+        "importance_sampling_correction": correction,
+        "sampling_logprobs": sampled,
+        "mask": torch.tensor([[1, 1, 0]]),
+    }
+    options |= {"old": old, "beta": 0.5, "ref_logprobs": old + math.log(2)}  # adds 0.5 * (1 - ln 2)
+    report = loss_of(old.clone().requires_grad_(), [1.0], **options)
+    assert report.loss.item() == pytest.approx(loss + 0.5 * (1 - math.log(2)), abs=1e-12)
+    found = report.importance_sampling_ratio
+    assert found is None if ratios is None else found.tolist() == pytest.approx(ratios)
+    assert found is None or not found.requires_grad
+
+
+def test_what_counts_as_clipped():
+    # Only where the clip bites: 1.5 and a good reward (high), 0.5 and a bad one (low); the masked row never.
+    ratios, advantages = (1.5, 1.5, 0.5, 0.5, 1.5), [1.0, -1.0, 1.0, -1.0, 1.0]
+    mask = torch.tensor([[1], [1], [1], [1], [0]])
+
+    def counts(**options):
+        report = loss_of(column(*ratios), advantages, mask=mask, **options)
+        return report.clipped_low, report.clipped_high, report.ratios, report.tokens
+
+    assert counts() == (1, 1, 4, 4)
+    assert counts(epsilon_high=0.6) == (1, 0, 4, 4)
+    assert counts(epsilon=0.6) == (0, 0, 4, 4)
+    assert counts(loss_type="cispo", epsilon_high=1.4) == (0, 1, 4, 4)
+    assert counts(loss_type="cispo", epsilon_high=1.6) == (0, 0, 4, 4)
+    assert counts(loss_type="sapo") == (0, 0, 4, 4)
+
+
+def test_a_sequence_is_one_ratio():
+    # Rows of 3, 1 and 0 tokens with ratios 1.5, 0.5 and none: 2 ratios of 4 tokens
+    mask = torch.tensor([[1, 1, 1], [0, 1, 0], [0, 0, 0]])
+    logprobs = torch.tensor([[1.5] * 3, [0.5] * 3, [9.0] * 3], dtype=torch.float64).log()
+    options = {"mask": mask, "importance_sampling_level": "sequence"}
+    report = loss_of(logprobs, [1.0, -1.0, 1.0], **options)
+    assert (report.ratios, report.clipped_low, report.clipped_high, report.tokens) == (2, 1, 1, 4)
+    per_token = loss_of(logprobs, [[1.0] * 3, [-1.0] * 3, [1.0] * 3], **options)
+    assert (per_token.ratios, per_token.clipped_low, per_token.clipped_high, per_token.tokens) == (4, 1, 3, 4)
+
+
+def test_old_log_probabilities_may_be_the_new_ones():
+    # The first update: every ratio is exactly 1, the gradient is -A / tokens
+    new = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]], dtype=torch.float64, requires_grad=True)
+    report = loss_of(new, [2.0, -1.0], old=new.detach())
     report.loss.backward()
-    assert report.kl == pytest.approx(1 - math.log(2), abs=1e-12)
-    assert report.loss.item() == pytest.approx(-1 + 0.5 * (1 - math.log(2)), abs=1e-12)
-    assert logprobs.grad.item() == pytest.approx(-1 + 0.5 * -1, abs=1e-12)
+    assert report.loss.item() == -0.5
+    assert new.grad.tolist() == [[-0.5, -0.5], [0.25, 0.25]]
 
 
-def test_without_beta_there_is_no_kl():
-    assert loss_of(column(1.0), [1.0], ref_logprobs=torch.tensor([[5.0]])).kl == 0
+def test_gradients_flow_into_logprobs_only():
+    generator = torch.Generator().manual_seed(0)
+    new, old, ref, sampled, advantages = (torch.randn(3, 4, generator=generator).requires_grad_() for _ in range(5))
+    options = {"beta": 0.1, "kl_importance_weighted": True, "ref_logprobs": ref, "sampling_logprobs": sampled}
+    options |= {"importance_sampling_correction": "token_truncate"}
+    policy_loss(new, old, advantages, torch.ones(3, 4), **options).loss.backward()
+    assert new.grad is not None
+    assert [tensor.grad for tensor in (old, ref, sampled, advantages)] == [None] * 4
 
 
-def random_batch(seed=0):
+def random_batch(seed, rows, width, per_token=False):
+    """Log-probabilities (new, old, ref, sampled), advantages, and a mask that may leave rows and all without tokens."""
     generator = torch.Generator().manual_seed(seed)
-    shape = (6, 5)
-    new, old, ref = (-torch.rand(shape, generator=generator, dtype=torch.float64) for _ in range(3))
-    mask = torch.rand(shape, generator=generator) > 0.4
-    mask[:, 2] = True
-    return new, old, ref, torch.randn(6, generator=generator, dtype=torch.float64), mask
+
+    def noise(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    old = noise(rows, width) - 3
+    logprobs = [old + 0.5 * noise(rows, width), old, old + noise(rows, width), old + 0.5 * noise(rows, width)]
+    density = torch.rand(1, generator=generator).item()
+    mask = torch.rand(rows, width, generator=generator) < density
+    return logprobs, noise(rows, width) if per_token else noise(rows), mask
 
 
-@pytest.mark.parametrize("loss_type", LOSS_TYPES)
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_parts_add_up_to_the_whole(loss_type, size):
-    new, old, ref, advantages, mask = random_batch()
-    options = {"loss_type": loss_type, "beta": 0.1, "max_completion_length": 7, "epsilon": 0.1}
-    whole_logprobs, part_logprobs = new.clone().requires_grad_(), new.clone().requires_grad_()
-    whole = policy_loss(whole_logprobs, old, advantages, mask, ref_logprobs=ref, **options)
-    whole.loss.backward()
-    total, kl = 0.0, 0.0
-    for start in range(0, 6, size):
-        rows = slice(start, start + size)
-        part = policy_loss(
-            part_logprobs[rows],
-            old[rows],
-            advantages[rows],
-            mask[rows],
-            ref_logprobs=ref[rows],
-            num_items=float(mask.sum()),
-            num_rollouts=6,
-            **options,
-        )
-        part.loss.backward()
-        total, kl = total + part.loss.item(), kl + part.kl
-    assert total == pytest.approx(whole.loss.item(), abs=1e-12)
-    assert kl == pytest.approx(whole.kl, abs=1e-12)
-    torch.testing.assert_close(part_logprobs.grad, whole_logprobs.grad, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss_type", LOSS_TYPES)
-def test_a_masked_token_has_exactly_no_gradient(loss_type):
-    new, old, ref, advantages, mask = random_batch(1)
-    new.requires_grad_()
-    loss = policy_loss(
-        new, old, advantages, mask, loss_type=loss_type, beta=0.2, ref_logprobs=ref, max_completion_length=5
-    ).loss
-    loss.backward()
-    assert (new.grad[~mask] == 0).all()
-    assert (new.grad[mask] != 0).any()
-
-
-@pytest.mark.parametrize("wild", [-200.0, -1e4, float("-inf"), float("nan")])
-def test_a_wild_masked_token_does_no_harm(wild):
-    # exp(ref - new) overflows at the masked place; infinity times a mask of 0 would be NaN
-    new = torch.tensor([[wild, -1.0]], requires_grad=True)
-    mask = torch.tensor([[False, True]])
-    ref = torch.tensor([[0.0, -1.0]])
-    report = policy_loss(
-        new, torch.tensor([[wild, -1.0]]), torch.tensor([1.0]), mask, beta=0.1, ref_logprobs=ref, loss_type="grpo"
-    )
+def run(logprobs, advantages, mask, rows=slice(None), **options):
+    """Report, and gradient by the new log-probabilities."""
+    new, old, ref, sampled = (tensor[rows] for tensor in logprobs)
+    new = new.clone().requires_grad_()
+    given = {"ref_logprobs": ref, "sampling_logprobs": sampled, "max_completion_length": 7} | options
+    report = policy_loss(new, old, advantages[rows], mask[rows], **given)
     report.loss.backward()
-    assert report.loss.item() == -1
-    assert new.grad.tolist() == [[0, -1]]
-    assert report.kl == 0
+    return report, new.grad
 
 
-def test_a_row_without_tokens_adds_nothing():
-    new = torch.zeros(2, 3, dtype=torch.float64)
+ALL_OPTIONS = st.fixed_dictionaries(
+    {
+        "loss_type": st.sampled_from(LOSS_TYPES),
+        "importance_sampling_level": st.sampled_from(LEVELS),
+        "importance_sampling_correction": st.sampled_from(CORRECTIONS),
+        "importance_sampling_max": st.sampled_from([1.5, 3.0]),
+        "delta": st.sampled_from([None, 1.5]),
+    }
+)
+BATCHES = st.builds(random_batch, st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 5), st.booleans())
+
+
+@settings(deadline=None, max_examples=300)
+@given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS), st.sets(st.integers(1, 5)))
+def test_parts_add_up_to_the_whole(batch, options, kl, cuts):
+    logprobs, advantages, mask = batch
+    whole, gradient = run(*batch, **options, **kl)
+    size = {"num_items": float(mask.sum()), "num_rollouts": len(mask)}
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(mask)), len(mask)]
+    parts = [
+        run(logprobs, advantages, mask, slice(*pair), **options, **kl, **size) for pair in itertools.pairwise(bounds)
+    ]
+    assert sum(part.loss.item() for part, _ in parts) == pytest.approx(whole.loss.item(), abs=1e-12)
+    torch.testing.assert_close(torch.cat([found for _, found in parts]), gradient, rtol=0, atol=1e-12)
+    for name in COUNTS:
+        assert sum(getattr(part, name) for part, _ in parts) == pytest.approx(getattr(whole, name), abs=1e-9)
+    if whole.importance_sampling_ratio is not None:
+        ratios = torch.cat([part.importance_sampling_ratio for part, _ in parts])
+        assert ratios.tolist() == whole.importance_sampling_ratio.tolist()
+
+
+@settings(deadline=None, max_examples=300)
+@given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS), st.sampled_from([math.nan, math.inf, -math.inf, 1e300, -1e300]))
+def test_what_is_masked_does_nothing(batch, options, kl, garbage):
+    logprobs, advantages, mask = batch
+    clean, gradient = run(*batch, **options, **kl)
+    assert math.isfinite(clean.loss.item())
+    assert (gradient[~mask] == 0).all()
+    outside = ~mask if advantages.ndim == 2 else ~mask.any(-1)
+    wild = [tensor.masked_fill(~mask, garbage) for tensor in logprobs]
+    found, wild_gradient = run(wild, advantages.masked_fill(outside, garbage), mask, **options, **kl)
+    assert found.loss.item() == clean.loss.item()
+    assert torch.equal(wild_gradient, gradient)
+    assert [getattr(found, name) for name in COUNTS] == [getattr(clean, name) for name in COUNTS]
+
+
+@settings(deadline=None, max_examples=100)
+@given(BATCHES, ALL_OPTIONS, st.sampled_from(KLS))
+def test_columns_of_padding_change_nothing(batch, options, kl):
+    logprobs, advantages, mask = batch
+    narrow, gradient = run(*batch, **options, **kl)
+    wide = [torch.nn.functional.pad(tensor, (1, 2), value=-1.0) for tensor in (*logprobs, mask.double())]
+    mask = wide.pop() > 0
+    advantages = torch.nn.functional.pad(advantages, (1, 2)) if advantages.ndim == 2 else advantages
+    found, wide_gradient = run(wide, advantages, mask, **options, **kl)
+    assert found.loss.item() == pytest.approx(narrow.loss.item(), abs=1e-12)
+    torch.testing.assert_close(wide_gradient[:, 1:-2], gradient, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_row_or_a_part_without_tokens_adds_nothing(loss_type, level):
+    options = {"loss_type": loss_type, "importance_sampling_level": level, "max_completion_length": 10}
+    options |= {"epsilon_high": 5.0, "sapo_temperature_pos": 2.0}  # sapo: 4 / 2 * 1/2 at a ratio of 1
+    new = torch.full((2, 3), -1.0, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[0, 0, 0], [0, 0, 1]])
-    assert loss_of(new, [5.0, 1.0], mask=mask, loss_type="grpo").loss.item() == pytest.approx(-1 / 2)
-    assert loss_of(new, [5.0, 1.0], mask=mask, loss_type="dapo").loss.item() == pytest.approx(-1)
-    assert loss_of(new, [5.0, 1.0], mask=mask * 0, loss_type="dapo").loss.item() == 0
+    divisor = {"grpo": 2, "sapo": 2, "dr_grpo": 20}.get(loss_type, 1)  # a mean over rollouts counts the empty one
+    value = {"cispo": 1}.get(loss_type, -1)  # cispo: -(1 * A * logprob)
+    assert loss_of(new, [5.0, 1.0], old=new, mask=mask, **options).loss.item() == pytest.approx(value / divisor)
+    empty = loss_of(new, [5.0, 1.0], old=new, mask=mask * 0, **options)
+    empty.loss.backward()
+    assert empty.loss.item() == 0
+    assert (new.grad == 0).all()
+    assert [getattr(empty, name) for name in COUNTS] == [0] * 5
 
 
-def test_what_is_missing_is_said():
-    with pytest.raises(ValueError, match="ref_logprobs"):
-        loss_of(column(1.0), [1.0], beta=0.1)
-    with pytest.raises(ValueError, match="max_completion_length"):
-        loss_of(column(1.0), [1.0], loss_type="dr_grpo")
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"beta": 0.1}, "ref_logprobs is needed"),
+        ({"importance_sampling_correction": "token_mask"}, "needs sampling_logprobs"),
+        ({"importance_sampling_correction": "mask", "sampling_logprobs": torch.ones(2, 3)}, "use one of token_tr"),
+        ({"loss_type": "dr_grpo"}, "needs max_completion_length"),
+        ({"loss_type": "gspo"}, "use one of grpo, bnpo, dr_grpo, dapo, cispo, sapo"),
+        ({"importance_sampling_level": "rollout"}, "use one of token, sequence"),
+        ({"loss_type": "sapo", "sapo_temperature_pos": 0.0}, "above 0"),
+        ({"num_items": 5.0}, "num_items=5 is the whole batch and cannot be less than this part's 6"),
+        ({"num_rollouts": 1}, "num_rollouts=1 is the whole batch and cannot be less than this part's 2"),
+        ({"mask": torch.ones(2, 4)}, r"mask \[2, 4\] must have the shape of logprobs, \[2, 3\]"),
+        ({"mask": torch.ones(3)}, r"mask \[3\] must have"),
+        ({"old": torch.ones(2, 1)}, r"old_logprobs \[2, 1\] must have"),
+        ({"ref_logprobs": torch.ones(3)}, r"ref_logprobs \[3\] must have"),
+        ({"sampling_logprobs": torch.ones(1, 3)}, r"sampling_logprobs \[1, 3\] must have"),
+        ({"advantages": torch.ones(3)}, r"one per rollout, \[2\], or per token, \[2, 3\]"),
+        ({"advantages": torch.ones(2, 1)}, r"one per rollout, \[2\], or per token, \[2, 3\]"),
+        ({"logprobs": torch.zeros(2)}, r"logprobs must be \[rollouts, tokens\], not \[2\]"),
+    ],
+)
+def test_what_is_wrong_is_said(options, match):
+    given = {"logprobs": torch.zeros(2, 3), "old": torch.zeros(2, 3), "advantages": torch.ones(2)}
+    given |= {"mask": torch.ones(2, 3)} | options
+    tensors = [given.pop(name) for name in ("logprobs", "old", "advantages", "mask")]
+    with pytest.raises(ValueError, match=match):
+        policy_loss(*tensors, **given)
+
+
+def test_the_settings_have_the_same_names_and_defaults():
+    # rlft.config cannot import these, as it does without torch
+    fields = TrainingConfig.model_fields
+    for name, known in (("loss_type", LossType), ("importance_sampling_level", Level)):
+        assert get_args(fields[name].annotation) == get_args(known)
+    assert get_args(get_args(fields["importance_sampling_correction"].annotation)[0]) == get_args(Correction)
+    assert get_args(fields["scale_rewards"].annotation) == get_args(Scale)
+    assert get_args(fields["advantage"].annotation) == get_args(Baseline)
+    parameters = inspect.signature(policy_loss).parameters
+    assert {name: fields[name].default for name in fields if name in parameters} == {
+        name: parameter.default for name, parameter in parameters.items() if name in fields
+    }

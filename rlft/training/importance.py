@@ -1,0 +1,79 @@
+"""Importance ratios: of the policy to its old self, and of the trainer to the engine that sampled."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Level = Literal["token", "sequence"]
+Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
+
+
+def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: Level = "token") -> Tensor:
+    """How much likelier what was sampled has become: pi / pi_old, with the gradient of `logprobs`.
+
+    Args:
+        logprobs: Float [rollouts, tokens], of the policy that is trained.
+        old_logprobs: Float [rollouts, tokens], of the policy before the update; no gradient flows into it.
+        mask: Bool [rollouts, tokens], true where the model sampled the token; nothing else is looked at.
+        level: `token`: each token has its own ratio. `sequence`: a rollout has one, the geometric mean of the ratios
+            of its tokens (GSPO, arXiv:2507.18071), so that it does not grow with the length.
+
+    Returns:
+        Float [rollouts, tokens] (1 outside the mask) or [rollouts, 1] (1 for a rollout without tokens).
+        Raises ValueError for an unknown level.
+    """
+    log_ratio = (logprobs - old_logprobs.detach()).where(mask, 0.0)  # inf * 0 would be NaN
+    if level == "sequence":
+        log_ratio = log_ratio.sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
+    elif level != "token":
+        raise ValueError(f"importance_sampling_level {level!r} is unknown; use one of {', '.join(get_args(Level))}")
+    return log_ratio.exp()
+
+
+@torch.no_grad()
+def engine_correction(
+    old_logprobs: Tensor,
+    sampling_logprobs: Tensor,
+    mask: Tensor,
+    correction: Correction,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = 3.0,
+) -> Tensor:
+    """What a sample of the engine counts in the trainer's eyes: pi_old / pi_engine, kept within bounds.
+
+    Engine and trainer have the same weights and yet, by their kernels and precision, other log-probabilities: the
+    samples are a little off-policy. `truncate` caps the ratio (https://fengyao.notion.site/off-policy-rl); `mask`
+    takes what is out of bounds out of the loss (IcePop, arXiv:2510.18855). At `sequence` level the ratio is the
+    product over the tokens, the true weight of the rollout, unlike the geometric mean of `importance_ratio`.
+
+    Args:
+        old_logprobs: Float [rollouts, tokens], the trainer's own, before the update.
+        sampling_logprobs: Float [rollouts, tokens], recorded by the engine. A NaN inside the mask stays one, so that
+            the loss shows it; TRL takes it for a ratio of 1.
+        mask: Bool [rollouts, tokens], true where the model sampled the token; nothing else is looked at.
+        correction: `token_truncate`, `token_mask`, `sequence_truncate` or `sequence_mask`.
+        minimum: Floor of the ratio; `None` for none.
+        maximum: Cap of the ratio; `None` for none.
+
+    Returns:
+        Float [rollouts, tokens] or [rollouts, 1], at least 0, without gradient. A rollout without tokens has the
+        ratio 1 before the bounds. Raises ValueError for an unknown correction and for bounds that bound nothing.
+    """
+    if correction not in get_args(Correction):
+        known = ", ".join(get_args(Correction))
+        raise ValueError(f"importance_sampling_correction {correction!r} is unknown; use one of {known}, or None")
+    if minimum is None and maximum is None:
+        raise ValueError(f"{correction} without bounds: give importance_sampling_max, importance_sampling_min or both")
+    if minimum is not None and maximum is not None and minimum >= maximum:
+        raise ValueError(f"importance_sampling_min={minimum:g} must be below importance_sampling_max={maximum:g}")
+    level, how = correction.split("_")
+    log_ratio = (old_logprobs - sampling_logprobs).where(mask, 0.0)
+    if level == "sequence":
+        log_ratio = log_ratio.sum(-1, keepdim=True)
+    ratio = log_ratio.exp()
+    bounded = ratio.clamp(minimum, maximum)
+    return bounded if how == "truncate" else ratio.masked_fill((ratio < bounded) | (ratio > bounded), 0.0)
