@@ -82,7 +82,7 @@ class Stages:
         selection = Selection(
             label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
         )
-        return self._attempt(policy, tasks, selection, rollout.temperature, f"r{round:03d}")
+        return self._attempt(policy, tasks, selection, self._sampling(rollout.temperature), f"r{round:03d}")
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """The next policy and what training did."""
@@ -105,18 +105,29 @@ class Stages:
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
         )
-        return self._evaluate(policy, tasks, selection, self.config.rollout.temperature, "baseline")
+        return self._evaluate(policy, tasks, selection, self._sampling(self.config.rollout.temperature), "baseline")
 
     def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
         """The same tasks with the same random numbers for every policy."""
         config = self.config.evaluation
         selection = Selection(label="evaluation", num_generations=config.num_generations, splits=splits)
-        return self._evaluate(policy, tasks, selection, config.temperature, name)
+        sampling = self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)
+        return self._evaluate(policy, tasks, selection, sampling, name)
+
+    def _sampling(self, temperature: float, **cut: Any) -> SamplingSettings:
+        rollout = self.config.rollout
+        return SamplingSettings(
+            temperature=temperature,
+            max_completion_length=rollout.max_completion_length,
+            batch_size=rollout.batch_size,
+            seed=self.config.seed,
+            **cut,
+        )
 
     def _evaluate(
-        self, policy: Artifact, tasks: Artifact, selection: Selection, temperature: float, name: str
+        self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Artifact:
-        scored = self._attempt(policy, tasks, selection, temperature, name)
+        scored = self._attempt(policy, tasks, selection, sampling, name)
         return evaluate_policy(
             tasks,
             scored.rollouts,
@@ -127,15 +138,9 @@ class Stages:
         )
 
     def _attempt(
-        self, policy: Artifact, tasks: Artifact, selection: Selection, temperature: float, name: str
+        self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Scored:
         config = self.config
-        sampling = SamplingSettings(
-            temperature=temperature,
-            max_completion_length=config.rollout.max_completion_length,
-            batch_size=config.rollout.batch_size,
-            seed=config.seed,
-        )
         rollouts = generate_rollouts(
             tasks,
             policy,

@@ -13,7 +13,8 @@ from rlft.environments.base import BaseEnv
 from rlft.policy import Policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts, tasks_of_round
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
 
 

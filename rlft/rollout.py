@@ -20,16 +20,14 @@ logger = logging.getLogger(__name__)
 def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:
     """The train tasks of a round: `count` of them, in epochs that each have an order of their own.
 
-    A function of (seed, round) alone, so that a resumed run takes the tasks it would have taken. Rounds may straddle
-    two epochs; a round never holds a task twice unless `count` exceeds the train split.
+    A function of (seed, round) alone, so that a resumed run takes the tasks it would have taken. An epoch ends when too
+    few tasks are left for a round: so a round never holds a task twice, unless `count` exceeds the train split.
     """
     train = task_set.split("train")
-    epoch_of = [divmod(i, len(train)) for i in range(round * count, (round + 1) * count)]
-    orders = {
-        epoch: np.random.default_rng(derive_seed(seed, "epoch", epoch)).permutation(len(train))
-        for epoch in {epoch for epoch, _ in epoch_of}
-    }
-    return tuple(train[orders[epoch][place]] for epoch, place in epoch_of)
+    epoch, place = divmod(round, max(len(train) // count, 1))
+    order = np.random.default_rng(derive_seed(seed, "epoch", epoch)).permutation(len(train))
+    chosen = np.resize(order, max(count, len(order)))[place * count : (place + 1) * count]
+    return tuple(train[index] for index in chosen)
 
 
 def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:

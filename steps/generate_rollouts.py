@@ -33,6 +33,9 @@ class SamplingSettings(Section):
     max_completion_length: int
     batch_size: int
     seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
 
 @step(cache_policy=code.ROLLOUT, output_materializers=RolloutsMaterializer)
@@ -59,7 +62,9 @@ def generate_rollouts(
         runtime.environment(environment),
         live,
         engine,
-        Sampling(sampling.temperature, sampling.max_completion_length),
+        Sampling(
+            sampling.temperature, sampling.max_completion_length, sampling.top_p, sampling.top_k, sampling.min_p
+        ),
         num_generations=selection.num_generations,
         round=selection.round,
         seed=sampling.seed,

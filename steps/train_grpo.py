@@ -11,7 +11,8 @@ from materializers import PolicyMaterializer, ReportMaterializer
 from rlft.config import RolloutConfig, TrainingConfig
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import code
 from steps.runtime import current_runtime

@@ -15,15 +15,25 @@ from rlft.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample: `temperature` (0 is greedy) and the largest number of new tokens."""
+    """How to sample: `temperature` (0 is greedy), the largest number of new tokens, and what is cut off.
+
+    `top_k` likeliest tokens (0: all), the likeliest that together have `top_p` (1: all), those at least `min_p` times
+    as likely as the likeliest (0: all). Only evaluation may cut: a policy is not trained on half a distribution.
+    """
 
     temperature: float
     max_completion_length: int
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
     @property
     def fingerprint(self) -> str:
         """Readable identity, stored with every rollout."""
-        return f"temperature={self.temperature:g} max_completion_length={self.max_completion_length}"
+        cut = {"top_p": (self.top_p, 1), "top_k": (self.top_k, 0), "min_p": (self.min_p, 0)}
+        words = [f"{name}={value:g}" for name, (value, off) in cut.items() if value != off]
+        words = [f"temperature={self.temperature:g}", f"max_completion_length={self.max_completion_length}", *words]
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

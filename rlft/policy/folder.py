@@ -3,7 +3,8 @@
     policy.json            what it is: base model, revision, hashes, round, parent
     model/                 all weights, or the adapter (safetensors)
     tokenizer/
-    optimizer.safetensors  first and second moments, by parameter name; absent before the first update
+    optimizer.safetensors  first and second moments by parameter name, and float32 weights where the model's are
+                           shorter; absent before the first update
 
 Nothing is pickled. Loading a folder gives the same bytes in every process, so a step may start warm or cold.
 """
@@ -14,6 +15,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,12 +25,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from rlft.attention.support import shares_prompts
 from rlft.errors import PolicyError, StorageError, WeightsRemovedError
+from rlft.policy.head import SplitModel, split_model
+from rlft.policy.optimizer import Optimizer
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
 
 METADATA_FILE = "policy.json"
 OPTIMIZER_FILE = "optimizer.safetensors"
-MOMENTS = ("exp_avg", "exp_avg_sq")
 _INCIDENTAL = {  # settings that do not change what a policy does
     "_name_or_path",
     "base_model_name_or_path",
@@ -102,7 +106,7 @@ class Policy:
     model: Any
     tokenizer: PreTrainedTokenizerBase
     metadata: PolicyMetadata
-    optimizer: torch.optim.AdamW | None = None
+    optimizer: Optimizer | None = None
 
     @property
     def device(self) -> torch.device:
@@ -113,6 +117,16 @@ class Policy:
     def context_length(self) -> int | None:
         """Tokens the model can read at once; `None` where its config does not say."""
         return getattr(self.model.config, "max_position_embeddings", None)
+
+    @cached_property
+    def split(self) -> SplitModel:
+        """The model as backbone and head; looked into once."""
+        return split_model(self.model)
+
+    @cached_property
+    def shares_prompts(self) -> bool:
+        """Whether the model can encode a prompt once for several completions; tried once."""
+        return shares_prompts(self.model)
 
     def trainable(self) -> dict[str, torch.nn.Parameter]:
         """Parameters that training changes, by name."""
@@ -150,8 +164,8 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
     if policy.metadata.kind == "adapter":
         policy.model.generation_config.save_pretrained(folder / "model")
     policy.tokenizer.save_pretrained(folder / "tokenizer")
-    if policy.optimizer is not None and (moments := _moments(policy)):
-        save_file(moments, folder / OPTIMIZER_FILE)
+    if policy.optimizer is not None and (tensors := policy.optimizer.tensors()):
+        save_file(tensors, folder / OPTIMIZER_FILE)
     weights_hash = hash_weights(folder / "model")
     metadata = dataclasses.replace(policy.metadata, weights_hash=weights_hash, **changes)
     policy.metadata = dataclasses.replace(metadata, content_hash=_hash_content(folder, metadata))
@@ -160,7 +174,7 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
 
 
 def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
-    """Load a policy cold. The optimizer comes with the first training step, from `load_moments`.
+    """Load a policy cold. The optimizer comes with the first training step, from `load_optimizer`.
 
     Raises PolicyError when the folder does not load, or when an adapter's base is no longer what it was.
     """
@@ -223,25 +237,8 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _moments(policy: Policy) -> dict[str, torch.Tensor]:
-    """Optimizer state by parameter name; AdamW's step counter is the policy's `update`."""
-    assert policy.optimizer is not None
-    state = policy.optimizer.state
-    return {
-        f"{name}.{moment}": state[p][moment].detach().cpu().contiguous()
-        for name, p in policy.trainable().items()
-        if p in state
-        for moment in MOMENTS
-    }
-
-
-def load_moments(policy: Policy, folder: PolicyFolder) -> None:
+def load_optimizer(policy: Policy, folder: PolicyFolder) -> None:
     """Give the policy's new optimizer the state that was saved with it, if any was."""
     file = folder.path / OPTIMIZER_FILE
-    if policy.optimizer is None or not file.is_file():
-        return
-    saved = load_file(file, device=str(policy.device))
-    for name, parameter in policy.trainable().items():
-        if f"{name}.{MOMENTS[0]}" in saved:
-            state = {moment: saved[f"{name}.{moment}"] for moment in MOMENTS}
-            policy.optimizer.state[parameter] = {"step": torch.tensor(float(policy.metadata.update)), **state}
+    if policy.optimizer is not None and file.is_file():
+        policy.optimizer.load(load_file(file), policy.metadata.update)

@@ -1,61 +1,180 @@
-"""From stored rollouts to tensors, in parts that fit a token budget."""
+"""From stored rollouts to tensors, in parts that fit a token budget.
+
+A part is read in one of two ways: packed, with each prompt once (`pack_groups`), or row by row (`pad_rows`). Both say
+where every sampled token is predicted, so that all that follows is the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rlft.attention.packed import Group, PackedGroups
 from rlft.types import Rollout
+
+Pair = tuple[Rollout, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rollouts as right-padded tensors, all [rollouts, tokens] but `advantages` [rollouts].
+    """Rollouts as the model reads them, and what is known of their sampled tokens.
 
-    `mask` is 1 where the model sampled the token; `logprobs` are those of the sampling.
+    `token_ids` and `positions` are [rows, width]; `mask`, `logprobs` (those of the sampling) and `advantages` stand
+    by rollout: [rollouts, tokens], [rollouts, tokens], [rollouts], the tokens counted from the end of the prompt.
+    Sampled token i is `targets[i]`, predicted at `sources[i]` of the flattened rows; it stands at
+    (`rollouts[i]`, `columns[i]`).
     """
 
     token_ids: Tensor
-    attention: Tensor
+    positions: Tensor
+    attention_mask: Tensor | None
+    attention: PackedGroups | None
+    sources: Tensor
+    targets: Tensor
+    rollouts: Tensor
+    columns: Tensor
     mask: Tensor
     logprobs: Tensor
     advantages: Tensor
 
-    @property
-    def first_sampled(self) -> int:
-        """The first column any row was sampled in; earlier columns need no logits."""
-        return int(self.mask.any(0).nonzero()[0])
+    def spread(self, values: Tensor) -> Tensor:
+        """From one value per sampled token to [rollouts, tokens], zeros elsewhere; differentiable."""
+        return values.new_zeros(self.mask.shape).index_put((self.rollouts, self.columns), values)
 
 
-def make_batch(rollouts: Sequence[Rollout], advantages: Sequence[float], device: torch.device) -> Batch:
-    """Stack rollouts to the length of the longest."""
-    width = max(len(rollout.token_ids) for rollout in rollouts)
-    shape = (len(rollouts), width)
-    token_ids, attention = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
-    mask, logprobs = torch.zeros(shape), torch.zeros(shape)
-    for row, rollout in enumerate(rollouts):
-        length = len(rollout.token_ids)
-        token_ids[row, :length] = torch.as_tensor(rollout.token_ids, dtype=torch.int64)
-        attention[row, :length] = 1
-        mask[row, :length] = torch.as_tensor(rollout.loss_mask, dtype=torch.float32)
-        logprobs[row, :length] = torch.as_tensor(rollout.logprobs)
-    weights = torch.tensor(advantages, dtype=torch.float32)
-    return Batch(*(t.to(device) for t in (token_ids, attention, mask, logprobs, weights)))
+def pack_groups(pairs: Sequence[Pair], device: torch.device) -> Batch:
+    """One row in which every prompt stands once, followed by its completions without padding."""
+    ids: list[np.ndarray] = []
+    positions: list[np.ndarray] = []
+    groups: list[Group] = []
+    sources: dict[int, np.ndarray] = {}
+    start = 0
+    for prompt, members in _by_prompt(pairs):
+        lengths = [_encoded(pairs[member][0]) for member in members]
+        groups.append(Group(start, len(prompt), tuple(lengths)))
+        ids.append(prompt)
+        positions.append(np.arange(len(prompt)))
+        last_of_prompt, start = start + len(prompt) - 1, start + len(prompt)
+        for member, length in zip(members, lengths, strict=True):
+            ids.append(pairs[member][0].token_ids[len(prompt) : len(prompt) + length])
+            positions.append(np.arange(len(prompt), len(prompt) + length))
+            sources[member] = np.concatenate([[last_of_prompt], np.arange(start, start + length)])
+            start += length
+    row = torch.from_numpy(np.concatenate(ids).astype(np.int64))[None]
+    columns = torch.from_numpy(np.concatenate(positions).astype(np.int64))[None]
+    return _batch(pairs, row, columns, None, PackedGroups(groups), sources, device)
 
 
-def split_by_tokens(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Indices in parts whose padded size, rows times longest, stays within `budget` tokens; one row always goes.
+def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
+    """A row per rollout, prompt and all, padded on the right."""
+    lengths = [rollout.prompt_length + _encoded(rollout) for rollout, _ in pairs]
+    shape = (len(pairs), max(lengths))
+    ids, attention = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
+    sources = {}
+    for number, ((rollout, _), length) in enumerate(zip(pairs, lengths, strict=True)):
+        ids[number, :length] = torch.as_tensor(rollout.token_ids[:length], dtype=torch.int64)
+        attention[number, :length] = 1
+        sources[number] = number * shape[1] + np.arange(rollout.prompt_length - 1, length)
+    positions = torch.arange(shape[1]).expand(shape)
+    return _batch(pairs, ids, positions, attention, None, sources, device)
+
+
+def split_groups(groups: Sequence[Sequence[Pair]], budget: int) -> Iterator[list[Pair]]:
+    """Parts whose packed size is within `budget` tokens, a prompt counted once in each part; one rollout always goes.
+
+    A group that does not fit is cut; its prompt is then encoded once in every part.
+    """
+    part: list[Pair] = []
+    used = 0
+    for group in groups:
+        prompts: set[bytes] = set()
+        for pair in sorted(group, key=lambda pair: -_encoded(pair[0])):
+            prompt = _prompt(pair[0]).tobytes()
+            cost = _encoded(pair[0]) + (0 if prompt in prompts else pair[0].prompt_length)
+            if part and used + cost > budget:
+                yield part
+                part, used, prompts = [], 0, set()
+                cost = _encoded(pair[0]) + pair[0].prompt_length
+            part.append(pair)
+            used += cost
+            prompts.add(prompt)
+    if part:
+        yield part
+
+
+def split_by_tokens(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
+    """Parts whose padded size, rows times longest, is within `budget` tokens; one row always goes.
 
     Rows are taken in the order of their length, so that little is padding.
     """
-    part: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        if part and (len(part) + 1) * lengths[index] > budget:
+    part: list[Pair] = []
+    for pair in sorted(pairs, key=lambda pair: len(pair[0].token_ids)):
+        if part and (len(part) + 1) * len(pair[0].token_ids) > budget:
             yield part
             part = []
-        part.append(index)
+        part.append(pair)
     if part:
         yield part
+
+
+def _prompt(rollout: Rollout) -> np.ndarray:
+    return rollout.token_ids[: rollout.prompt_length]
+
+
+def _encoded(rollout: Rollout) -> int:
+    """Tokens after the prompt that predict one that was sampled: all before the last of those."""
+    sampled = np.flatnonzero(rollout.loss_mask)
+    return max(int(sampled[-1]) - rollout.prompt_length, 0) if len(sampled) else 0
+
+
+def _by_prompt(pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, list[int]]]:
+    """Each different prompt with the places of its rollouts, long completions first."""
+    members: dict[bytes, list[int]] = {}
+    for number, (rollout, _) in enumerate(pairs):
+        members.setdefault(_prompt(rollout).tobytes(), []).append(number)
+    for numbers in members.values():
+        yield _prompt(pairs[numbers[0]][0]), sorted(numbers, key=lambda number: -_encoded(pairs[number][0]))
+
+
+def _batch(
+    pairs: Sequence[Pair],
+    token_ids: Tensor,
+    positions: Tensor,
+    attention_mask: Tensor | None,
+    attention: PackedGroups | None,
+    predicted_at: dict[int, np.ndarray],
+    device: torch.device,
+) -> Batch:
+    """Add what is known of the sampled tokens. `predicted_at` holds, by rollout, where each column is predicted."""
+    width = max(rollout.completion_length for rollout, _ in pairs)
+    mask = torch.zeros(len(pairs), width, dtype=torch.bool)
+    logprobs = torch.zeros(len(pairs), width)
+    found: list[tuple[np.ndarray, ...]] = []
+    for number, (rollout, _) in enumerate(pairs):
+        sampled = np.flatnonzero(rollout.loss_mask)
+        columns = sampled - rollout.prompt_length
+        found.append(
+            (predicted_at[number][columns], rollout.token_ids[sampled], np.full_like(columns, number), columns)
+        )
+        mask[number, columns] = True
+        logprobs[number, columns] = torch.from_numpy(rollout.logprobs[sampled])
+    sources, targets, rows, columns = (
+        torch.from_numpy(np.concatenate(part)).long() for part in zip(*found, strict=True)
+    )
+    return Batch(
+        token_ids=token_ids.to(device),
+        positions=positions.to(device),
+        attention_mask=None if attention_mask is None else attention_mask.to(device),
+        attention=attention,
+        sources=sources.to(device),
+        targets=targets.to(device),
+        rollouts=rows.to(device),
+        columns=columns.to(device),
+        mask=mask.to(device),
+        logprobs=logprobs.to(device),
+        advantages=torch.tensor([advantage for _, advantage in pairs], dtype=torch.float32, device=device),
+    )

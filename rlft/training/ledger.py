@@ -18,11 +18,15 @@ from rlft.types import Reward, Rewards, Rollout, Rollouts
 class TrainingPlan:
     """Groups of rollouts that teach something, their advantages, and the fates of all the others.
 
-    `groups` holds one list per task of (rollout, advantage); `fates` maps the ids of left-out rollouts.
+    `groups` holds one list per task of (rollout, advantage); `fates` maps the ids of left-out rollouts. Those that were
+    scored have a loss of 0 and are part of its means all the same: `silent_rollouts` in number, with `silent_tokens`
+    sampled tokens (none where truncated ones are masked).
     """
 
     groups: list[list[tuple[Rollout, float]]]
     fates: dict[str, str]
+    silent_rollouts: int = 0
+    silent_tokens: int = 0
 
 
 def plan_training(
@@ -63,7 +67,9 @@ def plan_training(
         truncated = {r.rollout_id: "filtered:truncated" for group in groups for r, _ in group if r.truncated}
         fates.update(truncated)
         groups = [[pair for pair in group if pair[0].rollout_id not in truncated] for group in groups]
-    return TrainingPlan([group for group in groups if group], fates)
+    silent = [rollout for group in members.values() for rollout, _ in group if rollout.rollout_id in fates]
+    tokens = sum(int(r.loss_mask.sum()) for r in silent if not (mask_truncated_completions and r.truncated))
+    return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
 
 
 def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:

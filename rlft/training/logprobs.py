@@ -1,34 +1,45 @@
-"""Log-probabilities of sampled tokens under a model."""
+"""Log-probabilities of sampled tokens under a policy."""
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
 
-import torch
-from torch import Tensor
-
+from rlft.attention.interface import attending
+from rlft.policy import Policy
 from rlft.training.batching import Batch
+from rlft.training.selected import SelectedLogprobs, selected_logprobs
 
 
-def token_logprobs(model: Any, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probability of every token given those before it, under softmax(logits / temperature).
+def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = True) -> SelectedLogprobs:
+    """Log-probability of every sampled token given those before it, under softmax(logits / temperature).
+
+    A packed batch that is to be differentiated under gradient checkpointing must be inside
+    `rlft.attention.interface.attending` until its backward pass is over: layers are then computed again.
 
     Args:
-        model: A causal language model.
-        batch: Right-padded rollouts [rollouts, tokens].
+        policy: The model that reads; a packed batch needs one whose `shares_prompts` is true.
+        batch: Packed groups or padded rows.
         temperature: That of the sampling; the distribution sampled from is the one that is trained.
+        with_entropy: Whether to compute entropies.
 
     Returns:
-        (logprobs with gradient, entropy without), both float32 [rollouts, tokens], 0 before the first sampled column.
+        Float [rollouts, tokens], 0 where no token was sampled: natural log-probabilities with gradient, and entropies
+        in nats without.
     """
-    first = batch.first_sampled
-    width = batch.token_ids.shape[1]
-    output = model(
-        input_ids=batch.token_ids, attention_mask=batch.attention, use_cache=False, logits_to_keep=width - first + 1
+    split = policy.split  # looks into the model as it is, so before anything is switched
+    inputs = {"input_ids": batch.token_ids, "position_ids": batch.positions, "use_cache": False}
+    if batch.attention is not None:
+        inputs["attention"] = batch.attention
+    else:
+        inputs["attention_mask"] = batch.attention_mask
+    with attending(policy.model) if batch.attention is not None else nullcontext():
+        hidden = split.backbone(**inputs)
+    found = selected_logprobs(
+        hidden.flatten(0, 1)[batch.sources],
+        split.head,
+        batch.targets,
+        temperature,
+        with_entropy=with_entropy,
     )
-    scaled = output.logits[:, :-1].float() / temperature
-    everything = scaled.log_softmax(-1)
-    chosen = everything.gather(-1, batch.token_ids[:, first:, None]).squeeze(-1)
-    with torch.no_grad():
-        entropy = -(everything.exp() * everything).sum(-1)
-    return torch.nn.functional.pad(chosen, (first, 0)), torch.nn.functional.pad(entropy, (first, 0))
+    entropy = None if found.entropy is None else batch.spread(found.entropy)
+    return SelectedLogprobs(batch.spread(found.logprobs), entropy)

@@ -64,7 +64,7 @@ def policy_loss(
     sapo_temperature_neg: float = 1.05,
     max_completion_length: int | None = None,
     num_items: float | None = None,
-    num_rollouts: int | None = None,
+    num_rollouts: float | None = None,
 ) -> LossReport:
     """-(objective * engine correction) + beta * KL per token, brought together in the way of the loss type.
 
@@ -168,7 +168,7 @@ def _divisor(
     keep: Tensor,
     max_completion_length: int | None,
     num_items: float | None,
-    num_rollouts: int | None,
+    num_rollouts: float | None,
 ) -> Tensor | float:
     """What a token's loss is divided by: one number, or [rollouts, 1] where each rollout has a mean of its own."""
     if loss_type not in get_args(LossType):
@@ -177,7 +177,7 @@ def _divisor(
     if num_items is not None and num_items < tokens:
         raise ValueError(f"num_items={num_items:g} is the whole batch and cannot be less than this part's {tokens}")
     if num_rollouts is not None and num_rollouts < rows:
-        raise ValueError(f"num_rollouts={num_rollouts} is the whole batch and cannot be less than this part's {rows}")
+        raise ValueError(f"num_rollouts={num_rollouts:g} is the whole batch and cannot be less than this part's {rows}")
     rows, tokens = max(num_rollouts or rows, 1), max(num_items or tokens, 1)
     if loss_type in ("grpo", "sapo"):
         return rows * keep.sum(-1, keepdim=True).clamp(min=1)

@@ -10,7 +10,8 @@ from transformers import GenerationConfig
 
 from rlft.engines import transformers_engine
 from rlft.engines.base import Sampling, derive_seed
-from rlft.engines.transformers_engine import TransformersEngine, _sample
+from rlft.engines.sampling import sample
+from rlft.engines.transformers_engine import TransformersEngine
 from tests.factories import ARCHITECTURES, make_policy
 
 PROMPTS = [[4], [5, 6, 7, 8, 9, 10], [5, 6], [11, 13, 4, 3], [5, 6, 7, 8, 9, 10], [4]]
@@ -23,18 +24,13 @@ def engine_of(policy, batch_size=256):
     return engine
 
 
-class Spy:
-    """Passes calls to a model on, and remembers the shapes of their input ids."""
-
-    def __init__(self, model):
-        self.model, self.shapes = model, []
-
-    def __call__(self, **arguments):
-        self.shapes.append(tuple(arguments["input_ids"].shape))
-        return self.model(**arguments)
-
-    def __getattr__(self, name):
-        return getattr(self.model, name)
+def shapes_read(policy):
+    """A list that fills with the shapes of all input ids the policy's model reads from now on."""
+    assert policy.split.body is not None  # found out by reading a few tokens, before anyone counts
+    assert policy.shares_prompts
+    shapes = []
+    policy.model.get_input_embeddings().register_forward_hook(lambda _, ids, __: shapes.append(tuple(ids[0].shape)))
+    return shapes
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -69,14 +65,14 @@ def test_sampling_leaves_global_random_state_alone():
 
 def test_equal_prompts_are_encoded_once_and_ended_rows_leave():
     policy = make_policy(sharpness=3.0)
-    policy.model = Spy(policy.model)
+    shapes = shapes_read(policy)
     prompts = [[4, 5, 6]] * 5 + [[7, 8]] * 3
     generations = engine_of(policy).generate(prompts, Sampling(1.0, 10), range(8))
     lengths = [len(g.token_ids) for g in generations]
     assert len(set(lengths)) > 1, "some rows end early"
     # One call for two prompts of width 3, then one row for each completion that needs another token.
     expected = [(sum(length > n for length in lengths), 1) for n in range(1, max(lengths))]
-    assert policy.model.shapes == [(2, 3), *expected]
+    assert shapes == [(2, 3), *expected]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -154,7 +150,7 @@ def test_frequencies_follow_the_softmax(temperature):
 def test_never_a_token_without_probability(uniform):
     off = float("-inf")
     logits = torch.tensor([[off, 0.0, off, 0.0, off], [off, off, off, off, 0.0], [0.0, off, off, off, off]])
-    chosen, logprobs = _sample(logits, torch.full((3,), uniform, dtype=torch.float64), 1.0)
+    chosen, logprobs = sample(logits, torch.full((3,), uniform, dtype=torch.float64), Sampling(1.0, 1))
     assert chosen.tolist() == [1 if uniform < 0.5 else 3, 4, 0]
     assert logprobs.exp().tolist() == pytest.approx([0.5, 1, 1])
 
@@ -163,11 +159,11 @@ def test_never_a_token_without_probability(uniform):
 @given(st.integers(0, 2**32), st.floats(0, 1, exclude_max=True), st.floats(0.05, 5))
 def test_inversion_lands_where_the_cumulative_sum_says(seed, uniform, temperature):
     logits = torch.randn(1, 1000, generator=torch.Generator().manual_seed(seed)) * 4
-    chosen, logprob = _sample(logits, torch.tensor([uniform], dtype=torch.float64), temperature)
+    chosen, logprob = sample(logits, torch.tensor([uniform], dtype=torch.float64), Sampling(temperature, 1))
     probabilities = (logits / temperature).log_softmax(-1).double().exp()[0].numpy()
     token = int(chosen)
     before = probabilities[:token].sum() / probabilities.sum()
-    assert before - 1e-9 <= uniform <= before + probabilities[token] / probabilities.sum() + 1e-9
+    assert before - 1e-6 <= uniform <= before + probabilities[token] / probabilities.sum() + 1e-6
     assert probabilities[token] > 0
     assert float(logprob) == pytest.approx(np.log(probabilities[token]), abs=1e-4)
 

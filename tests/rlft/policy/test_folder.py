@@ -22,7 +22,8 @@ from rlft.policy.create import create_policy
 from rlft.policy.folder import _hash_content
 from rlft.policy.origin import hash_weights
 from rlft.rollout import collect_rollouts
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (
     ARCHITECTURES,
@@ -114,10 +115,12 @@ def test_the_optimizer_comes_back_whole(tmp_path):
     prepare_optimizer(loaded, TRAINING, saved)
     assert loaded.optimizer is not None
     assert policy.optimizer is not None
-    for (name, p), q in zip(policy.trainable().items(), loaded.trainable().values(), strict=True):
-        mine, theirs = policy.optimizer.state[p], loaded.optimizer.state[q]
-        assert mine.keys() == theirs.keys(), name
-        assert all(torch.equal(mine[key], theirs[key]) for key in mine), name
+    mine, theirs = policy.optimizer, loaded.optimizer
+    assert mine.masters.keys() == theirs.masters.keys()
+    for name, p in mine.masters.items():
+        one, other = mine.adamw.state[p], theirs.adamw.state[theirs.masters[name]]
+        assert one.keys() == other.keys(), name
+        assert all(torch.equal(one[key], other[key]) for key in one), name
     assert save_policy(loaded, tmp_path / "two").metadata == saved.metadata
 
 

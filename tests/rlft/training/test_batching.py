@@ -1,65 +1,226 @@
-"""Tensors from rollouts, and parts that fit a budget."""
+"""Tensors from rollouts, packed and padded, and parts that fit a budget."""
 
 from itertools import pairwise
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.training.batching import make_batch, split_by_tokens
+from rlft.attention.packed import Group
+from rlft.training.batching import pack_groups, pad_rows, split_by_tokens, split_groups
 from tests.factories import make_rollout
 
+CPU = torch.device("cpu")
+WAYS = {"packed": pack_groups, "padded": pad_rows}
 
-@given(st.lists(st.integers(1, 40), max_size=40), st.integers(1, 200))
-def test_split_covers_every_row_once_within_the_budget(lengths, budget):
-    parts = list(split_by_tokens(lengths, budget))
-    assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
+
+def rollout_of(prompt, completion, sampled=None, sample=0, task="t0"):
+    """Tokens after the prompt are counted in `logprobs`: the i-th has -i; `sampled` says which the model sampled."""
+    sampled = [True] * len(completion) if sampled is None else sampled
+    logprobs = [-float(i) if chosen else 0.0 for i, chosen in enumerate(sampled)]
+    mask = np.asarray([False] * len(prompt) + list(sampled), dtype=bool)
+    return make_rollout(task, sample, prompt=prompt, completion=completion, logprobs=logprobs, loss_mask=mask)
+
+
+@st.composite
+def groups_of_rollouts(draw):
+    """Groups with prompts of their own (some the same), ragged completions, and holes where a tool wrote."""
+    groups = []
+    for task in range(draw(st.integers(1, 4))):
+        prompt = draw(st.lists(st.integers(3, 4), min_size=1, max_size=5))
+        group = []
+        for sample in range(draw(st.integers(1, 5))):
+            completion = draw(st.lists(st.integers(3, 9), min_size=1, max_size=9))
+            sampled = draw(st.lists(st.booleans(), min_size=len(completion), max_size=len(completion)))
+            group.append((rollout_of(prompt, completion, sampled, sample, f"t{task}"), float(sample)))
+        groups.append(group)
+    return groups
+
+
+def test_packed_by_value():
+    # Rows: the prompt [7, 8], then the longer completion [5, 6] without its last token 1, then [4] without its last;
+    # then the prompt [3] and nothing of [9], whose only token is predicted by the prompt.
+    short = rollout_of([7, 8], [4, 1])
+    long = rollout_of([7, 8], [5, 6, 1])
+    other = rollout_of([3], [9])
+    batch = pack_groups([(short, 1.5), (long, -0.5), (other, 0.25)], CPU)
+    assert batch.token_ids.tolist() == [[7, 8, 5, 6, 4, 3]]
+    assert batch.positions.tolist() == [[0, 1, 2, 3, 2, 0]]
+    assert batch.attention_mask is None
+    assert batch.attention.groups == (Group(0, 2, (2, 1)), Group(5, 1, (0,)))
+    # short: 4 is predicted at the prompt's end (1), 1 at the 4 (4); long: 5, 6, 1 at 1, 2, 3; other: 9 at 5
+    assert batch.sources.tolist() == [1, 4, 1, 2, 3, 5]
+    assert batch.targets.tolist() == [4, 1, 5, 6, 1, 9]
+    assert batch.rollouts.tolist() == [0, 0, 1, 1, 1, 2]
+    assert batch.columns.tolist() == [0, 1, 0, 1, 2, 0]
+    assert batch.mask.tolist() == [[True, True, False], [True, True, True], [True, False, False]]
+    assert batch.logprobs.tolist() == [[0, -1, 0], [0, -1, -2], [0, 0, 0]]
+    assert batch.advantages.tolist() == [1.5, -0.5, 0.25]
+
+
+def test_padded_by_value():
+    batch = pad_rows([(rollout_of([7, 8], [4, 1]), 1.5), (rollout_of([3], [9, 5, 6]), -0.5)], CPU)
+    assert batch.token_ids.tolist() == [[7, 8, 4], [3, 9, 5]]
+    assert batch.positions.tolist() == [[0, 1, 2]] * 2
+    assert batch.attention_mask.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert batch.attention is None
+    assert batch.sources.tolist() == [1, 2, 3, 4, 5]  # of the rows one after the other, 3 wide
+    assert batch.targets.tolist() == [4, 1, 9, 5, 6]
+    assert batch.columns.tolist() == [0, 1, 0, 1, 2]
+
+
+def test_padding_is_on_the_right():
+    batch = pad_rows([(rollout_of([7], [4, 1]), 0.0), (rollout_of([3, 4, 5], [9, 5, 6]), 0.0)], CPU)
+    assert batch.token_ids.tolist() == [[7, 4, 0, 0, 0], [3, 4, 5, 9, 5]]
+    assert batch.attention_mask.tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_end_that_was_sampled_trains_and_one_that_was_forced_does_not(way):
+    sampled, forced = rollout_of([7], [4, 1]), rollout_of([7], [4, 1], [True, False])
+    batch = WAYS[way]([(sampled, 0.0), (forced, 0.0)], CPU)
+    assert batch.targets.tolist() == [4, 1, 4]
+    assert batch.mask.tolist() == [[True, True], [True, False]]
+    # nothing is encoded to predict what does not train: of the completions only the first one's 4, which predicts 1
+    assert int((batch.token_ids == 4).sum()) == 1
+    assert int((batch.token_ids == 1).sum()) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_tool_wrote_is_read_and_does_not_train(way):
+    # 5 and 6 are a tool's: they are encoded, as 8 was sampled after them; 9 after it is not
+    batch = WAYS[way]([(rollout_of([7], [4, 5, 6, 8, 9], [True, False, False, True, False]), 0.0)], CPU)
+    assert batch.token_ids.tolist() == [[7, 4, 5, 6]]
+    assert batch.sources.tolist() == [0, 3]
+    assert batch.targets.tolist() == [4, 8]
+    assert batch.columns.tolist() == [0, 3]
+    assert batch.logprobs.tolist() == [[0, 0, 0, -3, 0]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rollout_in_which_nothing_was_sampled(way):
+    batch = WAYS[way]([(rollout_of([7, 8], [4, 5], [False, False]), 1.0), (rollout_of([7, 8], [6]), 1.0)], CPU)
+    assert batch.mask.tolist() == [[False, False], [True, False]]
+    assert batch.targets.tolist() == [6]
+    assert (batch.token_ids == 4).sum() == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(groups=groups_of_rollouts())
+def test_every_sampled_token_is_predicted_where_the_token_before_it_stands(way, groups):
+    pairs = [pair for group in groups for pair in group]
+    batch = WAYS[way](pairs, CPU)
+    ids, positions = batch.token_ids.flatten(), batch.positions.flatten()
+    found = [[] for _ in pairs]
+    for source, target, number, column in zip(
+        *(part.tolist() for part in (batch.sources, batch.targets, batch.rollouts, batch.columns)), strict=True
+    ):
+        rollout = pairs[number][0]
+        place = rollout.prompt_length + column
+        assert rollout.loss_mask[place]
+        assert rollout.token_ids[place] == target
+        assert rollout.token_ids[place - 1] == ids[source]
+        assert positions[source] == place - 1
+        assert batch.logprobs[number, column] == rollout.logprobs[place]
+        found[number].append(place)
+    for (rollout, advantage), places, row, known in zip(pairs, found, batch.mask, batch.advantages, strict=True):
+        assert places == np.flatnonzero(rollout.loss_mask).tolist()
+        assert row.nonzero().squeeze(-1).tolist() == [place - rollout.prompt_length for place in places]
+        assert known == advantage
+
+
+@given(groups=groups_of_rollouts())
+def test_a_packed_row_holds_every_prompt_once_and_no_token_in_vain(groups):
+    pairs = [pair for group in groups for pair in group]
+    batch = pack_groups(pairs, CPU)
+    prompts = {tuple(r.token_ids[: r.prompt_length].tolist()) for r, _ in pairs}
+    last = [np.flatnonzero(r.loss_mask)[-1] - r.prompt_length if r.loss_mask.any() else 0 for r, _ in pairs]
+    assert batch.token_ids.shape == (1, sum(map(len, prompts)) + sum(last))
+    assert len(batch.attention.groups) == len(prompts)
+    ids = batch.token_ids[0].tolist()
+    assert {tuple(ids[g.start : g.completions]) for g in batch.attention.groups} == prompts
+    for group in batch.attention.groups:
+        assert list(group.lengths) == sorted(group.lengths, reverse=True)
+
+
+def test_values_go_back_to_their_places():
+    batch = pack_groups([(rollout_of([7], [4, 5, 6], [True, False, True]), 0.0), (rollout_of([7], [8]), 0.0)], CPU)
+    values = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    spread = batch.spread(values)
+    assert spread.tolist() == [[1, 0, 2], [3, 0, 0]]
+    (spread * torch.tensor([[1.0, 10, 100], [1000, 0, 0]])).sum().backward()
+    assert values.grad.tolist() == [1, 100, 1000]
+
+
+def packed_size(part):
+    return pack_groups(part, CPU).token_ids.numel()
+
+
+@given(groups=groups_of_rollouts(), budget=st.integers(1, 60))
+def test_parts_hold_every_rollout_once_within_the_budget(groups, budget):
+    parts = list(split_groups(groups, budget))
+    flat = [id(rollout) for part in parts for rollout, _ in part]
+    assert sorted(flat) == sorted(id(rollout) for group in groups for rollout, _ in group)
     for part in parts:
-        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget
+        assert len(part) == 1 or packed_size(part) <= budget
 
 
-@given(st.lists(st.integers(1, 40), min_size=2, max_size=40), st.integers(1, 200))
-def test_split_makes_no_part_that_would_have_fitted_into_the_one_before(lengths, budget):
-    parts = list(split_by_tokens(lengths, budget))
+@given(groups=groups_of_rollouts(), budget=st.integers(1, 60))
+def test_no_part_has_room_for_the_rollout_that_begins_the_next(groups, budget):
+    parts = list(split_groups(groups, budget))
+    owner = {id(rollout): number for number, group in enumerate(groups) for rollout, _ in group}
     for before, after in pairwise(parts):
-        assert (len(before) + 1) * lengths[after[0]] > budget
+        both = [*before, after[0]]
+        tasks = {owner[id(rollout)] for rollout, _ in before}
+        shared = {(owner[id(r)], r.token_ids[: r.prompt_length].tobytes()) for r, _ in both}
+        if len({prompt for _, prompt in shared}) == len(shared):  # groups of equal prompts are counted apart
+            assert packed_size(both) > budget, tasks
 
 
-def test_split_by_value():
-    # sorted lengths 1, 2, 3, 9: 3 rows of 3 fill 9 tokens, the row of 9 is alone, in any budget
-    assert list(split_by_tokens([9, 2, 1, 3], 9)) == [[2, 1, 3], [0]]
-    assert list(split_by_tokens([9, 2, 1, 3], 1)) == [[2], [1], [3], [0]]
-    assert list(split_by_tokens([], 5)) == []
+def test_a_group_that_is_cut_encodes_its_prompt_once_in_every_part():
+    # 6 completions with 3 encoded tokens each and a prompt of 4: 4 + 2 * 3 = 10 holds two of them
+    group = [(rollout_of([7, 8, 9, 3], [4, 5, 6, 1], sample=i), 0.0) for i in range(6)]
+    parts = list(split_groups([group], 10))
+    assert [len(part) for part in parts] == [2, 2, 2]
+    for part in parts:
+        assert [group.prompt for group in pack_groups(part, CPU).attention.groups] == [4]
+    assert [len(part) for part in split_groups([group], 22)] == [6]
+    assert [len(part) for part in split_groups([group], 21)] == [5, 1]
+    assert [len(part) for part in split_groups([group], 1)] == [1] * 6
 
 
-def test_batch_by_value():
-    short = make_rollout(prompt=[7], completion=[8, 1], logprobs=[-0.5, -0.25])
-    long = make_rollout(prompt=[3, 4, 5], completion=[6], logprobs=[-2.0])
-    batch = make_batch([short, long], [1.5, -0.5], torch.device("cpu"))
-    assert batch.token_ids.tolist() == [[7, 8, 1, 0], [3, 4, 5, 6]]
-    assert batch.attention.tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
-    assert batch.mask.tolist() == [[0, 1, 1, 0], [0, 0, 0, 1]]
-    assert batch.logprobs.tolist() == [[0, -0.5, -0.25, 0], [0, 0, 0, -2]]
-    assert batch.advantages.tolist() == [1.5, -0.5]
-    assert batch.first_sampled == 1
+def test_small_groups_share_a_part():
+    # each group: a prompt of 2 and one encoded token = 3; 3 groups in 9
+    groups = [[(rollout_of([task, task], [4, 1], task=f"t{task}"), 0.0)] for task in (3, 4, 5, 6)]
+    assert [len(part) for part in split_groups(groups, 9)] == [3, 1]
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=8), st.randoms())
-def test_nothing_is_lost_in_a_batch(shapes, random):
-    rollouts = [
-        make_rollout(
-            prompt=[random.randrange(3, 9) for _ in range(p)],
-            completion=[random.randrange(3, 9) for _ in range(c)],
-            loss_mask=np.asarray([False] * p + [random.random() < 0.7 for _ in range(c - 1)] + [True]),
-        )
-        for p, c in shapes
-    ]
-    batch = make_batch(rollouts, [0.0] * len(rollouts), torch.device("cpu"))
-    for row, rollout in enumerate(rollouts):
-        length = len(rollout.token_ids)
-        assert batch.token_ids[row, :length].tolist() == rollout.token_ids.tolist()
-        assert batch.mask[row, :length].bool().tolist() == rollout.loss_mask.tolist()
-        assert not batch.mask[row, length:].any()
-        assert int(batch.attention[row].sum()) == length
-    assert batch.first_sampled == min(int(r.loss_mask.argmax()) for r in rollouts)
+def test_no_rollouts_no_parts():
+    assert list(split_groups([], 5)) == list(split_by_tokens([], 5)) == []
+
+
+LENGTHS = st.lists(st.integers(1, 40), max_size=40)
+
+
+def pairs_of(lengths):
+    return [(rollout_of([4], [5] * length, sample=number), 0.0) for number, length in enumerate(lengths)]
+
+
+@given(LENGTHS, st.integers(1, 200))
+def test_padded_parts_hold_every_row_once_within_the_budget(lengths, budget):
+    pairs = pairs_of(lengths)
+    parts = list(split_by_tokens(pairs, budget))
+    assert sorted(r.sample for part in parts for r, _ in part) == list(range(len(lengths)))
+    for part in parts:
+        assert len(part) == 1 or pad_rows(part, CPU).token_ids.numel() <= budget
+
+
+def test_padded_parts_by_value():
+    # 2, 3, 4 and 10 tokens with the prompt: 3 rows of 4 fill 12, the row of 10 is alone, in any budget
+    def found(budget):
+        return [[r.sample for r, _ in part] for part in split_by_tokens(pairs_of([9, 2, 1, 3]), budget)]
+
+    assert found(12) == [[2, 1, 3], [0]]
+    assert found(1) == [[2], [1], [3], [0]]

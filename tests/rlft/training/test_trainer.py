@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.rollout import collect_rollouts
-from rlft.training import trainer
-from rlft.training.trainer import prepare_optimizer, train_round
+from rlft.training import trainer, update
+from rlft.training.batching import pack_groups, pad_rows
+from rlft.training.logprobs import token_logprobs
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts
 from tests.factories import (
     FirstCharacter,
@@ -76,16 +79,14 @@ def same(a, b):
 
 @pytest.fixture
 def encoded(monkeypatch):
-    """Token ids of every row the trainer has a model encode, with and without gradient."""
+    """Token ids of every rollout the trainer has a model encode, with and without gradient."""
     rows = {True: [], False: []}
-    original = trainer.token_logprobs
 
-    def spy(model, batch, temperature):
-        kept = batch.attention.bool()
-        rows[torch.is_grad_enabled()] += [ids[k].tolist() for ids, k in zip(batch.token_ids, kept, strict=True)]
-        return original(model, batch, temperature)
+    def spy(pairs, device):
+        rows[torch.is_grad_enabled()] += [rollout.token_ids.tolist() for rollout, _ in pairs]
+        return pack_groups(pairs, device)
 
-    monkeypatch.setattr(trainer, "token_logprobs", spy)
+    monkeypatch.setattr(update, "pack_groups", spy)
     return rows
 
 
@@ -200,8 +201,8 @@ def test_training_makes_good_answers_likelier():
     policy = make_policy()
     rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0]])
     report = train(policy, rollouts, rewards)
-    after = trainer.make_batch(rollouts.rows, [0.0] * 4, policy.device)
-    logprobs, _ = trainer.token_logprobs(policy.model, after, 1.0)
+    after = pad_rows([(rollout, 0.0) for rollout in rollouts], policy.device)
+    logprobs = token_logprobs(policy, after, 1.0).logprobs
     change = ((logprobs - after.logprobs) * after.mask).sum(-1)
     assert change[0] > 0.1
     assert report.metrics["sampling/sampling_logp_difference/max"] < 1e-5
@@ -245,7 +246,8 @@ def test_a_loss_that_is_no_number_stops_before_the_step(bad):
     rollouts, _ = sampled(policy, [[1.0, 0.0]])
     broken = np.array(rollouts.rows[0].logprobs)
     broken[-1] = bad  # -inf: the ratio is infinite, and a bad reward does not cap it
-    rows = (dataclasses.replace(rollouts.rows[0], logprobs=broken), rollouts.rows[1])
+    stale = dataclasses.replace(rollouts.rows[0], logprobs=broken, policy="an older one")  # so its numbers count
+    rows = (stale, rollouts.rows[1])
     swapped = tuple(make_reward(r, total) for r, total in zip(rows, (0.0, 1.0), strict=True))
     before = weights(policy)
     report = train(policy, Rollouts(rows), Rewards(swapped, weights={}))
@@ -302,7 +304,7 @@ def test_a_new_optimizer_counts_from_nothing():
     policy.metadata = dataclasses.replace(policy.metadata, update=9)
     rollouts, rewards = sampled(policy, [[1.0, 0.0]])
     train(policy, rollouts, rewards)
-    steps = {float(state["step"]) for state in policy.optimizer.state.values()}
+    steps = {float(state["step"]) for state in policy.optimizer.adamw.state.values()}
     assert (policy.metadata.update, steps) == (1, {1.0})
 
 

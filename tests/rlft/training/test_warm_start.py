@@ -11,7 +11,7 @@ from rlft.config import WarmStartConfig
 from rlft.environments.base import BaseEnv
 from rlft.errors import PolicyError, TaskError
 from rlft.training.demonstrations import choose_demonstrations, run_sft
-from rlft.training.trainer import prepare_optimizer
+from rlft.training.optimizer import prepare_optimizer
 from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
 from tests.factories import make_policy, make_task, make_training, user
 

@@ -1,0 +1,80 @@
+"""AdamW (arXiv:1711.05101) whose numbers are float32 whatever type the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+_HALF = (torch.float16, torch.bfloat16)
+MOMENTS = ("exp_avg", "exp_avg_sq")
+MASTER = "master"
+
+
+class Optimizer:
+    """AdamW over float32 masters of the parameters.
+
+    A step of learning rate 1e-6 is smaller than the distance between two bfloat16 numbers: without masters it would
+    be lost. A parameter that is float32 already is its own master.
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], *, betas: tuple[float, float], weight_decay: float):
+        self.parameters = dict(parameters)
+        self.masters = {name: _master(parameter) for name, parameter in self.parameters.items()}
+        self.adamw = torch.optim.AdamW(
+            list(self.masters.values()), lr=0.0, betas=betas, weight_decay=weight_decay, fused=True
+        )
+
+    @property
+    def state(self) -> bool:
+        """Whether a step was ever taken, here or in a run this state was loaded from."""
+        return bool(self.adamw.state)
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for tensor in (*self.parameters.values(), *self.masters.values()):
+            tensor.grad = None
+
+    def collect(self, max_norm: float) -> float:
+        """Take the parameters' gradients over, scaled down to a norm of at most `max_norm`; returns the norm before."""
+        for name, master in self.masters.items():
+            gradient = self.parameters[name].grad
+            if master is not self.parameters[name] and gradient is not None:
+                master.grad, self.parameters[name].grad = gradient.float(), None
+        return float(nn.utils.clip_grad_norm_(list(self.masters.values()), max_norm))
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        """Change the parameters by the gradients that were collected, and forget those."""
+        for group in self.adamw.param_groups:
+            group["lr"] = learning_rate
+        self.adamw.step()
+        for name, master in self.masters.items():
+            if master is not self.parameters[name]:
+                self.parameters[name].copy_(master)
+        self.zero_grad()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a later run needs to go on, by parameter name; AdamW's step counter is the policy's `update`."""
+        found: dict[str, Tensor] = {}
+        for name, master in self.masters.items():
+            if master in self.adamw.state:
+                found |= {f"{name}.{moment}": self.adamw.state[master][moment] for moment in MOMENTS}
+                if master is not self.parameters[name]:
+                    found[f"{name}.{MASTER}"] = master
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+
+    def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        """Go on from what `tensors` gave after so many `steps`."""
+        for name, master in self.masters.items():
+            if f"{name}.{MOMENTS[0]}" not in tensors:
+                continue
+            moments = {moment: tensors[f"{name}.{moment}"].to(master.device) for moment in MOMENTS}
+            self.adamw.state[master] = {"step": torch.tensor(float(steps), device=master.device), **moments}
+            if f"{name}.{MASTER}" in tensors:
+                master.data.copy_(tensors[f"{name}.{MASTER}"])
+
+
+def _master(parameter: nn.Parameter) -> nn.Parameter:
+    return nn.Parameter(parameter.detach().float()) if parameter.dtype in _HALF else parameter

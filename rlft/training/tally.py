@@ -1,0 +1,74 @@
+"""The sums that a round's training metrics are made of, taken while its parts are encoded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from torch import Tensor
+
+from rlft.training.batching import Batch
+from rlft.training.loss import LossReport
+
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference"
+RATIO = "sampling/importance_sampling_ratio"
+
+
+class Tally:
+    """Sums over tokens and lists over updates; `metrics` divides them."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = defaultdict(float)
+        self.per_update: dict[str, list[float]] = defaultdict(list)
+        self.ratio_bounds: tuple[float, float] | None = None
+        self.largest_difference = 0.0
+
+    def note_part(self, report: LossReport, entropy: Tensor) -> None:
+        """Count one part of an update; `entropy` is [rollouts, tokens], 0 outside the mask."""
+        self.sums["tokens"] += report.tokens
+        self.sums["ratios"] += report.ratios
+        self.sums["clipped_low"] += report.clipped_low
+        self.sums["clipped_high"] += report.clipped_high
+        self.sums["kl"] += report.kl
+        self.sums["entropy"] += entropy.sum().item()
+
+    def note_sampling(self, logprobs: Tensor, batch: Batch, ratio: Tensor | None) -> None:
+        """Compare the trainer's log-probabilities [rollouts, tokens] before any update with the engine's.
+
+        `ratio` holds the importance ratios that the loss used; `None` where it used none.
+        """
+        difference = (logprobs - batch.logprobs)[batch.mask]
+        if ratio is None:
+            ratio = difference.exp()
+        if not len(difference) or not len(ratio):
+            return
+        low, high = (bound.item() for bound in ratio.aminmax())
+        before = self.ratio_bounds or (low, high)
+        self.ratio_bounds = (min(before[0], low), max(before[1], high))
+        self.largest_difference = max(self.largest_difference, difference.abs().max().item())
+        self.sums["differences"] += difference.abs().sum().item()
+        self.sums["compared"] += len(difference)
+        self.sums["engine_ratio"] += ratio.sum().item()
+        self.sums["engine_ratios"] += len(ratio)
+
+    def note_update(self, **values: float) -> None:
+        """Numbers of one whole update."""
+        for name, value in values.items():
+            self.per_update[name].append(value)
+
+    def metrics(self, *, with_kl: bool) -> dict[str, float]:
+        """Means over the tokens, ratios or updates of this round, under the names of the documentation."""
+        found = {name: sum(values) / len(values) for name, values in self.per_update.items()}
+        sums = self.sums
+        if tokens := sums["tokens"]:
+            found["entropy"] = sums["entropy"] / tokens
+            found["clip_ratio/low_mean"] = sums["clipped_low"] / sums["ratios"]
+            found["clip_ratio/high_mean"] = sums["clipped_high"] / sums["ratios"]
+            found["clip_ratio/region_mean"] = found["clip_ratio/low_mean"] + found["clip_ratio/high_mean"]
+            if with_kl:
+                found["kl"] = sums["kl"] / tokens
+        if self.ratio_bounds is not None:
+            found[f"{LOGP_DIFFERENCE}/mean"] = sums["differences"] / sums["compared"]
+            found[f"{LOGP_DIFFERENCE}/max"] = self.largest_difference
+            found[f"{RATIO}/min"], found[f"{RATIO}/max"] = self.ratio_bounds
+            found[f"{RATIO}/mean"] = sums["engine_ratio"] / sums["engine_ratios"]
+        return found

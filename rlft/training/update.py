@@ -1,0 +1,192 @@
+"""Optimizer steps over one round."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlft.attention.interface import attending
+from rlft.config import TrainingConfig
+from rlft.policy import Policy
+from rlft.training.batching import Batch, Pair, pack_groups, pad_rows, split_by_tokens, split_groups
+from rlft.training.checkpointing import gradient_checkpointing
+from rlft.training.logprobs import token_logprobs
+from rlft.training.loss import policy_loss
+from rlft.training.optimizer import learning_rate
+from rlft.training.tally import Tally
+
+_CHECKED_SHARE = 1 / 16  # of an update's tokens: enough to see a policy explode, and cheap
+
+
+class TrainingStopped(Exception):
+    """The numbers went wrong; the policy in memory is no good any more, the stored one is."""
+
+
+class Updater:
+    """Takes the optimizer steps of one round, and tallies what its metrics are made of."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: TrainingConfig,
+        *,
+        temperature: float,
+        max_completion_length: int,
+        reference: Policy | None,
+    ) -> None:
+        self.policy, self.settings, self.reference = policy, settings, reference
+        self.packs = policy.shares_prompts and policy.split is not None  # tried before its attention is switched
+        self.temperature, self.max_completion_length = temperature, max_completion_length
+        self.sampled_by = policy.metadata.weights_hash
+        self.old_logprobs: dict[str, Tensor] = {}
+        self.tally = Tally()
+        self.count = 0
+
+    def remember(self, groups: Sequence[Sequence[Pair]]) -> None:
+        """Note the policy's own log-probabilities before the first update, for updates that need them.
+
+        Only when an engine is corrected for and there is more than one update: otherwise the log-probabilities of
+        the first pass, or those recorded when the tokens were sampled, are as good.
+        """
+        with torch.no_grad():
+            for pairs in self._parts(groups):
+                found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
+                for (rollout, _), row in zip(pairs, found, strict=True):
+                    self.old_logprobs[rollout.rollout_id] = row
+
+    def step(
+        self, groups: Sequence[Sequence[Pair]], *, silent_rollouts: float = 0.0, silent_tokens: float = 0.0
+    ) -> None:
+        """One optimizer step over these groups. Raises TrainingStopped before a bad number reaches the weights.
+
+        The loss is a mean over so many `silent_rollouts` and `silent_tokens` more, which add nothing to its sum.
+        """
+        policy, settings = self.policy, self.settings
+        assert policy.optimizer is not None, "prepare_optimizer first"
+        policy.model.eval()  # dropout would make the ratio differ from 1 before anything was learnt
+        policy.optimizer.zero_grad()  # a round that was stopped leaves gradients behind
+        pairs = [pair for group in groups for pair in group]
+        num_items = silent_tokens + sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs)
+        num_rollouts = silent_rollouts + len(pairs)
+        loss = sum(self._backward(part, num_items, num_rollouts) for part in self._parts(groups))
+        norm = policy.optimizer.collect(settings.max_grad_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TrainingStopped(f"loss {loss:g}, gradient norm {norm:g} in update {self.count + 1}")
+        rate = learning_rate(settings, policy.metadata.update)
+        policy.optimizer.step(rate)
+        policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1)
+        self.count += 1
+        self.tally.note_update(policy_loss=loss, grad_norm=norm, learning_rate=rate)
+        self._check_change(groups)
+
+    def metrics(self) -> dict[str, float]:
+        """Means over tokens or updates of this round, under the names of the documentation."""
+        return self.tally.metrics(with_kl=bool(self.settings.beta))
+
+    def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
+        budget = self.settings.per_step_token_budget
+        if self.packs:
+            return list(split_groups(groups, budget))
+        return list(split_by_tokens([pair for group in groups for pair in group], budget))
+
+    def _batch(self, pairs: Sequence[Pair], reader: Policy | None = None) -> Batch:
+        reader = reader or self.policy
+        return (pack_groups if reader.shares_prompts else pad_rows)(pairs, reader.device)
+
+    def _backward(self, pairs: Sequence[Pair], num_items: float, num_rollouts: float) -> float:
+        """Add this part's gradients; the parts of a batch add up to the loss of the batch."""
+        settings, batch = self.settings, self._batch(pairs)
+        packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
+        with packed, gradient_checkpointing(self.policy.model, settings.gradient_checkpointing):
+            found = token_logprobs(self.policy, batch, self.temperature)
+            own = found.logprobs.detach()
+            report = policy_loss(
+                found.logprobs,
+                self._old(pairs, batch, own),
+                batch.advantages,
+                batch.mask,
+                loss_type=settings.loss_type,
+                epsilon=settings.epsilon,
+                epsilon_high=settings.epsilon_high,
+                delta=settings.delta,
+                importance_sampling_level=settings.importance_sampling_level,
+                beta=settings.beta,
+                ref_logprobs=self._reference_logprobs(pairs, batch) if settings.beta else None,
+                kl_importance_weighted=settings.kl_importance_weighted,
+                sampling_logprobs=batch.logprobs,
+                importance_sampling_correction=settings.importance_sampling_correction,
+                importance_sampling_min=settings.importance_sampling_min,
+                importance_sampling_max=settings.importance_sampling_max,
+                sapo_temperature_pos=settings.sapo_temperature_pos,
+                sapo_temperature_neg=settings.sapo_temperature_neg,
+                max_completion_length=self.max_completion_length,
+                num_items=num_items,
+                num_rollouts=num_rollouts,
+            )
+            report.loss.backward()
+        assert found.entropy is not None
+        self.tally.note_part(report, found.entropy)
+        if self.count == 0:  # later updates have moved away from the sampling policy on purpose
+            self.tally.note_sampling(own, batch, report.importance_sampling_ratio)
+        return float(report.loss.detach())
+
+    def _old(self, pairs: Sequence[Pair], batch: Batch, own: Tensor) -> Tensor:
+        """Log-probabilities [rollouts, tokens] of the policy before the first update.
+
+        Fresh rollouts at the first update: those of this very pass, so that every ratio is exactly 1 and no second
+        pass is needed. Otherwise those noted before the first update, else those of the sampling.
+        """
+        if self.count == 0 and all(rollout.policy == self.sampled_by for rollout, _ in pairs):
+            return own
+        if not self.old_logprobs:
+            return batch.logprobs
+        old = torch.zeros_like(own)
+        for row, (rollout, _) in zip(old, pairs, strict=True):
+            known = self.old_logprobs[rollout.rollout_id][: len(row)]
+            row[: len(known)] = known
+        return old
+
+    def _reference_logprobs(self, pairs: Sequence[Pair], batch: Batch) -> Tensor:
+        reader = self.reference or self.policy
+        switched_off = nullcontext() if self.reference else self.policy.model.disable_adapter()
+        if reader.shares_prompts != self.policy.shares_prompts:
+            batch = self._batch(pairs, reader)
+        with torch.no_grad(), switched_off:
+            return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
+
+    def _check_change(self, groups: Sequence[Sequence[Pair]]) -> None:
+        """Measure on a few rollouts how far the update moved the policy from the one that sampled (k3 estimate)."""
+        distances = []
+        with torch.no_grad():
+            for pairs in self._parts([_some(groups, _CHECKED_SHARE)]):
+                batch = self._batch(pairs)
+                logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
+                distances.append((logprobs - batch.logprobs)[batch.mask])
+        distance = torch.cat(distances)
+        kl = (distance.exp() - 1 - distance).mean().item()
+        self.tally.note_update(kl_update=kl)
+        if not kl <= self.settings.max_kl:  # also true for NaN
+            raise TrainingStopped(
+                f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
+                f"{self.settings.max_kl:g}; lower training.learning_rate"
+            )
+
+
+def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:
+    """Rollouts of different groups, good and bad alike, that hold at least this share of the tokens."""
+    wanted = share * sum(len(rollout.token_ids) for group in groups for rollout, _ in group)
+    chosen: list[Pair] = []
+    for place in range(max(map(len, groups))):
+        for group in groups:
+            if place < len(group):
+                chosen.append(group[place])
+                wanted -= len(group[place][0].token_ids)
+                if wanted <= 0:
+                    return chosen
+    return chosen

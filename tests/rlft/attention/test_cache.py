@@ -1,0 +1,158 @@
+"""Keys and values while sampling: each row sees its prompt and what it has drawn, whoever else has left."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlft.attention.cache import GroupCache
+
+SCALE, WIDTH, LAYERS = 0.5, 8, 2
+
+
+def draw(generator, *shape, dtype=torch.float64):
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def softmax_attention(query, key, value):
+    """One query [heads, 1, width] over keys [key heads, keys, width]."""
+    repeat = query.shape[0] // key.shape[0]
+    key, value = key.repeat_interleave(repeat, 0), value.repeat_interleave(repeat, 0)
+    return (query @ key.transpose(-1, -2) * SCALE).softmax(-1) @ value
+
+
+class Conversation:
+    """A cache under random queries, keys and values, and all keys and values of each row written down beside it."""
+
+    def __init__(self, prompt_lengths, prompt_of_row, capacity, *, heads=(4, 2), dtype=torch.float64, seed=0):
+        self.generator = torch.Generator().manual_seed(seed)
+        self.heads, self.dtype = heads, dtype
+        self.cache = GroupCache(prompt_lengths, prompt_of_row, capacity)
+        self.seen = []  # by layer, by row: keys and values
+        for layer in range(LAYERS):
+            query, key, value = self.draw(len(prompt_lengths), max(prompt_lengths))
+            output = self.cache.attend(layer, query, key, value, SCALE)
+            for prompt, length in enumerate(prompt_lengths):  # what stands right of a prompt changes nothing in it
+                for place in range(length):
+                    seen = slice(0, place + 1)
+                    expected = softmax_attention(
+                        query[prompt, :, place : place + 1], key[prompt, :, seen], value[prompt, :, seen]
+                    )
+                    torch.testing.assert_close(output[prompt, :, place : place + 1], expected, rtol=0, atol=1e-10)
+            kept = [(key[p, :, : prompt_lengths[p]], value[p, :, : prompt_lengths[p]]) for p in prompt_of_row]
+            self.seen.append(kept)
+        self.cache.begin_rows()
+
+    def draw(self, batch, tokens):
+        shapes = [(batch, heads, tokens, WIDTH) for heads in (self.heads[0], self.heads[1], self.heads[1])]
+        return [draw(self.generator, *shape, dtype=self.dtype) for shape in shapes]
+
+    def say(self, tolerance=1e-10):
+        """One more token for every row, compared with attention over all that the row has seen."""
+        for layer in range(LAYERS):
+            rows = self.seen[layer]
+            query, key, value = self.draw(len(rows), 1)
+            output = self.cache.attend(layer, query, key, value, SCALE)
+            assert output.shape == query.shape
+            for row, (keys, values) in enumerate(rows):
+                rows[row] = (torch.cat([keys, key[row]], 1), torch.cat([values, value[row]], 1))
+                expected = softmax_attention(query[row], *rows[row])
+                torch.testing.assert_close(output[row], expected, rtol=0, atol=tolerance)
+        self.cache.advance()
+
+    def keep(self, rows):
+        kept = self.cache.keep(torch.tensor(rows))
+        if kept:
+            self.seen = [[layer[row] for row in rows] for layer in self.seen]
+        return kept
+
+
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (6, 1)])
+def test_rows_see_their_prompt_and_themselves(heads):
+    talk = Conversation([3, 5, 1], [0, 1, 1, 2, 0, 1, 1], 4, heads=heads)
+    for _ in range(4):
+        talk.say()
+
+
+def test_one_prompt_for_all():
+    talk = Conversation([4], [0] * 5, 3)
+    for _ in range(3):
+        talk.say()
+
+
+def test_as_many_prompts_as_rows():
+    talk = Conversation([2, 6, 3], [2, 0, 1], 3)
+    for _ in range(3):
+        talk.say()
+
+
+def test_prompts_that_lose_all_their_rows():
+    talk = Conversation([3, 5, 2], [0, 0, 1, 1, 2, 2], 6)
+    talk.say()
+    assert talk.keep([2, 3, 5])  # none of the first prompt's
+    talk.say()
+    assert talk.keep([2])  # and none of the second's
+    talk.say()
+    talk.say()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_whoever_leaves_and_whenever(data):
+    lengths = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    rows = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=8))
+    talk = Conversation(lengths, rows, 5, seed=len(rows))
+    for _ in range(5):
+        talk.say()
+        count = len(talk.seen[0])
+        staying = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+        assert talk.keep(staying) == (len(staying) <= 7 / 8 * count)
+
+
+def test_a_row_that_leaves_alone_stays_to_be_fed():
+    # 15 of 16 rows: copying their keys would cost more than feeding one in vain. 14 of 16 are 7/8.
+    talk = Conversation([2], [0] * 16, 4)
+    talk.say()
+    assert not talk.keep(list(range(15)))
+    talk.say()
+    assert talk.keep(list(range(14)))
+    talk.say()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+def test_shorter_types(dtype, tolerance):
+    generator = torch.Generator().manual_seed(0)
+    cache = GroupCache([2, 4], [1, 0, 1], 2)
+    key, value = draw(generator, 2, 2, 4, WIDTH, dtype=dtype), draw(generator, 2, 2, 4, WIDTH, dtype=dtype)
+    cache.attend(0, draw(generator, 2, 4, 4, WIDTH, dtype=dtype), key, value, SCALE)
+    cache.begin_rows()
+    query = draw(generator, 3, 4, 1, WIDTH, dtype=dtype)
+    own_key, own_value = (draw(generator, 3, 2, 1, WIDTH, dtype=dtype) for _ in range(2))
+    output = cache.attend(0, query, own_key, own_value, SCALE)
+    assert output.dtype == dtype
+    for row, (prompt, length) in enumerate([(1, 4), (0, 2), (1, 4)]):
+        keys = torch.cat([key[prompt, :, :length], own_key[row]], 1).double()
+        values = torch.cat([value[prompt, :, :length], own_value[row]], 1).double()
+        expected = softmax_attention(query[row].double(), keys, values)
+        torch.testing.assert_close(output[row].double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_what_others_say_is_not_heard():
+    def outputs(word):
+        generator = torch.Generator().manual_seed(0)
+        cache = GroupCache([3], [0, 0], 2)
+        cache.attend(0, *(draw(generator, 1, 2, 3, WIDTH) for _ in range(3)), SCALE)
+        cache.begin_rows()
+        query, key, value = (draw(generator, 2, 2, 1, WIDTH) for _ in range(3))
+        for tensor in (query, key, value):
+            tensor[1] = word
+        return cache.attend(0, query, key, value, SCALE)
+
+    one, other = outputs(1.0), outputs(-2.0)
+    assert torch.equal(one[0], other[0])
+    assert not torch.equal(one[1], other[1])
+
+
+def test_a_prompt_is_kept_once_however_many_rows_it_has():
+    cache = Conversation([3, 5], [0] * 6 + [1] * 2, 4).cache
+    assert {tuple(key.shape) for key, _ in cache.prompt_keys.values()} == {(2, 2, 5, WIDTH)}
