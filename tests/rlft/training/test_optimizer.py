@@ -1,4 +1,4 @@
-"""An optimizer for a policy, the learning rate, and training that goes on from its artifact as if it had not stopped."""
+"""An optimizer for a policy, its learning rate, and training that goes on from an artifact as if it had not stopped."""
 
 import dataclasses
 

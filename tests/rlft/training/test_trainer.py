@@ -197,6 +197,21 @@ def test_the_first_gradient_is_the_policy_gradient(monkeypatch):
         torch.testing.assert_close(found[name], parameter.grad, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(("loss_type", "of"), [("dapo", "tokens"), ("grpo", "rollouts"), ("dr_grpo", "rollouts")])
+def test_what_teaches_nothing_counts_in_the_mean(loss_type, of, monkeypatch):
+    # The second group's loss is 0 in every token: it adds nothing to the sum, and its size to what is divided by.
+    policy = make_policy(sharpness=2.0)
+    rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+    some = Rollouts(rollouts.rows[:4]), Rewards(rewards.rows[:4], weights={})
+    alone = gradients(policy, *some, monkeypatch, loss_type=loss_type)
+    beside = gradients(policy, rollouts, rewards, monkeypatch, loss_type=loss_type)
+    sizes = [1 if of == "rollouts" else int(rollout.loss_mask.sum()) for rollout in rollouts]
+    share = sum(sizes[:4]) / sum(sizes)
+    assert share < 1
+    for name, gradient in alone.items():
+        torch.testing.assert_close(beside[name], gradient * share, rtol=1e-5, atol=1e-8)
+
+
 def test_training_makes_good_answers_likelier():
     policy = make_policy()
     rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0]])

@@ -1,0 +1,507 @@
+"""Optimizer steps: gradients that do not depend on how a batch is cut, and no pass over a token that is not needed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from rlft.training import update
+from rlft.training.batching import pack_groups, pad_rows, split_groups
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.trainer import train_round
+from rlft.training.update import TrainingStopped, Updater
+from rlft.types import Rewards, Rollouts
+from tests.factories import make_reward, make_rollout, make_training
+from tests.rlft.attention.models import (
+    FAMILIES,
+    OTHERS,
+    VOCABULARY,
+    add_lora,
+    alone,
+    make_model,
+    make_small_policy,
+    policy_of,
+    tokens_read,
+)
+
+LENGTHS = [[1, 9, 4, 4], [6, 2, 5, 3]]  # of the completions, by task
+PROMPTS = [[4, 5, 6], [7, 8, 9, 10, 11]]
+ADVANTAGES = [[1.0, -0.5, 0.75, -1.25], [-0.3, 0.9, -1.0, 0.4]]
+LOSS_TYPES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]
+
+
+def make_groups(policy, *, noise=0.0, holes=False, fresh=True):
+    """Groups of (rollout, advantage) of random tokens, whose recorded log-probabilities are those of `policy`.
+
+    `noise` is what they are off by; `holes` puts tokens of a tool in between; rollouts that are not `fresh` are of an
+    older policy by their name.
+    """
+    generator = np.random.default_rng(0)
+    groups = []
+    for task, (prompt, counts, advantages) in enumerate(zip(PROMPTS, LENGTHS, ADVANTAGES, strict=True)):
+        group = []
+        for sample, (count, advantage) in enumerate(zip(counts, advantages, strict=True)):
+            completion = generator.integers(3, VOCABULARY, count)
+            mask = np.ones(count, dtype=bool)
+            if holes and count > 3:
+                mask[1:3] = False
+            rollout = make_rollout(
+                f"t{task}",
+                sample,
+                prompt=prompt,
+                completion=completion,
+                loss_mask=np.concatenate([np.zeros(len(prompt), dtype=bool), mask]),
+                policy=policy.metadata.weights_hash if fresh else "older",
+            )
+            group.append((recorded(rollout, policy, noise * generator.standard_normal(count)), advantage))
+        groups.append(group)
+    return groups
+
+
+def recorded(rollout, policy, error):
+    with torch.no_grad():
+        own = alone(policy.model, rollout)[0].float().numpy() + error
+    logprobs = np.concatenate([np.zeros(rollout.prompt_length), own]).astype(np.float32)
+    return dataclasses.replace(rollout, logprobs=np.where(rollout.loss_mask, logprobs, 0).astype(np.float32))
+
+
+def flat(groups):
+    return [pair for group in groups for pair in group]
+
+
+def make_updater(policy, reference=None, temperature=1.0, **settings):
+    settings = {"max_kl": 1e9, "max_grad_norm": 1e9} | settings
+    if settings.get("loss_type") == "cispo":
+        settings.setdefault("epsilon_high", 1.3)
+    training = make_training(**settings)
+    prepare_optimizer(policy, training, None)
+    return Updater(policy, training, temperature=temperature, max_completion_length=10, reference=reference)
+
+
+def gradients(policy, groups, reference=None, **settings):
+    """Those that the optimizer is given in one update, whose step is not taken."""
+    updater = make_updater(policy, reference, **settings)
+    found = {}
+    policy.optimizer.step = lambda rate: found.update({n: p.grad.clone() for n, p in policy.trainable().items()})
+    updater.step(groups)
+    policy.optimizer = None
+    return found
+
+
+def assert_close(found, expected, tolerance=1e-6):
+    assert found.keys() == expected.keys()
+    assert max(g.abs().max() for g in expected.values()) > 1e-2
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=0, atol=tolerance)
+
+
+def budget_for(groups, parts):
+    """The largest budget that cuts these groups into so many parts."""
+    return max(b for b in range(1, 80) if len(list(split_groups(groups, b))) == parts)
+
+
+@pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+def test_any_number_of_parts_gives_the_gradient_of_the_whole(loss_type, level):
+    policy, reference = make_small_policy("qwen3", sharpness=2.0), make_small_policy("qwen3", seed=1, sharpness=2.0)
+    groups = make_groups(make_small_policy("qwen3", sharpness=2.2), noise=0.3, holes=True, fresh=False)
+    options = {"loss_type": loss_type, "importance_sampling_level": level, "beta": 0.05}
+    whole = gradients(policy, groups, reference, **options)
+    for parts in (2, 4, 8):
+        budget = budget_for(groups, parts)
+        assert_close(gradients(policy, groups, reference, per_step_token_budget=budget, **options), whole)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_or_row_by_row_with_or_without_recomputing(family, lora):
+    model = make_model(family, sharpness=2.0)
+    policy = policy_of(add_lora(model) if lora else model)
+    groups = make_groups(policy, noise=0.2, holes=True, fresh=False)
+    assert policy.shares_prompts
+    packed = gradients(policy, groups, temperature=0.7)
+    recomputed = gradients(policy, groups, temperature=0.7, gradient_checkpointing=True, per_step_token_budget=20)
+    policy.shares_prompts = False
+    plain = gradients(policy, groups, temperature=0.7)
+    plain_recomputed = gradients(policy, groups, temperature=0.7, gradient_checkpointing=True, per_step_token_budget=20)
+    for other in (recomputed, plain, plain_recomputed):
+        assert_close(other, packed, tolerance=1e-5)
+
+
+def policy_gradient(policy, groups):
+    """By independent rows: of -mean over tokens of advantage * log-probability, which is that of dapo at ratio 1."""
+    policy.model.zero_grad(set_to_none=True)
+    total, tokens = 0.0, 0
+    for rollout, advantage in flat(groups):
+        sampled = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
+        total = total - advantage * alone(policy.model, rollout)[0][sampled].sum()
+        tokens += int(sampled.sum())
+    (total / tokens).backward()
+    found = {name: p.grad.clone() for name, p in policy.trainable().items()}
+    policy.model.zero_grad(set_to_none=True)
+    return found
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+def test_the_first_gradient_is_the_policy_gradient(family):
+    policy = make_small_policy(family, sharpness=2.0)
+    assert policy.shares_prompts == (family in FAMILIES)
+    groups = make_groups(policy, holes=True)
+    expected = policy_gradient(policy, groups)
+    for checkpointing in (False, True):
+        found = gradients(policy, groups, gradient_checkpointing=checkpointing, per_step_token_budget=24)
+        assert_close(found, expected, tolerance=1e-5)
+
+
+def test_dropout_that_is_configured_is_not_used():
+    policy = make_small_policy("gpt2", sharpness=2.0, attn_pdrop=0.5, resid_pdrop=0.5, embd_pdrop=0.5)
+    policy.model.train()
+    groups = make_groups(policy_of(make_model("gpt2", sharpness=2.0)))
+    expected = policy_gradient(policy_of(make_model("gpt2", sharpness=2.0)), groups)
+    for checkpointing in (False, True):
+        assert_close(gradients(policy, groups, gradient_checkpointing=checkpointing), expected, tolerance=1e-5)
+
+
+def ready(policy):
+    """What is found out once, by reading a few tokens, is found out before anyone counts."""
+    assert policy.shares_prompts
+    assert policy.split.body is not None
+    return policy
+
+
+def check_tokens(groups):
+    """Tokens that are read after an update to see how far it went."""
+    return pack_groups(update._some(groups, 1 / 16), torch.device("cpu")).token_ids.numel()
+
+
+def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
+    policy = ready(make_small_policy("qwen3", sharpness=2.0))
+    groups = make_groups(policy, noise=0.5)  # an engine whose numbers are off: they are not the old policy's
+    seen = []
+
+    def spy(logprobs, old, *rest, **options):
+        seen.append(torch.equal(logprobs, old) and not old.requires_grad)
+        return policy_loss(logprobs, old, *rest, **options)
+
+    policy_loss = update.policy_loss
+    monkeypatch.setattr(update, "policy_loss", spy)
+    updater = make_updater(policy, epsilon=1e-9, per_step_token_budget=20, importance_sampling_correction="token_mask")
+    read = tokens_read(policy.model)
+    updater.step(groups)
+    parts = [pack_groups(part, policy.device).token_ids.numel() for part in split_groups(groups, 20)]
+    assert read == [*[(True, size) for size in parts], (False, check_tokens(groups))]
+    assert len(parts) > 1
+    assert all(seen)
+    assert [updater.metrics()[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region")] == [0, 0, 0]
+
+
+def run(policy, groups, **settings):
+    """A round over groups, whose advantages are handed in as rewards."""
+    training = make_training(**({"max_kl": 1e9, "scale_rewards": "none"} | settings))
+    prepare_optimizer(policy, training, None)
+    rows = tuple(rollout for rollout, _ in flat(groups))
+    rewards = tuple(make_reward(rollout, advantage) for rollout, advantage in flat(groups))
+    return train_round(
+        policy,
+        Rollouts(rows),
+        Rewards(rewards, weights={}),
+        training,
+        round=0,
+        temperature=1.0,
+        max_completion_length=10,
+    )
+
+
+def test_groups_that_teach_nothing_are_not_read():
+    policy = ready(make_small_policy("qwen3"))
+    first, second = make_groups(policy)
+    level = [(rollout, 0.5) for rollout, _ in second]  # all rewards equal
+    read = tokens_read(policy.model)
+    report = run(policy, [first, level])
+    # the prompt of 3 and, of completions of 1, 9, 4 and 4, all but the last tokens
+    assert read[0] == (True, 3 + 0 + 8 + 3 + 3)
+    assert read[1:] == [(False, check_tokens([first]))]
+    assert sorted(report.fates.values()) == ["filtered:no_variance"] * 4 + ["trained"] * 4
+    read.clear()
+    run(policy, [level])
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "with_gradient", "passes_without"),
+    [
+        ({}, 1, 0),
+        ({"num_iterations": 2}, 2, 0),  # the engine's numbers are as good as a pass over all
+        ({"updates_per_round": 2}, 1, 0),
+        ({"importance_sampling_correction": "token_truncate"}, 1, 0),  # one update: its own pass tells
+        ({"importance_sampling_correction": "token_truncate", "num_iterations": 2}, 2, 1),
+        ({"importance_sampling_correction": "sequence_mask", "updates_per_round": 2}, 1, 1),
+    ],
+)
+def test_how_often_every_token_is_read(settings, with_gradient, passes_without):
+    policy = ready(make_small_policy("qwen3", sharpness=2.0))
+    groups = make_groups(policy)
+    read = tokens_read(policy.model)
+    report = run(policy, groups, learning_rate=1e-4, **settings)
+    each = [pack_groups(group, policy.device).token_ids.numel() for group in groups]
+    assert sum(size for gradient, size in read if gradient) == with_gradient * sum(each)
+    dealt = [[group] for group in groups] if settings.get("updates_per_round") else [groups]
+    checks = sum(map(check_tokens, dealt)) * settings.get("num_iterations", 1)
+    assert sum(size for gradient, size in read if not gradient) == passes_without * sum(each) + checks
+    assert report.updates == settings.get("num_iterations", 1) * settings.get("updates_per_round", 1)
+
+
+def capture_old(monkeypatch):
+    """By update, what the loss is given as log-probabilities of the old policy, [rollouts, tokens]."""
+    found = []
+
+    def spy(logprobs, old, *rest, **options):
+        found.append(old.clone())
+        return policy_loss(logprobs, old, *rest, **options)
+
+    policy_loss = update.policy_loss
+    monkeypatch.setattr(update, "policy_loss", spy)
+    return found
+
+
+def table(groups, values):
+    """[rollouts, tokens] from what `values` gives of a rollout, zeros where nothing was sampled."""
+    width = max(rollout.completion_length for rollout, _ in flat(groups))
+    rows = torch.zeros(len(flat(groups)), width)
+    for row, (rollout, _) in zip(rows, flat(groups), strict=True):
+        mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
+        row[: len(mask)] = torch.where(mask, torch.as_tensor(values(rollout)), 0.0)
+    return rows
+
+
+def own_logprobs(policy, groups):
+    with torch.no_grad():
+        return table(groups, lambda rollout: alone(policy.model, rollout)[0])
+
+
+def engine_logprobs(groups):
+    return table(groups, lambda rollout: rollout.logprobs[rollout.prompt_length :])
+
+
+def one_order(groups):
+    """Rollouts in the order in which a part of the whole holds them: long ones first within their group."""
+    return [sorted(group, key=lambda pair: -pair[0].completion_length) for group in groups]
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_old_policy_of_several_updates(corrected, monkeypatch):
+    # with a correction it is the trainer's own before the first update, without one what the engine recorded
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = one_order(make_groups(policy, noise=0.2, holes=True))
+    own, engine = own_logprobs(policy, groups), engine_logprobs(groups)
+    assert (own - engine).abs().max() > 0.1
+    old = capture_old(monkeypatch)
+    correction = {"importance_sampling_correction": "token_truncate"} if corrected else {}
+    run(policy, groups, num_iterations=3, learning_rate=1e-2, **correction)
+    assert len(old) == 3
+    torch.testing.assert_close(old[0], own, rtol=0, atol=1e-5)  # fresh: of this very pass
+    for later in old[1:]:
+        torch.testing.assert_close(later, own if corrected else engine, rtol=0, atol=1e-5)
+    assert (own_logprobs(policy, groups) - own).abs().max() > 0.1
+
+
+def test_rollouts_of_an_older_policy_keep_the_log_probabilities_they_came_with(monkeypatch):
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = one_order(make_groups(policy, noise=0.2, fresh=False))
+    old = capture_old(monkeypatch)
+    run(policy, groups)
+    assert torch.equal(old[0], engine_logprobs(groups))
+
+
+def test_old_log_probabilities_find_their_rollouts_in_any_part(monkeypatch):
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = make_groups(policy, noise=0.2, holes=True)
+    updater = make_updater(policy, importance_sampling_correction="token_truncate", per_step_token_budget=20)
+    updater.remember(groups)
+    updater.count = 1  # as if the first update were over
+    own = dict(zip([r.rollout_id for r, _ in flat(groups)], own_logprobs(policy, groups), strict=True))
+    for part in ([flat(groups)[1], flat(groups)[6]], [flat(groups)[0]]):
+        batch = pad_rows(part, policy.device)
+        old = updater._old(part, batch, torch.zeros(batch.mask.shape))
+        for row, (rollout, _) in zip(old, part, strict=True):
+            torch.testing.assert_close(row, own[rollout.rollout_id][: len(row)], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+def test_an_end_that_was_forced_is_as_if_it_were_not_there(loss_type):
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = make_groups(policy)
+
+    def with_end(rollout, sampled):
+        return dataclasses.replace(
+            rollout,
+            token_ids=np.append(rollout.token_ids, np.int32(1)),
+            loss_mask=np.append(rollout.loss_mask, sampled),
+            logprobs=np.append(rollout.logprobs, np.float32(-1.0 if sampled else 0.0)),
+        )
+
+    forced = [[(with_end(rollout, False), advantage) for rollout, advantage in group] for group in groups]
+    drawn = [[(with_end(rollout, True), advantage) for rollout, advantage in group] for group in groups]
+    without = gradients(policy, groups, loss_type=loss_type)
+    assert all(torch.equal(g, without[name]) for name, g in gradients(policy, forced, loss_type=loss_type).items())
+    found = gradients(policy, drawn, loss_type=loss_type)
+    assert max((found[name] - g).abs().max() for name, g in without.items()) > 1e-2
+    if loss_type == "dapo":
+        assert_close(found, policy_gradient(policy, drawn), tolerance=1e-5)
+
+
+def test_a_part_is_within_the_budget_also_when_it_only_measures():
+    policy = ready(make_small_policy("qwen3", sharpness=2.0))
+    groups = make_groups(policy)
+    updater = make_updater(policy, per_step_token_budget=16, importance_sampling_correction="token_truncate")
+    many = [
+        [(dataclasses.replace(r, rollout_id=f"{r.rollout_id}-{i}"), a) for r, a in g] for i in range(20) for g in groups
+    ]
+    read = tokens_read(policy.model)
+    updater.remember(many)
+    updater.step(many)
+    assert max(size for _, size in read) <= 16
+    checked = [size for _, size in read[-10:]]
+    assert sum(checked) > 2 * 16, "more than one part of what is measured after the step"
+
+
+@pytest.mark.parametrize("pair", ["policy packs, reference does not", "reference packs, policy does not"])
+def test_a_reference_is_read_in_its_own_way(pair):
+    policy, reference = make_small_policy("qwen3", sharpness=2.0), make_small_policy("llama", sharpness=2.0)
+    groups = make_groups(policy)
+    both = gradients(policy, groups, reference, beta=1.0)
+    alone_reading = reference if pair.startswith("policy") else policy
+    alone_reading.shares_prompts = False
+    assert_close(gradients(policy, groups, reference, beta=1.0), both, tolerance=1e-5)
+    assert max((both[n] - g).abs().max() for n, g in gradients(policy, groups).items()) > 1e-2
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_an_adapter_switched_off_is_the_reference(checkpointing):
+    base = policy_of(make_model("qwen3", sharpness=2.0))
+    policy = policy_of(add_lora(make_model("qwen3", sharpness=2.0)))
+    groups = make_groups(policy)
+    options = {"beta": 0.3, "gradient_checkpointing": checkpointing}
+    assert_close(gradients(policy, groups, **options), gradients(policy, groups, base, **options), tolerance=1e-5)
+
+
+def test_the_model_is_left_as_it_was():
+    policy = make_small_policy("qwen3")
+    groups = make_groups(policy)
+    before = policy.model.config._attn_implementation
+    updater = make_updater(policy, max_kl=1e-12, gradient_checkpointing=True)
+    with pytest.raises(TrainingStopped):
+        updater.step(groups)
+    broken = [[(dataclasses.replace(r, token_ids=r.token_ids + 99), a) for r, a in group] for group in groups]
+    with pytest.raises(IndexError):
+        updater.step(broken)
+    assert policy.model.config._attn_implementation == before
+    assert not any(module.training for module in policy.model.modules())
+    assert not policy.model.is_gradient_checkpointing
+
+
+def plain_metrics(policy, reference, groups, *, temperature, beta, epsilon):
+    """All that a round of one dapo update reports, from independent rows and the formulas written out."""
+    policy.model.zero_grad(set_to_none=True)
+    pairs = flat(groups)
+    count = sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs)
+    sums = dict.fromkeys(("loss", "entropy", "kl", "low", "high"), 0.0)
+    differences = []
+    for rollout, advantage in pairs:
+        mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
+        new, entropy = (found[mask] for found in alone(policy.model, rollout, temperature))
+        with torch.no_grad():
+            ref = alone(reference.model, rollout, temperature)[0][mask]
+        old = torch.from_numpy(rollout.logprobs[rollout.prompt_length :])[mask]  # an older policy's
+        ratio = (new - old).exp()
+        objective = torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage)
+        kl = (ref - new).exp() - (ref - new) - 1
+        sums["loss"] = sums["loss"] + (beta * kl - objective).sum()
+        sums["entropy"] += entropy.sum().item()
+        sums["kl"] += kl.sum().item()
+        sums["low"] += int(((ratio < 1 - epsilon) & (advantage < 0)).sum())
+        sums["high"] += int(((ratio > 1 + epsilon) & (advantage > 0)).sum())
+        differences.append((new - old).detach())
+    loss = sums["loss"] / count
+    loss.backward()
+    gradient = torch.cat([p.grad.flatten() for p in policy.trainable().values()])
+    policy.model.zero_grad(set_to_none=True)
+    difference = torch.cat(differences)
+    return {
+        "policy_loss": loss.item(),
+        "grad_norm": gradient.norm().item(),
+        "learning_rate": 1e-2 / 4,
+        "entropy": sums["entropy"] / count,
+        "kl": sums["kl"] / count,
+        "clip_ratio/low_mean": sums["low"] / count,
+        "clip_ratio/high_mean": sums["high"] / count,
+        "clip_ratio/region_mean": (sums["low"] + sums["high"]) / count,
+        "sampling/sampling_logp_difference/mean": difference.abs().mean().item(),
+        "sampling/sampling_logp_difference/max": difference.abs().max().item(),
+    }, difference.exp()
+
+
+@pytest.mark.parametrize("budget", [16, 16384])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, budget):
+    policy, reference = make_small_policy("qwen3", sharpness=2.0), make_small_policy("qwen3", seed=1, sharpness=2.0)
+    groups = make_groups(policy, noise=0.5, holes=True, fresh=False)
+    options = {"beta": 0.05, "epsilon": 0.05}
+    expected, ratios = plain_metrics(policy, reference, groups, temperature=temperature, **options)
+    updater = make_updater(policy, reference, temperature, warmup_updates=4, per_step_token_budget=budget, **options)
+    updater.step(groups)
+    found = updater.metrics()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, abs=1e-5), name
+    for name in ("min", "mean", "max"):
+        assert found[f"sampling/importance_sampling_ratio/{name}"] == pytest.approx(
+            getattr(ratios, name)().item(), abs=1e-5
+        )
+    assert expected["clip_ratio/low_mean"] > 0
+    assert expected["clip_ratio/high_mean"] > 0
+    # how far the update went, on the rollouts that it looks at: e^d - 1 - d with d = new - recorded
+    moved = []
+    for rollout, _ in update._some(groups, 1 / 16):
+        mask = torch.from_numpy(rollout.loss_mask[rollout.prompt_length :])
+        with torch.no_grad():
+            new = alone(policy.model, rollout, temperature)[0]
+        moved.append((new - torch.from_numpy(rollout.logprobs[rollout.prompt_length :]))[mask])
+    distance = torch.cat(moved)
+    assert found["kl_update"] == pytest.approx((distance.exp() - 1 - distance).mean().item(), abs=1e-5)
+    assert found.keys() == expected.keys() | {"kl_update"} | {
+        f"sampling/importance_sampling_ratio/{name}" for name in ("min", "mean", "max")
+    }
+
+
+def test_the_ratio_of_trainer_and_engine_that_is_reported_is_the_one_that_was_used():
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = make_groups(policy, noise=1.0)
+    ratios = (own_logprobs(policy, groups) - engine_logprobs(groups)).exp()
+    ratios = torch.cat([row[: r.completion_length] for row, (r, _) in zip(ratios, flat(groups), strict=True)])
+    assert ratios.max() > 1.5
+    updater = make_updater(policy, importance_sampling_correction="token_truncate", importance_sampling_max=1.5)
+    updater.step(groups)
+    found, used = updater.metrics(), ratios.clamp(max=1.5)
+    for name in ("min", "mean", "max"):
+        value = getattr(used, name)().item()
+        assert found[f"sampling/importance_sampling_ratio/{name}"] == pytest.approx(value, abs=1e-5)
+    assert found["sampling/sampling_logp_difference/max"] == pytest.approx(ratios.log().abs().max().item(), abs=1e-5)
+
+
+def test_only_the_first_update_is_compared_with_the_engine():
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = make_groups(policy)
+    report = run(policy, groups, num_iterations=3, learning_rate=1e-2)
+    assert report.metrics["sampling/sampling_logp_difference/max"] < 1e-5
+    assert report.metrics["kl_update"] > 1e-3
+
+
+def test_some_rollouts_of_every_group():
+    # 1/16 of 8 tokens in each of 12 rollouts is 6: one of them. 1/3 is 32: four, one of each group and then the next.
+    groups = [
+        [(make_rollout(f"t{task}", i, prompt=[4] * 4, completion=[5] * 4), 0.0) for i in range(4)] for task in range(3)
+    ]
+    assert [r.rollout_id[-4:] for r, _ in update._some(groups, 1 / 16)] == ["t0-0"]
+    assert [r.rollout_id[-4:] for r, _ in update._some(groups, 1 / 3)] == ["t0-0", "t1-0", "t2-0", "t0-1"]
+    assert len(update._some(groups, 1.0)) == 12
