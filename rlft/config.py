@@ -285,7 +285,9 @@ class TrainingConfig(Section):
             )
         for reason, names in unused:
             for name, value in _changed(self, *names).items():
-                raise ValueError(f"{name}={value} does nothing with {reason}; remove {name} or change the other")
+                default = type(self).model_fields[name].default
+                default = "null" if default is None else default
+                raise ValueError(f"{name}={value} does nothing with {reason}; leave it at its default, {default}")
         return self
 
     @model_validator(mode="after")
@@ -294,6 +296,11 @@ class TrainingConfig(Section):
             raise ValueError(
                 f"epsilon_high={self.epsilon_high}: for cispo it is the cap of the ratio itself, and must be given, "
                 "1 or more; 5.0 is usual"
+            )
+        if self.loss_type != "cispo" and (self.epsilon_high or 0) >= 1:
+            raise ValueError(
+                f"epsilon_high={self.epsilon_high} is added to 1, so {self.loss_type} would hardly clip; 0.28 is usual "
+                "(only for cispo it is the cap itself)"
             )
         if self.delta is not None and self.delta <= 1 + (self.epsilon_high or self.epsilon):
             raise ValueError(
@@ -310,9 +317,10 @@ class TrainingConfig(Section):
                 "importance_sampling_min and importance_sampling_max are both null, so that nothing is truncated or "
                 "masked: give one of them"
             )
-        if low is not None and high is not None and low >= high:
+        if (low is not None and low >= 1) or (high is not None and high <= 1):
             raise ValueError(
-                f"importance_sampling_min={low} must be below importance_sampling_max={high}; lower it or raise the cap"
+                f"importance_sampling_min={low} must be below 1 and importance_sampling_max={high} above: where engine "
+                "and trainer agree the ratio is 1"
             )
         return self
 

@@ -106,7 +106,7 @@ def _record(
         truncated=error is None and generation.stop_reason == "length",
         error=error,
         seconds=seconds,
-        policy=policy.metadata.weights_hash,
+        policy=policy.identity,
         sampling=sampling.fingerprint,
         environment=environment_fingerprint,
         seed=attempt.seed,

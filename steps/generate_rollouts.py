@@ -62,9 +62,7 @@ def generate_rollouts(
         runtime.environment(environment),
         live,
         engine,
-        Sampling(
-            sampling.temperature, sampling.max_completion_length, sampling.top_p, sampling.top_k, sampling.min_p
-        ),
+        Sampling(sampling.temperature, sampling.max_completion_length, sampling.top_p, sampling.top_k, sampling.min_p),
         num_generations=selection.num_generations,
         round=selection.round,
         seed=sampling.seed,

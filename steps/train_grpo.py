@@ -37,7 +37,8 @@ def train_grpo(
     live = runtime.borrow(policy, device)
     parent = live.metadata.content_hash
     prepare_optimizer(live, training, policy)
-    needs_copy = training.beta > 0 and live.metadata.kind == "full"
+    # An adapter switched off is the base model: the reference only of a run that starts from there.
+    needs_copy = training.beta > 0 and (live.metadata.kind == "full" or reference.metadata.stage != "base")
     report = train_round(
         live,
         rollouts,

@@ -64,6 +64,8 @@ def _forward(
     features = sorted(name for name, value in others.items() if value is not None and name not in _HARMLESS)
     same = key.shape == value.shape and key.shape[2] == query.shape[2]  # else: a prefix, or a cache of the model's own
     if attention is None or attention_mask is not None or dropout or features or not same:
+        if attention is None:
+            raise UnsupportedAttention("it does not hand arguments of a call on to its attention")
         raise UnsupportedAttention(f"attention with {', '.join(features) or 'a form'} that is not understood")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     output = attention.attend(int(module.layer_idx), query, key, value, scale)  # type: ignore[reportArgumentType]

@@ -108,9 +108,10 @@ def _close(ours: Tensor, theirs: Tensor, *, share: float = 1.0) -> bool:
 
 def _sequences(size: int) -> list[tuple[list[int], list[list[int]]]]:
     """Prompts and completions of different tokens, the same every time."""
-    numbers = iter(range(1, 1000))  # 0 is often a token for padding, which transformers would warn of
+    step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
+    numbers = (number * step for number in range(1, 1000))  # 0 is often for padding, which transformers would warn of
     return [
-        ([next(numbers) * 7 % size for _ in range(prompt)], [[next(numbers) * 7 % size for _ in range(n)] for n in ns])
+        ([next(numbers) % size for _ in range(prompt)], [[next(numbers) % size for _ in range(n)] for n in ns])
         for prompt, ns in zip(_PROMPTS, _COMPLETIONS, strict=True)
     ]
 

@@ -54,7 +54,7 @@ class Engine(Protocol):
 
     @property
     def policy_hash(self) -> str:
-        """Weights hash of the loaded policy, or an empty string."""
+        """Identity of the loaded policy, or an empty string."""
         ...
 
     def load_policy(self, policy: Policy) -> None:

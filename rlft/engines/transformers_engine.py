@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -28,29 +29,51 @@ class TransformersEngine:
 
     @property
     def policy_hash(self) -> str:
-        """Weights hash of the loaded policy, or an empty string."""
-        return self.policy.metadata.weights_hash if self.policy else ""
+        """Identity of the loaded policy, or an empty string."""
+        return self.policy.identity if self.policy else ""
 
     def load_policy(self, policy: Policy) -> None:
         """Sample from this live policy from now on; nothing is copied."""
         self.policy = policy
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
-        """One completion per prompt and seed, in the same order. Raises RuntimeError when no policy is loaded."""
+        """One completion per prompt and seed, in the same order.
+
+        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
+        """
         if self.policy is None:
             raise RuntimeError("load_policy first")
+        if len(seeds) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
+        if not all(map(len, prompts)):
+            raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
         policy = self.policy
         policy.model.eval()
-        results: list[Generation] = []
+        results: dict[int, Generation] = {}
         with torch.inference_mode():
-            for start in range(0, len(prompts), self.batch_size):
-                part = slice(start, start + self.batch_size)
-                results.extend(_generate_batch(policy, prompts[part], sampling, seeds[part]))
-        return results
+            for places in _batches(policy, prompts, sampling.max_completion_length, self.batch_size):
+                rows, numbers = [prompts[place] for place in places], [seeds[place] for place in places]
+                results |= zip(places, _generate_batch(policy, rows, sampling, numbers), strict=True)
+        return [results[place] for place in range(len(prompts))]
 
     def close(self) -> None:
         """Forget the policy."""
         self.policy = None
+
+
+def _batches(policy: Policy, prompts: Sequence[Sequence[int]], length: int, size: int) -> Iterator[list[int]]:
+    """Places of the rows that are sampled together, at most `size`.
+
+    Padding on the left must not push a row past the end of the context: near it, rows of other lengths go apart.
+    """
+    context = policy.context_length
+    full = context is not None and max(map(len, prompts), default=0) + length > context
+    apart = full and not policy.shares_prompts
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, prompt in enumerate(prompts):
+        places[len(prompt) if apart else 0].append(place)
+    for alike in places.values():
+        yield from (alike[start : start + size] for start in range(0, len(alike), size))
 
 
 def _generate_batch(
@@ -64,7 +87,7 @@ def _generate_batch(
     tokens = torch.zeros(len(prompts), width, dtype=torch.int64, device=policy.device)
     logprobs = torch.zeros(len(prompts), width, device=policy.device)
     stopped = torch.zeros(len(prompts), dtype=torch.bool, device=policy.device)
-    decoder = make_decoder(policy, prompts, width)
+    decoder = make_decoder(policy, prompts, int(lengths.max()))
     logits, rows = decoder.prefill(), torch.arange(len(prompts), device=policy.device)
     for position in range(width):
         chosen, chosen_logprobs = sample(logits, uniforms[rows, position], sampling)

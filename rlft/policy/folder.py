@@ -128,6 +128,15 @@ class Policy:
         """Whether the model can encode a prompt once for several completions; tried once."""
         return shares_prompts(self.model)
 
+    def find_out(self) -> None:
+        """Take the model apart and try it now, and not in the middle of something."""
+        _ = self.split, self.shares_prompts
+
+    @property
+    def identity(self) -> str:
+        """What rollouts are labelled with: the weights' hash, or how often they were changed since they had one."""
+        return self.metadata.weights_hash or f"unsaved after {self.metadata.update} updates"
+
     def trainable(self) -> dict[str, torch.nn.Parameter]:
         """Parameters that training changes, by name."""
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}

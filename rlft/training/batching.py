@@ -150,6 +150,9 @@ def _batch(
     device: torch.device,
 ) -> Batch:
     """Add what is known of the sampled tokens. `predicted_at` holds, by rollout, where each column is predicted."""
+    for rollout, _ in pairs:
+        if rollout.prompt_length < 1:
+            raise ValueError(f"rollout {rollout.rollout_id} has no prompt: nothing predicts its first token")
     width = max(rollout.completion_length for rollout, _ in pairs)
     mask = torch.zeros(len(pairs), width, dtype=torch.bool)
     logprobs = torch.zeros(len(pairs), width)

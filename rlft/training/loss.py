@@ -104,7 +104,7 @@ def policy_loss(
 
     Returns:
         LossReport; the losses of the parts of a batch add up to the loss of the batch, for every loss type.
-        Raises ValueError for unknown names, shapes that do not fit, and arguments that are missing or out of range.
+        Raises ValueError for unknown names, shapes that do not fit, and arguments that are missing.
     """
     _check_shapes(logprobs, advantages, mask, old=old_logprobs, ref=ref_logprobs, sampling=sampling_logprobs)
     keep = mask.bool()

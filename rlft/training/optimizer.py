@@ -36,7 +36,7 @@ def learning_rate(settings: TrainingConfig, update: int) -> float:
     """
     warmup = settings.warmup_updates
     if update < warmup:
-        return settings.learning_rate * (update + 1) / warmup
+        return settings.learning_rate * ((update + 1) / warmup)
     updates = settings.rounds * settings.updates_per_round * settings.num_iterations
     progress = min(1.0, (update - warmup) / max(updates - warmup, 1))
     factors = {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
 from torch import Tensor
 
 from rlft.training.batching import Batch
@@ -44,7 +45,7 @@ class Tally:
         low, high = (bound.item() for bound in ratio.aminmax())
         before = self.ratio_bounds or (low, high)
         self.ratio_bounds = (min(before[0], low), max(before[1], high))
-        self.largest_difference = max(self.largest_difference, difference.abs().max().item())
+        self.largest_difference = float(np.maximum(self.largest_difference, difference.abs().max().item()))  # keeps NaN
         self.sums["differences"] += difference.abs().sum().item()
         self.sums["compared"] += len(difference)
         self.sums["engine_ratio"] += ratio.sum().item()

@@ -51,7 +51,7 @@ def train_round(
     updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
     stopped = None
     try:
-        if settings.importance_sampling_correction and len(updates) > 1:
+        if updater.must_remember(plan.groups, len(updates)):
             updater.remember(plan.groups)
         for groups in updates:
             updater.step(

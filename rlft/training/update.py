@@ -20,6 +20,7 @@ from rlft.training.logprobs import token_logprobs
 from rlft.training.loss import policy_loss
 from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
+from rlft.types import Rollout
 
 _CHECKED_SHARE = 1 / 16  # of an update's tokens: enough to see a policy explode, and cheap
 
@@ -41,24 +42,32 @@ class Updater:
         reference: Policy | None,
     ) -> None:
         self.policy, self.settings, self.reference = policy, settings, reference
-        self.packs = policy.shares_prompts and policy.split is not None  # tried before its attention is switched
+        policy.find_out()  # before its attention is switched
         self.temperature, self.max_completion_length = temperature, max_completion_length
-        self.sampled_by = policy.metadata.weights_hash
+        self.identity = policy.identity
         self.old_logprobs: dict[str, Tensor] = {}
         self.tally = Tally()
         self.count = 0
 
     def remember(self, groups: Sequence[Sequence[Pair]]) -> None:
-        """Note the policy's own log-probabilities before the first update, for updates that need them.
-
-        Only when an engine is corrected for and there is more than one update: otherwise the log-probabilities of
-        the first pass, or those recorded when the tokens were sampled, are as good.
-        """
+        """Note the policy's own log-probabilities before the first update, for updates that need them."""
         with torch.no_grad():
             for pairs in self._parts(groups):
                 found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
                 for (rollout, _), row in zip(pairs, found, strict=True):
                     self.old_logprobs[rollout.rollout_id] = row
+
+    def must_remember(self, groups: Sequence[Sequence[Pair]], updates: int) -> bool:
+        """Whether a pass before the first update is needed.
+
+        At a first update of fresh rollouts the log-probabilities of that very pass are the old ones. Otherwise those
+        recorded when the tokens were sampled will do, unless an engine is to be corrected for, or the weights are
+        half precision: there the rounding of another batch alone leaves the bounds of a sequence's ratio.
+        """
+        late = updates > 1 or not all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
+        half = next(iter(self.policy.model.parameters())).dtype in (torch.float16, torch.bfloat16)
+        corrected = self.settings.importance_sampling_correction is not None
+        return (late and corrected) or (updates > 1 and half)
 
     def step(
         self, groups: Sequence[Sequence[Pair]], *, silent_rollouts: float = 0.0, silent_tokens: float = 0.0
@@ -80,7 +89,7 @@ class Updater:
             raise TrainingStopped(f"loss {loss:g}, gradient norm {norm:g} in update {self.count + 1}")
         rate = learning_rate(settings, policy.metadata.update)
         policy.optimizer.step(rate)
-        policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1)
+        policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1, weights_hash="")
         self.count += 1
         self.tally.note_update(policy_loss=loss, grad_norm=norm, learning_rate=rate)
         self._check_change(groups)
@@ -91,7 +100,7 @@ class Updater:
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
         budget = self.settings.per_step_token_budget
-        if self.packs:
+        if self.policy.shares_prompts:
             return list(split_groups(groups, budget))
         return list(split_by_tokens([pair for group in groups for pair in group], budget))
 
@@ -142,7 +151,7 @@ class Updater:
         Fresh rollouts at the first update: those of this very pass, so that every ratio is exactly 1 and no second
         pass is needed. Otherwise those noted before the first update, else those of the sampling.
         """
-        if self.count == 0 and all(rollout.policy == self.sampled_by for rollout, _ in pairs):
+        if self.count == 0 and all(self._is_fresh(rollout) for rollout, _ in pairs):
             return own
         if not self.old_logprobs:
             return batch.logprobs
@@ -151,6 +160,9 @@ class Updater:
             known = self.old_logprobs[rollout.rollout_id][: len(row)]
             row[: len(known)] = known
         return old
+
+    def _is_fresh(self, rollout: Rollout) -> bool:
+        return rollout.policy == self.identity
 
     def _reference_logprobs(self, pairs: Sequence[Pair], batch: Batch) -> Tensor:
         reader = self.reference or self.policy
@@ -164,10 +176,12 @@ class Updater:
         """Measure on a few rollouts how far the update moved the policy from the one that sampled (k3 estimate)."""
         distances = []
         with torch.no_grad():
-            for pairs in self._parts([_some(groups, _CHECKED_SHARE)]):
+            for pairs in self._parts([some] if (some := _some(groups, _CHECKED_SHARE)) else []):
                 batch = self._batch(pairs)
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 distances.append((logprobs - batch.logprobs)[batch.mask])
+        if not distances:  # no token of these groups was sampled
+            return
         distance = torch.cat(distances)
         kl = (distance.exp() - 1 - distance).mean().item()
         self.tally.note_update(kl_update=kl)
@@ -179,14 +193,15 @@ class Updater:
 
 
 def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:
-    """Rollouts of different groups, good and bad alike, that hold at least this share of the tokens."""
-    wanted = share * sum(len(rollout.token_ids) for group in groups for rollout, _ in group)
+    """Rollouts of different groups, good and bad alike, that hold at least this share of the sampled tokens."""
+    groups = [[pair for pair in group if pair[0].loss_mask.any()] for group in groups]
+    wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
     chosen: list[Pair] = []
-    for place in range(max(map(len, groups))):
+    for place in range(max(map(len, groups), default=0)):
         for group in groups:
             if place < len(group):
                 chosen.append(group[place])
-                wanted -= len(group[place][0].token_ids)
+                wanted -= int(group[place][0].loss_mask.sum())
                 if wanted <= 0:
                     return chosen
     return chosen

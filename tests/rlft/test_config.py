@@ -89,7 +89,7 @@ def test_the_smallest_config_holds():
         (
             {"training": CORRECTED | {"importance_sampling_min": 3.0}},
             "training",
-            "must be below importance_sampling_max=3.0",
+            "must be below 1",
         ),
         ({"rollout__top_p": 0.9}, "rollout", "remove it here and set evaluation.top_p"),
         ({"rollout__top_k": 20}, "rollout", "truncated sampling is for evaluation"),

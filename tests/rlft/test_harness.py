@@ -72,7 +72,7 @@ def test_tokens_mask_and_text():
         assert len(rollout.token_ids) == len(rollout.loss_mask) == len(rollout.logprobs)
         assert rollout.loss_mask.sum() == rollout.completion_length
         assert not rollout.loss_mask[: rollout.prompt_length].any()
-        assert rollout.policy == policy.metadata.weights_hash
+        assert rollout.policy == policy.identity
         assert (rollout.round, rollout.turns, rollout.error) == (2, 1, None)
         assert rollout.sampling == "temperature=0.5 max_completion_length=3"
     assert [r.seed for r in (stopped, cut, silent)] == [11, 12, 13]

@@ -145,6 +145,12 @@ def test_a_packed_row_holds_every_prompt_once_and_no_token_in_vain(groups):
         assert list(group.lengths) == sorted(group.lengths, reverse=True)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rollout_without_a_prompt(way):
+    with pytest.raises(ValueError, match="train-0-t0-0 has no prompt"):
+        WAYS[way]([(rollout_of([], [4, 5]), 0.0)], CPU)
+
+
 def test_values_go_back_to_their_places():
     batch = pack_groups([(rollout_of([7], [4, 5, 6], [True, False, True]), 0.0), (rollout_of([7], [8]), 0.0)], CPU)
     values = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)

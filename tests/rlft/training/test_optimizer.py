@@ -25,6 +25,21 @@ def test_the_rate_warms_up_and_stays():
     assert learning_rate(make_training(learning_rate=0.8), 0) == 0.8
 
 
+# 2 updates of warm-up, then 4: of 3 rounds with 2 updates and a pass over each
+SCHEDULES = {
+    "constant": [0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8],
+    "linear": [0.4, 0.8, 0.8, 0.6, 0.4, 0.2, 0.0, 0.0],
+    "cosine": [0.4, 0.8, 0.8, 0.4 + 0.4 * 0.5**0.5, 0.4, 0.4 - 0.4 * 0.5**0.5, 0.0, 0.0],  # cos 45 degrees is 0.5**0.5
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_rate_goes_on_by_its_schedule(name):
+    length = {"rounds": 3, "updates_per_round": 2, "num_iterations": 1}
+    settings = make_training(learning_rate=0.8, warmup_updates=2, lr_scheduler_type=name, **length)
+    assert [learning_rate(settings, update) for update in range(8)] == pytest.approx(SCHEDULES[name])
+
+
 @given(st.integers(0, 50), st.integers(0, 60))
 def test_the_rate_never_falls(warmup, update):
     settings = make_training(learning_rate=0.8, warmup_updates=warmup)

@@ -42,9 +42,10 @@ def test_parts_weigh_as_much_as_their_tokens():
 
 def test_ratios_of_sequences_are_counted_apart_from_tokens():
     tally = Tally()
-    tally.note_part(report(10, ratios=4, high=1, kl=5), torch.full((1, 10), 0.5))
+    tally.note_part(report(10, ratios=4, low=2, high=1, kl=5), torch.full((1, 10), 0.5))
     found = tally.metrics(with_kl=True)
-    assert (found["clip_ratio/high_mean"], found["kl"], found["entropy"]) == (0.25, 0.5, 0.5)
+    assert [found[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region")] == [0.5, 0.25, 0.75]
+    assert (found["kl"], found["entropy"]) == (0.5, 0.5)
 
 
 def test_updates_are_averaged():
@@ -85,6 +86,13 @@ def test_what_stands_outside_the_mask_is_not_compared():
     tally = Tally()
     tally.note_sampling(torch.tensor([[-1.0, 99.0], [-2.0, -2.0]]), batch_of([-1.0], [-2.0, -2.0]), None)
     assert tally.metrics(with_kl=False)[f"{DIFFERENCE}/max"] == 0
+
+
+def test_a_number_that_is_none_shows():
+    tally = Tally()
+    tally.note_sampling(torch.tensor([[math.nan, -1.0]]), batch_of([-1.0, -1.0]), None)
+    tally.note_sampling(torch.tensor([[0.0]]), batch_of([-1.0]), None)
+    assert math.isnan(tally.metrics(with_kl=False)[f"{DIFFERENCE}/max"])
 
 
 def test_nothing_noted_nothing_said():

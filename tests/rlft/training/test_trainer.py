@@ -203,7 +203,7 @@ def test_what_teaches_nothing_counts_in_the_mean(loss_type, of, monkeypatch):
     policy = make_policy(sharpness=2.0)
     rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     some = Rollouts(rollouts.rows[:4]), Rewards(rewards.rows[:4], weights={})
-    alone = gradients(policy, *some, monkeypatch, loss_type=loss_type)
+    alone = gradients(make_policy(sharpness=2.0), *some, monkeypatch, loss_type=loss_type)
     beside = gradients(policy, rollouts, rewards, monkeypatch, loss_type=loss_type)
     sizes = [1 if of == "rollouts" else int(rollout.loss_mask.sum()) for rollout in rollouts]
     share = sum(sizes[:4]) / sum(sizes)
@@ -334,3 +334,38 @@ def test_no_zero_advantage_group_hides_behind_its_task_id():
 def test_what_was_made_up_trains_as_well():
     rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [0.0, 0.0]})
     assert train(make_policy(), rollouts, rewards).counts()["trained"] == 2
+
+
+def test_rounding_in_bfloat16_clips_nothing():
+    # The policy does not move: every later ratio is 1 as well, however narrow the bounds of a sequence are.
+    policy = make_policy(sharpness=3.0)
+    policy.model.to(torch.bfloat16)
+    rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0]] * 4)
+    options = {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 1e-6, "learning_rate": 1e-20}
+    report = train(policy, rollouts, rewards, updates_per_round=2, **options)
+    assert report.updates == 2
+    assert report.metrics["clip_ratio/region_mean"] == 0
+
+
+def test_a_rollout_without_a_sampled_token_stops_nothing():
+    rollouts, rewards = sampled(make_policy(), [[1.0, 0.0, 0.0, 0.0]] * 2)
+    empty = [dataclasses.replace(r, loss_mask=np.zeros_like(r.loss_mask)) for r in rollouts]
+    some = train(make_policy(), Rollouts((empty[0], *rollouts.rows[1:])), rewards)
+    none = train(make_policy(), Rollouts(tuple(empty)), rewards)
+    assert (some.stopped, none.stopped) == (None, None)
+    assert "kl_update" in some.metrics
+
+
+def test_rollouts_of_a_policy_that_has_moved_on_are_not_fresh():
+    policy = make_policy()
+    rollouts, rewards = sampled(policy, [[1.0, 0.0, 0.0, 0.0]] * 2)
+    first = train(policy, rollouts, rewards, learning_rate=0.05)
+    again = train(policy, rollouts, rewards, learning_rate=0.05)
+    assert first.metrics["clip_ratio/region_mean"] == 0
+    assert again.metrics["clip_ratio/region_mean"] > 0
+
+
+def test_a_prompt_without_tokens_is_refused():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0]}, prompt=[])
+    with pytest.raises(ValueError, match="no prompt"):
+        train(make_policy(), rollouts, rewards)

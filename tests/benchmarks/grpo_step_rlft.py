@@ -1,0 +1,95 @@
+"""rlft's side of `grpo_step`: rounds by `rlft.iteration.run_round`, as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rlft.config import Config
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.base import BaseEnv
+from rlft.iteration import RoundResult, run_round
+from rlft.policy.create import create_policy
+from rlft.types import Task, TaskSet, Trajectory
+from tests.benchmarks import machine
+from tests.benchmarks.grpo_workload import LEARNING_RATE, LORA_ALPHA, LORA_RANK, SEED, Workload, make_prompts, score
+
+PRODUCTS, COPIES = 5, 5  # after each step
+
+
+class Checksum(BaseEnv):
+    """Pays by the characters of the answer."""
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """The reward of both sides."""
+        return {"checksum": score(completion.text)}
+
+
+def run(workload: Workload, folder: Path, settings: dict[str, Any], measure_machine: bool) -> dict[str, Any]:
+    """Steps on the model in `folder`; `settings` replace some of the section `training`.
+
+    The machine's rates are measured after every step, so that they see what the steps saw.
+    """
+    config = _config(workload, folder, settings)
+    tasks = _tasks(workload)
+    policy = create_policy(config.policy, seed=config.seed)
+    engine = TransformersEngine(config.rollout.batch_size)
+    watch = machine.StepWatch(workload.device)
+    rates: dict[str, list[float]] = {"product_rates": [], "copy_rates": []}
+    for number in range(workload.steps + 1):
+        watch.begin()
+        result = run_round(tasks, Checksum(), policy, engine, config, round=number)
+        watch.end(sampling=result.rollouts.seconds, scoring=result.rewards.seconds)
+        _check(result, workload)
+        if measure_machine:
+            rates["product_rates"] += machine.product_rates(workload.device, workload.dtype, PRODUCTS)
+            if workload.device != "cpu":
+                rates["copy_rates"] += machine.copy_rates(workload.device, COPIES)
+    return watch.report() | rates
+
+
+def _config(workload: Workload, folder: Path, settings: dict[str, Any]) -> Config:
+    lora = {"rank": LORA_RANK, "alpha": LORA_ALPHA} if workload.lora else None
+    return Config.model_validate(
+        {
+            "name": "grpo-step",
+            "seed": SEED,
+            "tasks": {"source": "jsonl", "path": "made-in-the-benchmark"},
+            "environment": {"name": f"{__name__}:Checksum"},
+            "policy": {"model": str(folder), "lora": lora, "dtype": workload.dtype, "device": workload.device},
+            "rollout": {"max_completion_length": workload.completion_tokens, "temperature": 1.0},
+            "training": {
+                "tasks_per_round": workload.groups,
+                "num_generations": workload.group_size,
+                "learning_rate": LEARNING_RATE,
+                "gradient_checkpointing": workload.gradient_checkpointing,
+                **settings,
+            },
+        }
+    )
+
+
+def _tasks(workload: Workload) -> TaskSet:
+    """One task for each prompt, so that no step sees one again."""
+    tasks = (
+        Task(
+            id=f"t{number}",
+            environment="checksum",
+            prompt=({"role": "user", "content": prompt},),
+            answer=None,
+            info={},
+            split="train",
+            group=f"t{number}",
+        )
+        for number, prompt in enumerate(make_prompts(workload))
+    )
+    return TaskSet(tuple(tasks), fingerprint="")
+
+
+def _check(result: RoundResult, workload: Workload) -> None:
+    """That the work was done: all tokens sampled, all rollouts trained on, one optimizer step."""
+    report, wanted = result.report, workload.rollouts
+    assert report.stopped is None, report.stopped
+    assert (report.updates, report.counts()["trained"]) == (1, wanted), report.counts()
+    assert {rollout.prompt_length for rollout in result.rollouts} == {workload.prompt_tokens}
+    assert {rollout.completion_length for rollout in result.rollouts} == {workload.completion_tokens}
