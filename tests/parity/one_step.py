@@ -15,7 +15,8 @@ import torch
 from datasets import Dataset
 from torch import Tensor
 from transformers import AutoModelForCausalLM
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlft.config import PolicyConfig
 from rlft.policy import Policy
@@ -35,7 +36,7 @@ class Round:
     """Rollouts and their rewards, a prompt's after another's."""
 
     rollouts: list[Rollout]
-    rewards: list[float]
+    rewards: list[float | None]
 
     def column(self, name: str) -> list[list[Any]]:
         """A field of every rollout, for the tokens after its prompt."""
@@ -45,7 +46,8 @@ class Round:
 def random_round(seed: int, *, holes: bool = False) -> Round:
     """Completions of 1 to 9 tokens; half end with the end token, the others are cut off."""
     generator = np.random.default_rng(seed)
-    rollouts, rewards = [], []
+    rollouts: list[Rollout] = []
+    rewards: list[float | None] = []
     for number, prompt in enumerate(PROMPTS):
         for sample in range(GROUP):
             completion = generator.integers(3, 16, generator.integers(1, MAX_LENGTH + 1))
@@ -56,7 +58,8 @@ def random_round(seed: int, *, holes: bool = False) -> Round:
                 sampled[1:3] = False  # what a tool wrote
                 sampled[0] = True
             mask = np.concatenate([np.zeros(len(prompt), dtype=bool), sampled])
-            rollouts.append(make_rollout(f"t{number}", sample, prompt=prompt, completion=completion, loss_mask=mask))
+            fields = {"prompt": prompt, "completion": completion, "loss_mask": mask, "truncated": sample % 2 == 1}
+            rollouts.append(make_rollout(f"t{number}", sample, **fields))
             rewards.append(float(generator.random()))
     return Round(rollouts, rewards)
 

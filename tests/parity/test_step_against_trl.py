@@ -6,11 +6,13 @@ shows as well; that is why weights are compared to 1e-5 at a rate of 3e-4, and a
 length.
 """
 
+import dataclasses
+
 import pytest
 import torch
 
 from tests.factories import save_base
-from tests.parity.one_step import by_rlft, by_trl, load, random_round, weights
+from tests.parity.one_step import GROUP, by_rlft, by_trl, load, random_round, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
 LOSS_TYPES = ["dapo", "grpo", "dr_grpo", "bnpo", "cispo", "sapo"]
@@ -91,6 +93,28 @@ def test_tokens_of_a_tool(loss_type, base, tmp_path):
     theirs, _ = by_trl(base, given, tmp_path, temperature=0.7, **options)
     ours, _ = by_rlft(base, given, temperature=0.7, **options)
     assert_same_change(base, theirs, ours)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
+def test_a_group_of_equal_rewards(loss_type, base, tmp_path):
+    # it teaches nothing and rlft does not read it, but both count it in their means: the norm of the gradient shows it
+    given = dataclasses.replace(ROUND, rewards=[*ROUND.rewards[:GROUP], *[1.0] * GROUP, *ROUND.rewards[2 * GROUP :]])
+    options = options_of(loss_type)
+    theirs, trainer = by_trl(base, given, tmp_path, temperature=0.7, **options)
+    ours, report = by_rlft(base, given, temperature=0.7, **options)
+    assert_same_change(base, theirs, ours)
+    assert report.counts()["trained"] == 2 * GROUP
+    assert report.metrics["grad_norm"] == pytest.approx(*logged(trainer, "grad_norm"), rel=1e-4)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
+def test_completions_that_were_cut_off_are_left_out(loss_type, base, tmp_path):
+    options = options_of(loss_type, mask_truncated_completions=True)
+    theirs, trainer = by_trl(base, ROUND, tmp_path, temperature=0.7, **options)
+    ours, report = by_rlft(base, ROUND, temperature=0.7, **options)
+    assert_same_change(base, theirs, ours)
+    assert report.counts()["trained"] == len(ROUND.rollouts) / 2
+    assert report.metrics["grad_norm"] == pytest.approx(*logged(trainer, "grad_norm"), rel=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -45,7 +45,9 @@ _SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def make_model(family: str, *, sharpness: float = 3.0, seed: int = 0, dtype=torch.float32, **shape: Any) -> Any:
+def make_model(
+    family: str, *, sharpness: float = 3.0, seed: int = 0, dtype: torch.dtype = torch.float32, **shape: Any
+) -> Any:
     """A model of two layers; `sharpness` multiplies its matrices, so that attention and answers are far from even."""
     fields = {"vocab_size": VOCABULARY, "pad_token_id": 0, "eos_token_id": EOS, "bos_token_id": None}
     config = AutoConfig.for_model(family, **(fields | _SHAPES.get(family, _LLAMA) | shape))
@@ -63,7 +65,15 @@ def make_model(family: str, *, sharpness: float = 3.0, seed: int = 0, dtype=torc
 
 def add_lora(model: Any, *, seed: int = 0) -> Any:
     """With an adapter that is no longer new: both of its halves are random, and both have gradients."""
-    config = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", init_lora_weights=False, task_type="CAUSAL_LM")
+    transposed = model.config.model_type == "gpt2"  # its linear layers hold their weights so
+    config = LoraConfig(
+        r=4,
+        lora_alpha=8,
+        target_modules="all-linear",
+        init_lora_weights=False,
+        fan_in_fan_out=transposed,
+        task_type="CAUSAL_LM",
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         adapted = get_peft_model(model, config, autocast_adapter_dtype=False)

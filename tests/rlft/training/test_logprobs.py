@@ -117,6 +117,12 @@ def test_heads_that_share_keys(family, heads):
     assert_same(make_small_policy(family, num_key_value_heads=heads), rollouts())
 
 
+def test_experts():
+    policy = make_small_policy("qwen3_moe", num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
+    assert policy.shares_prompts
+    assert_same(policy, rollouts(), 0.7)
+
+
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_bfloat16_loosely(family, lora):

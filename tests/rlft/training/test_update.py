@@ -79,12 +79,12 @@ def make_updater(policy, reference=None, temperature=1.0, **settings):
     return Updater(policy, training, temperature=temperature, max_completion_length=10, reference=reference)
 
 
-def gradients(policy, groups, reference=None, **settings):
+def gradients(policy, groups, reference=None, *, silent=None, **settings):
     """Those that the optimizer is given in one update, whose step is not taken."""
     updater = make_updater(policy, reference, **settings)
     found = {}
     policy.optimizer.step = lambda rate: found.update({n: p.grad.clone() for n, p in policy.trainable().items()})
-    updater.step(groups)
+    updater.step(groups, **(silent or {}))
     policy.optimizer = None
     return found
 
@@ -368,6 +368,18 @@ def test_an_end_that_was_forced_is_as_if_it_were_not_there(loss_type):
     assert max((found[name] - g).abs().max() for name, g in without.items()) > 1e-2
     if loss_type == "dapo":
         assert_close(found, policy_gradient(policy, drawn), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("loss_type", LOSS_TYPES)
+def test_what_is_not_read_counts_in_the_mean(loss_type):
+    # 34 tokens in 8 rollouts, and 2 rollouts with 17 tokens more: sums over tokens shrink to 34 / 51, means over
+    # rollouts (and dr_grpo, whose rollouts all count as equally long) to 8 / 10
+    policy = make_small_policy("qwen3", sharpness=2.0)
+    groups = make_groups(policy)
+    share = 34 / 51 if loss_type in ("bnpo", "dapo", "cispo") else 0.8
+    alone_in_the_mean = gradients(policy, groups, loss_type=loss_type)
+    found = gradients(policy, groups, loss_type=loss_type, silent={"silent_rollouts": 2, "silent_tokens": 17})
+    assert_close(found, {name: share * gradient for name, gradient in alone_in_the_mean.items()})
 
 
 def test_a_part_is_within_the_budget_also_when_it_only_measures():
