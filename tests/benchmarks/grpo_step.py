@@ -5,7 +5,7 @@
 
 Same weights, 8 prompts x 8 completions x 64 tokens, one AdamW step, no KL; prompts and completions all of one length.
 Both sample with transformers, in float32, with two threads and SDPA attention, without gradient checkpointing; TRL
-otherwise in the settings that were fastest for it: all completions in one batch, nothing logged. Every turn is a
+otherwise in the settings that were fastest for it: batches of at most 8,192 tokens, nothing logged. Every turn is a
 process of its own (TRL, rlft, TRL, rlft, ...): a step that warms up, then the median of some more. Sampling, scoring
 and training all count.
 
@@ -44,8 +44,16 @@ SIDES = ("trl", "rlft")
 PACKAGES = ("torch", "transformers", "peft", "trl")
 PARTS = ("sampling", "scoring", "training")
 TIMES = ("seconds", *(f"{part}_seconds" for part in PARTS), "cpu_seconds", "other_cores")  # of a step
-DISTURBED = 0.1  # cores: two programs with threads on the same cores slow each other by far more than half
+DISTURBED = 0.1  # cores; two programs with threads on the same cores slow each other by far more than half
 MEMORY = ("peak_mib", "resident_peak_mib", "loaded_mib")
+ROWS = (  # of the table: title, key, digits
+    ("whole step, s", "seconds", 3),
+    *((f"  {part}, s", f"{part}_seconds", 3) for part in PARTS),
+    ("CPU of all threads, s", "cpu_seconds", 3),
+    ("tokens a second", "tokens_per_second", 0),
+    ("peak above loaded, MiB", "peak_mib", 0),
+    ("peak with imports and weights, MiB", "resident_peak_mib", 0),
+)
 
 
 def measure_here(order: dict[str, Any]) -> dict[str, Any]:
@@ -124,20 +132,14 @@ def summarise(workload: Workload, runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def show(workload: Workload, found: dict[str, Any]) -> Table:
     """The comparison as a table."""
-    table = Table(title=f"{workload.groups} x {workload.group_size} x {workload.completion_tokens} tokens after prompts"
-                  f" of {workload.prompt_tokens}, {workload.model}, {workload.dtype} on {workload.device}")  # fmt: skip
+    sizes = f"{workload.groups} x {workload.group_size} x {workload.completion_tokens} tokens"
+    where = f"{workload.model}, {workload.dtype} on {workload.device}"
+    table = Table(title=f"{sizes} after prompts of {workload.prompt_tokens}; {where}")
     for name in ("", "TRL", "rlft", "TRL / rlft"):
         table.add_column(name, justify="right" if name else "left")
-    rows = [
-        ("whole step, s", "seconds"),
-        *((f"{part}, s", f"{part}_seconds") for part in PARTS),
-        ("CPU, s", "cpu_seconds"),
-    ]
-    rows += [("tokens a second", "tokens_per_second"), ("peak above loaded, MiB", "peak_mib")]
-    for title, key in [*rows, ("peak with imports and weights, MiB", "resident_peak_mib")]:
+    for title, key, digits in ROWS:
         trl, rlft = found[f"trl_{key}"], found[f"rlft_{key}"]
-        digits = 3 if "seconds" in key and "tokens" not in key else 0
-        table.add_row(title, f"{trl:.{digits}f}", f"{rlft:.{digits}f}", f"{trl / rlft:.2f}")
+        table.add_row(title, f"{trl:.{digits}f}", f"{rlft:.{digits}f}", f"{trl / rlft:.2f}" if rlft else "")
     shares = (found["trl_share_of_matrix_peak"], found["share_of_matrix_peak"])
     table.add_row(f"share of {found['matrix_gflops']:.0f} GFLOP/s in training", *(f"{share:.2f}" for share in shares))
     return table
