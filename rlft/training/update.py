@@ -193,15 +193,13 @@ class Updater:
 
 
 def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:
-    """Rollouts of different groups, good and bad alike, that hold at least this share of the sampled tokens."""
+    """Whole groups, good and bad rollouts alike, that hold at least this share of the sampled tokens."""
     groups = [[pair for pair in group if pair[0].loss_mask.any()] for group in groups]
     wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
     chosen: list[Pair] = []
-    for place in range(max(map(len, groups), default=0)):
-        for group in groups:
-            if place < len(group):
-                chosen.append(group[place])
-                wanted -= int(group[place][0].loss_mask.sum())
-                if wanted <= 0:
-                    return chosen
+    for group in groups:
+        if wanted <= 0:
+            break
+        chosen += group
+        wanted -= sum(int(rollout.loss_mask.sum()) for rollout, _ in group)
     return chosen

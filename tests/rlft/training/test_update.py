@@ -534,13 +534,13 @@ def test_only_the_first_update_is_compared_with_the_engine():
     assert report.metrics["kl_update"] > 1e-3
 
 
-def test_some_rollouts_of_every_group():
-    # Of the 4 tokens sampled in each of 12 rollouts 1/16 is 3: one rollout. 1/3 is 16: four, first one of each group.
+def test_some_groups_are_taken_whole():
+    # 12 rollouts of 4 sampled tokens, 16 in a group of 4: 1/16 of 48 tokens is 3, one group; 1/2 is 24, two.
     groups = [
         [(make_rollout(f"t{task}", i, prompt=[4] * 4, completion=[5] * 4), 0.0) for i in range(4)] for task in range(3)
     ]
-    assert [r.rollout_id[-4:] for r, _ in update._some(groups, 1 / 16)] == ["t0-0"]
-    assert [r.rollout_id[-4:] for r, _ in update._some(groups, 1 / 3)] == ["t0-0", "t1-0", "t2-0", "t0-1"]
+    assert update._some(groups, 1 / 16) == groups[0]
+    assert update._some(groups, 1 / 2) == groups[0] + groups[1]
     assert len(update._some(groups, 1.0)) == 12
 
 
@@ -548,7 +548,7 @@ def test_rollouts_without_a_sampled_token_measure_nothing():
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy)
     silent = [[(dataclasses.replace(r, loss_mask=np.zeros_like(r.loss_mask)), a) for r, a in g] for g in groups]
-    assert update._some([silent[0], groups[1]], 0.01) == groups[1][:1]
+    assert update._some([silent[0], groups[1]], 0.01) == groups[1]
     updater = make_updater(policy)
     updater.step(silent)
     assert "kl_update" not in updater.metrics()
