@@ -243,7 +243,9 @@ class TrainingConfig(Section):
     importance_sampling_min: float | None = Field(default=None, gt=0, description="Its floor; null for none.")
     importance_sampling_max: float | None = Field(default=3.0, gt=0, description="Its cap; null for none.")
     mask_truncated_completions: bool = False
-    per_step_token_budget: int = Field(default=16384, ge=1, description="Tokens that are encoded at the same time.")
+    per_step_token_budget: int | None = Field(
+        default=None, ge=1, description="Tokens encoded at the same time; null: 2,048 on a CPU, 16,384 on a GPU."
+    )
     gradient_checkpointing: bool = Field(
         default=False, description="Compute layers again in the backward pass: a third more time, much less memory."
     )

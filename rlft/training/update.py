@@ -22,6 +22,7 @@ from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
 from rlft.types import Rollout
 
+_CPU_TOKENS, _GPU_TOKENS = 2048, 16384  # more are no faster on a CPU: their activations leave its caches
 _CHECKED_SHARE = 1 / 16  # of an update's tokens: enough to see a policy explode, and cheap
 
 
@@ -100,6 +101,8 @@ class Updater:
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
         budget = self.settings.per_step_token_budget
+        if budget is None:
+            budget = _CPU_TOKENS if self.policy.device.type == "cpu" else _GPU_TOKENS
         if self.policy.shares_prompts:
             return list(split_groups(groups, budget))
         return list(split_by_tokens([pair for group in groups for pair in group], budget))
