@@ -27,6 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from rlft.attention.support import shares_prompts
 from rlft.errors import PolicyError, StorageError, WeightsRemovedError
+from rlft.policy.fused import Replacement, find_fusible
 from rlft.policy.head import SplitModel, split_model
 from rlft.policy.optimizer import Optimizer
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
@@ -128,9 +129,14 @@ class Policy:
         """Whether the model can encode a prompt once for several completions; tried once."""
         return shares_prompts(self.model)
 
+    @cached_property
+    def fusible(self) -> list[Replacement]:
+        """What of the model can be computed faster for training; tried once."""
+        return find_fusible(self.model)
+
     def find_out(self) -> None:
         """Take the model apart and try it now, and not in the middle of something."""
-        _ = self.split, self.shares_prompts
+        _ = self.split, self.shares_prompts, self.fusible
 
     @property
     def identity(self) -> str:

@@ -106,6 +106,13 @@ def split_groups(groups: Sequence[Sequence[Pair]], budget: int) -> Iterator[list
         yield part
 
 
+def packed_tokens(pairs: Sequence[Pair]) -> int:
+    """How many tokens `pack_groups` makes of these rollouts."""
+    return sum(
+        len(prompt) + sum(_encoded(pairs[member][0]) for member in members) for prompt, members in _by_prompt(pairs)
+    )
+
+
 def split_by_tokens(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
     """Parts whose padded size, rows times longest, is within `budget` tokens; one row always goes.
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from rlft.attention.interface import attending
 from rlft.config import TrainingConfig
 from rlft.policy import Policy
-from rlft.training.batching import Batch, Pair, pack_groups, pad_rows, split_by_tokens, split_groups
+from rlft.policy.fused import fused
+from rlft.training.batching import Batch, Pair, pack_groups, packed_tokens, pad_rows, split_by_tokens, split_groups
 from rlft.training.checkpointing import gradient_checkpointing
 from rlft.training.logprobs import token_logprobs
 from rlft.training.loss import policy_loss
@@ -22,7 +23,7 @@ from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
 from rlft.types import Rollout
 
-_CPU_TOKENS, _GPU_TOKENS = 2048, 16384  # more are no faster on a CPU: their activations leave its caches
+_CPU_TOKENS, _GPU_TOKENS = 3072, 16384  # more are no faster on a CPU: what is freed between them is paged in again
 _CHECKED_SHARE = 1 / 16  # of an update's tokens: enough to see a policy explode, and cheap
 
 
@@ -100,12 +101,18 @@ class Updater:
         return self.tally.metrics(with_kl=bool(self.settings.beta))
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
-        budget = self.settings.per_step_token_budget
-        if budget is None:
-            budget = _CPU_TOKENS if self.policy.device.type == "cpu" else _GPU_TOKENS
+        budget = self._budget(groups)
         if self.policy.shares_prompts:
             return list(split_groups(groups, budget))
         return list(split_by_tokens([pair for group in groups for pair in group], budget))
+
+    def _budget(self, groups: Sequence[Sequence[Pair]]) -> int:
+        """Tokens of a part; unless it is set, on a CPU a group that a GPU would take whole is not cut either."""
+        if self.settings.per_step_token_budget is not None:
+            return self.settings.per_step_token_budget
+        if self.policy.device.type != "cpu":
+            return _GPU_TOKENS
+        return min(max(_CPU_TOKENS, *map(packed_tokens, groups), 0), _GPU_TOKENS)
 
     def _batch(self, pairs: Sequence[Pair], reader: Policy | None = None) -> Batch:
         reader = reader or self.policy
@@ -115,7 +122,8 @@ class Updater:
         """Add this part's gradients; the parts of a batch add up to the loss of the batch."""
         settings, batch = self.settings, self._batch(pairs)
         packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
-        with packed, gradient_checkpointing(self.policy.model, settings.gradient_checkpointing):
+        again = gradient_checkpointing(self.policy.model, settings.gradient_checkpointing)
+        with packed, again, fused(self.policy.fusible):
             found = token_logprobs(self.policy, batch, self.temperature)
             own = found.logprobs.detach()
             report = policy_loss(

@@ -209,7 +209,7 @@ def test_what_teaches_nothing_counts_in_the_mean(loss_type, of, monkeypatch):
     share = sum(sizes[:4]) / sum(sizes)
     assert share < 1
     for name, gradient in alone.items():
-        torch.testing.assert_close(beside[name], gradient * share, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(beside[name], gradient * share, rtol=1e-5, atol=5e-8)
 
 
 def test_training_makes_good_answers_likelier():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlft.training import update
-from rlft.training.batching import pack_groups, pad_rows, split_groups
+from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.training.update import TrainingStopped, Updater
@@ -111,6 +111,17 @@ def test_any_number_of_parts_gives_the_gradient_of_the_whole(loss_type, level):
     for parts in (2, 4, 8):
         budget = budget_for(groups, parts)
         assert_close(gradients(policy, groups, reference, per_step_token_budget=budget, **options), whole)
+
+
+def test_a_group_is_not_cut_where_no_budget_is_set(monkeypatch):
+    policy = make_small_policy("qwen3")
+    groups = make_groups(policy)
+    sizes = [packed_tokens(group) for group in groups]
+    monkeypatch.setattr("rlft.training.update._CPU_TOKENS", max(sizes) - 1)
+    parts = make_updater(policy)._parts(groups)
+    assert [packed_tokens(part) for part in parts] == sizes  # each as a whole, its prompt once
+    monkeypatch.setattr("rlft.training.update._GPU_TOKENS", min(sizes) - 1)
+    assert len(make_updater(policy)._parts(groups)) > len(groups)
 
 
 @pytest.mark.parametrize("lora", [False, True])

@@ -1,0 +1,186 @@
+"""The small operations of a layer with hand-written gradients: RMSNorm, SwiGLU and rotary positions, in float32.
+
+Written as models write them, each makes several tensors that are read again for the gradient; on a CPU that traffic,
+not arithmetic, is what they cost. The gradients are those of the same formulas (arXiv:1910.07467, arXiv:2002.05202,
+arXiv:2104.09864). A model is not changed: inside `fused` its modules run other code, if they were seen to compute the
+same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn import functional as F
+
+_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}  # of a gated MLP, as all Llama-like models name them
+_ROTARY = "apply_rotary_pos_emb"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a holder (a module, or the Python module of a model's code) runs in place of an attribute."""
+
+    holder: Any
+    name: str
+    function: Callable[..., Any]
+
+
+@contextmanager
+def fused(replacements: Sequence[Replacement]) -> Iterator[None]:
+    """Inside, the replacements of `find_fusible` are in place."""
+    before = [vars(place.holder).get(place.name) for place in replacements]
+    try:
+        for place in replacements:
+            setattr(place.holder, place.name, place.function)
+        yield
+    finally:
+        for place, old in zip(replacements, before, strict=True):
+            if old is None:
+                delattr(place.holder, place.name)
+            else:
+                setattr(place.holder, place.name, old)
+
+
+@torch.no_grad()
+def find_fusible(model: nn.Module) -> list[Replacement]:
+    """What of this model can be replaced: tried on a few numbers, never taken from a name.
+
+    Only in float32: otherwise models change types between the operations, each in its own way. Nothing on a GPU, where
+    it was never measured.
+    """
+    parameter = next(model.parameters())
+    if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+        return []
+    found: list[Replacement] = []
+    for module in model.modules():
+        if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
+            continue
+        found += _norm(module) or _mlp(module)
+    return found + _rotary(model)
+
+
+def _norm(module: nn.Module) -> list[Replacement]:
+    eps, weight = getattr(module, "variance_epsilon", getattr(module, "eps", None)), getattr(module, "weight", None)
+    alone = not list(module.children()) and len(list(module.parameters())) == 1
+    if not alone or not isinstance(eps, float) or not isinstance(weight, nn.Parameter) or weight.dim() != 1:
+        return []
+    for offset in (0.0, 1.0):  # Gemma stores the weight minus one
+
+        def forward(x: Tensor, *, offset: float = offset) -> Tensor:
+            own: Any = module.weight
+            return _RmsNorm.apply(x, own + offset if offset else own, eps)  # type: ignore[reportReturnType]
+
+        if _same(module.forward, forward, _numbers(weight, 3, len(weight))):
+            return [Replacement(module, "forward", forward)]
+    return []
+
+
+def _mlp(module: nn.Module) -> list[Replacement]:
+    parts: Any = module
+    if {name for name, _ in module.named_children()} != _PARTS:
+        return []
+
+    def forward(x: Tensor) -> Tensor:
+        return parts.down_proj(_SwiGlu.apply(parts.gate_proj(x), parts.up_proj(x)))
+
+    weight = next(parts.gate_proj.parameters())
+    same = _same(module.forward, forward, _numbers(weight, 3, parts.gate_proj.in_features))
+    return [Replacement(module, "forward", forward)] if same else []
+
+
+def _rotary(model: nn.Module) -> list[Replacement]:
+    """The function that the model's code calls, in the Python module of its attention."""
+    like = next(model.parameters())
+    found: list[Replacement] = []
+    for code in {type(module).__module__ for module in model.modules() if hasattr(module, "layer_idx")}:
+        own = getattr(sys.modules[code], _ROTARY, None)
+        if own is None or list(inspect.signature(own).parameters) != ["q", "k", "cos", "sin", "unsqueeze_dim"]:
+            continue
+        tensors = (
+            _numbers(like, 1, 2, 3, 8),
+            _numbers(like, 1, 1, 3, 8),
+            _numbers(like, 1, 3, 8),
+            _numbers(like, 1, 3, 8),
+        )
+        if _same(own, _apply_rotary, *tensors):
+            found.append(Replacement(sys.modules[code], _ROTARY, _apply_rotary))
+    return found
+
+
+def _numbers(like: Tensor, *shape: int) -> Tensor:
+    """The same numbers every time, none like another."""
+    count = int(torch.tensor(shape).prod())
+    return torch.linspace(-2.0, 3.0, count, dtype=like.dtype).sin().mul(2).add(0.1).view(shape)
+
+
+def _same(own: Callable[..., Any], ours: Callable[..., Any], *inputs: Tensor) -> bool:
+    try:
+        theirs, found = own(*inputs), ours(*inputs)
+    except (TypeError, ValueError, RuntimeError, AttributeError):  # whatever else it takes, it is not this
+        return False
+    theirs, found = (tuple(part) if isinstance(part, tuple) else (part,) for part in (theirs, found))
+    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(theirs, found, strict=True))
+
+
+class _RmsNorm(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        rate = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+        ctx.save_for_backward(x, weight, rate)
+        return (x * rate).mul_(weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[reportIncompatibleMethodOverride]
+        x, weight, rate = ctx.saved_tensors
+        normal = x * rate
+        product = (gradient * normal).flatten(0, -2)
+        along = (product @ weight).div_(x.shape[-1]).unflatten(0, x.shape[:-1]).unsqueeze(-1)
+        by_weight = product.sum(0) if ctx.needs_input_grad[1] else None
+        return (gradient * weight).addcmul_(normal, along, value=-1).mul_(rate), by_weight, None
+
+
+class _SwiGlu(Function):
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate, up)
+        return F.silu(gate).mul_(up)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[reportIncompatibleMethodOverride]
+        gate, up = ctx.saved_tensors
+        return torch.ops.aten.silu_backward(gradient * up, gate), F.silu(gate).mul_(gradient)
+
+
+def _apply_rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return _Rotary.apply(q, cos, sin), _Rotary.apply(k, cos, sin)  # type: ignore[reportReturnType]
+
+
+class _Rotary(Function):
+    """The second half of the width is turned into the first by `sin`, the first into the second."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        half = x.shape[-1] // 2
+        output = x * cos
+        output[..., :half].addcmul_(x[..., half:], sin[..., :half], value=-1)
+        output[..., half:].addcmul_(x[..., :half], sin[..., half:])
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:  # type: ignore[reportIncompatibleMethodOverride]
+        cos, sin = ctx.saved_tensors
+        half = gradient.shape[-1] // 2
+        by_x = gradient * cos
+        by_x[..., :half].addcmul_(gradient[..., half:], sin[..., half:])
+        by_x[..., half:].addcmul_(gradient[..., :half], sin[..., :half], value=-1)
+        return by_x, None, None
