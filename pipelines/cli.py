@@ -1,4 +1,4 @@
-"""The command line: `rlft run | resume | audit | ui | stack | doctor`.
+"""The command line: `rlft run | resume | audit | serve-engine | ui | stack | doctor`.
 
 Heavy libraries are imported inside the commands: `rlft --help` is quick, and ZenML must see its environment first.
 
@@ -113,6 +113,29 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
         console.print(report.text(), markup=False)
         if not report.passed:
             raise typer.Exit(2)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def serve_engine(
+    context: typer.Context,
+    config: ConfigPath,
+    overrides: Overrides = None,
+    host: Annotated[str, typer.Option(help="Only an adapter can be served to other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    verbose: Verbose = False,
+) -> None:
+    """Serve a config's model with vLLM for `rollout.engine: vllm_server`; further options go to `vllm serve`."""
+    with guarded(verbose, None):
+        import os
+
+        settings = load_config(config, overrides)
+        from rlft.engines.serving import serve_command
+
+        folder = find_home().root / "serve-engine" / settings.name
+        command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
+        console.print(f"http://{host}:{port} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        os.execve(command[0], command, {**os.environ, **variables})
 
 
 @app.command()

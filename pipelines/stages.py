@@ -55,7 +55,9 @@ class Stages:
     def initialize(self, tasks: Artifact) -> Artifact:
         """The base policy."""
         config = self.config
-        return initialize_policy(tasks, config.policy, config.environment, config.rollout, config.seed)
+        return initialize_policy(
+            tasks, config.policy, config.environment, config.rollout.max_completion_length, config.seed
+        )
 
     def supervise(
         self, policy: Artifact, tasks: Artifact, *, stage: str, seconds: float | None = None
@@ -93,7 +95,8 @@ class Stages:
             scored.rollouts,
             scored.rewards,
             config.training,
-            config.rollout,
+            config.rollout.temperature,
+            config.rollout.max_completion_length,
             round,
             config.policy.device,
             id=f"train_grpo_r{round:03d}",
@@ -120,6 +123,7 @@ class Stages:
             temperature=temperature,
             max_completion_length=rollout.max_completion_length,
             batch_size=rollout.batch_size,
+            engine=rollout.engine_settings(),
             seed=self.config.seed,
             **cut,
         )

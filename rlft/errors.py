@@ -42,6 +42,10 @@ class WeightsRemovedError(PolicyError):
     """A policy of an old round whose weights `policy.keep` has removed, and which is needed after all."""
 
 
+class EngineError(RlftError):
+    """An engine that does not start, cannot be reached, or does not sample with the policy's weights."""
+
+
 class RewardAuditError(RlftError):
     """The reward pays something that is no answer as well as it pays the gold answer."""
 

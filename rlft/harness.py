@@ -15,8 +15,6 @@ from rlft.policy import Policy
 from rlft.policy.tokens import completion_text, render_prompt
 from rlft.types import Message, Rollout, Task
 
-NOTHING = Generation(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "length")
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -41,7 +39,7 @@ def run_single_turn(
     """Attempt every task with one answer, all in one call of the engine; rollouts come in the order of `attempts`.
 
     The loss mask covers the sampled tokens, the sampled end token included. A prompt that the model's context cannot
-    hold is an error of its rollouts.
+    hold is an error of its rollouts, and so is an engine that did not answer.
     """
     conversations = [prompt_messages(attempt.task, environment) for attempt in attempts]
     rendered: dict[str, list[int]] = {}
@@ -81,10 +79,10 @@ def _record(
     seconds: float,
 ) -> Rollout:
     """One rollout from what was sampled, or an errored one if nothing could be; the text is derived from the tokens."""
-    error = None
     if generation is None:
-        error = f"prompt: {len(prompt)} tokens do not fit the model's context of {policy.context_length}"
-        generation = NOTHING
+        generation = Generation.failed(
+            f"prompt: {len(prompt)} tokens do not fit the model's context of {policy.context_length}"
+        )
     text = completion_text(policy.tokenizer, generation.token_ids.tolist())
     answer: Message = {"role": "assistant", "content": text}
     before = len(prompt)
@@ -102,9 +100,9 @@ def _record(
         tool_calls=0,
         tool_errors=0,
         state={},
-        stop_reason="error" if error else generation.stop_reason,
-        truncated=error is None and generation.stop_reason == "length",
-        error=error,
+        stop_reason=generation.stop_reason,
+        truncated=generation.stop_reason == "length",
+        error=generation.error,
         seconds=seconds,
         policy=policy.identity,
         sampling=sampling.fingerprint,

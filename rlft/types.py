@@ -60,7 +60,7 @@ class Rollout:
     `token_ids` (int32), `loss_mask` (bool) and `logprobs` (float32) have one entry per token of the whole sequence,
     prompt included. `loss_mask` is true where the model sampled the token; `logprobs` holds its natural-log
     probability under the sampling distribution there, and 0 elsewhere. `messages` is the conversation, prompt first;
-    it is derived from the tokens and never turned back into tokens.
+    it is derived from the tokens and never turned back into tokens. `error` is `<where>: <why>`.
     """
 
     rollout_id: str

@@ -27,7 +27,7 @@ def warm_start_code() -> str:
 @cache
 def rollout_code() -> str:
     """Code behind `generate_rollouts`."""
-    return code_fingerprint("rlft.rollout", "rlft.engines.transformers_engine")
+    return code_fingerprint("rlft.rollout", "rlft.engines.create")
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers import RolloutsMaterializer
-from rlft.config import EnvironmentConfig, Section
+from rlft.config import EngineSettings, EnvironmentConfig, Section
 from rlft.engines.base import Sampling
 from rlft.policy import PolicyFolder
 from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
@@ -36,6 +36,7 @@ class SamplingSettings(Section):
     top_p: float = 1.0
     top_k: int = 0
     min_p: float = 0.0
+    engine: EngineSettings = EngineSettings()
 
 
 @step(cache_policy=code.ROLLOUT, output_materializers=RolloutsMaterializer)
@@ -51,7 +52,7 @@ def generate_rollouts(
     """Sample groups of attempts with the policy; token ids, log-probabilities and mask are kept as sampled."""
     runtime = current_runtime()
     live = runtime.policy(policy, device)
-    engine = runtime.engine(sampling.batch_size)
+    engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
     engine.load_policy(live)
     if selection.splits is None:
         chosen = tasks_of_round(tasks, round=selection.round, count=selection.count or 1, seed=sampling.seed)

@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers import PolicyMaterializer
-from rlft.config import EnvironmentConfig, PolicyConfig, RolloutConfig
+from rlft.config import EnvironmentConfig, PolicyConfig
 from rlft.environments.base import prompt_messages
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
@@ -18,7 +18,7 @@ from steps.runtime import current_runtime
 
 @step(enable_cache=False, output_materializers=PolicyMaterializer)
 def initialize_policy(
-    tasks: TaskSet, policy: PolicyConfig, environment: EnvironmentConfig, rollout: RolloutConfig, seed: int
+    tasks: TaskSet, policy: PolicyConfig, environment: EnvironmentConfig, max_completion_length: int, seed: int
 ) -> Annotated[PolicyFolder, "policy"]:
     """Load or build the base policy, and check that it can read every prompt. Not cached: a folder may have changed."""
     runtime = current_runtime()
@@ -27,7 +27,7 @@ def initialize_policy(
     check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
-        max_completion_length=rollout.max_completion_length,
+        max_completion_length=max_completion_length,
         context_length=live.context_length,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")

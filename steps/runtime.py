@@ -1,4 +1,4 @@
-"""What stays warm from step to step in the pipeline's process: the live policies and the environment.
+"""What stays warm from step to step in the pipeline's process: the live policies, the environment and the engine.
 
 A step asks for the policy of a folder and gets the live one with that content, or loads it cold. Both have the same
 bytes, so a step may run in a process of its own.
@@ -14,7 +14,9 @@ from pathlib import Path
 import psutil
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
-from rlft.config import EnvironmentConfig
+from rlft.config import EngineSettings, EnvironmentConfig
+from rlft.engines.base import Engine
+from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv
 from rlft.environments.loading import load_environment
@@ -31,6 +33,7 @@ class Runtime:
     def __init__(self) -> None:
         self._policies: dict[str, Policy] = {}
         self._environments: dict[str, BaseEnv] = {}
+        self._engines: dict[str, Engine] = {}
         self._scratch = _make_scratch()
 
     def policy(self, folder: PolicyFolder, device: str) -> Policy:
@@ -56,9 +59,14 @@ class Runtime:
             self._environments[key] = load_environment(settings.name, settings.kwargs)
         return self._environments[key]
 
-    def engine(self, batch_size: int) -> TransformersEngine:
-        """An engine that samples with the live policy itself; there is nothing in it to keep."""
-        return TransformersEngine(batch_size)
+    def engine(self, settings: EngineSettings, batch_size: int, device_type: str) -> Engine:
+        """The engine of these settings: one that has to be started is started once."""
+        if choose_engine(settings.engine, device_type) == "transformers":
+            return TransformersEngine(batch_size)  # samples with the live policy itself; there is nothing to keep
+        key = f"{settings.model_dump_json()} {batch_size} {device_type}"
+        if key not in self._engines:
+            self._engines[key] = create_engine(settings, batch_size=batch_size, device_type=device_type)
+        return self._engines[key]
 
     def new_folder(self) -> Path:
         """A path for a policy to be saved to. The folders of earlier steps have been stored by then and go."""
@@ -68,6 +76,9 @@ class Runtime:
 
     def close(self) -> None:
         """Give back memory and disk."""
+        for engine in self._engines.values():
+            engine.close()
+        self._engines.clear()
         self._policies.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers import PolicyMaterializer, ReportMaterializer
-from rlft.config import RolloutConfig, TrainingConfig
+from rlft.config import TrainingConfig
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.training.optimizer import prepare_optimizer
@@ -28,7 +28,8 @@ def train_grpo(
     rollouts: Rollouts,
     rewards: Rewards,
     training: TrainingConfig,
-    rollout: RolloutConfig,
+    temperature: float,
+    max_completion_length: int,
     round: int,
     device: str,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
@@ -45,8 +46,8 @@ def train_grpo(
         rewards,
         training,
         round=round,
-        temperature=rollout.temperature,
-        max_completion_length=rollout.max_completion_length,
+        temperature=temperature,
+        max_completion_length=max_completion_length,
         reference=runtime.policy(reference, device) if needs_copy else None,
     )
     clocks = {

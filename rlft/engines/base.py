@@ -41,12 +41,19 @@ class Generation:
     """One sampled completion.
 
     `token_ids` (int32) end with the stop token if one was sampled. `logprobs` (float32) are natural logs of the
-    probabilities under the distribution that was sampled from; for greedy decoding, under temperature 1.
+    probabilities under the distribution that was sampled from; for greedy decoding, under temperature 1. `error` says
+    where and why nothing was sampled (`engine: ...`).
     """
 
     token_ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
-    stop_reason: Literal["stop", "length"]
+    stop_reason: Literal["stop", "length", "error"]
+    error: str | None = None
+
+    @classmethod
+    def failed(cls, error: str) -> Generation:
+        """No token, and why."""
+        return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "error", error)
 
 
 class Engine(Protocol):
@@ -58,7 +65,7 @@ class Engine(Protocol):
         ...
 
     def load_policy(self, policy: Policy) -> None:
-        """Sample from this policy from now on."""
+        """Sample from this policy from now on. Raises EngineError when it cannot be shown that the engine does."""
         ...
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:

@@ -51,7 +51,7 @@ def plan_training(
     members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in zip(rollouts, rewards, strict=True):
         if rollout.error is not None:
-            fates[rollout.rollout_id] = "errored:rollout"
+            fates[rollout.rollout_id] = f"errored:{_place(rollout.error)}"
         elif reward.total is None or not math.isfinite(reward.total):
             fates[rollout.rollout_id] = "errored:reward"
         else:
@@ -70,6 +70,12 @@ def plan_training(
     silent = [rollout for group in members.values() for rollout, _ in group if rollout.rollout_id in fates]
     tokens = sum(int(r.loss_mask.sum()) for r in silent if not (mask_truncated_completions and r.truncated))
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
+
+
+def _place(error: str) -> str:
+    """Where a rollout failed: the word before the colon (`engine: ...`), if there is one."""
+    place, colon, _ = error.partition(":")
+    return place if colon and place.isidentifier() else "rollout"
 
 
 def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:

@@ -29,7 +29,8 @@ config = load_config(TINY)
 prints = Stages.of(config).fingerprints
 tasks = out("ingest_tasks", "tasks").load()
 found = {{}}
-base = initialize_policy.entrypoint(tasks, config.policy, config.environment, config.rollout, config.seed)
+base = initialize_policy.entrypoint(
+    tasks, config.policy, config.environment, config.rollout.max_completion_length, config.seed)
 found["initialize_policy"] = [base.metadata.content_hash, out("initialize_policy", "policy").content_hash]
 start, _ = warm_start_policy.entrypoint(
     out("initialize_policy", "policy").load(), tasks, config.warm_start, config.environment, "", "auto", config.seed)
@@ -44,7 +45,7 @@ rewards = score_rewards.entrypoint(tasks, rollouts, config.environment, config.r
 found["score_rewards"] = [storage.hash_rows(rewards.rows, storage.REWARD_SCHEMA, repr(sorted(rewards.weights.items()))),
     out("score_rewards_r000", "rewards").content_hash]
 warm = out("warm_start", "policy").load()
-policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, config.rollout, 0, "auto")
+policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, 1.0, 4, 0, "auto")
 found["train_grpo"] = [policy.metadata.content_hash, out("train_grpo_r000", "policy").content_hash]
 print(json.dumps(found))
 """)

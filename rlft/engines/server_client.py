@@ -1,0 +1,113 @@
+"""HTTP to one `vllm serve`: its token-in, token-out endpoint, its adapters and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from rlft.config import ServerSettings
+from rlft.engines.base import Generation
+from rlft.errors import EngineError
+
+_BUSY = {408, 425, 429, 500, 502, 503, 504}  # another attempt may do
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
+
+
+class ServerGoneError(Exception):
+    """No answer, after all attempts."""
+
+
+class ServerRefusedError(Exception):
+    """An answer that says no; asking again would not help."""
+
+
+class ServerClient:
+    """One server. Every call waits at most `timeout_seconds`, and is tried `attempts` times."""
+
+    def __init__(self, address: str, settings: ServerSettings) -> None:
+        self.address, self.settings = address.rstrip("/"), settings
+        limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
+        timeout = httpx.Timeout(settings.timeout_seconds, connect=min(10.0, settings.timeout_seconds), pool=None)
+        self._http = httpx.Client(base_url=self.address, limits=limits, timeout=timeout, trust_env=False)
+
+    def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
+        """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
+        body = {"token_ids": list(prompt), "sampling_params": parameters}
+        answer = self._post("/inference/v1/generate", body | ({"model": model} if model else {})).json()
+        choice = answer["choices"][0]
+        content = (choice.get("logprobs") or {}).get("content") or []
+        logprobs = [token["logprob"] for token in content]
+        token_ids = choice["token_ids"] or []
+        if len(logprobs) != len(token_ids) or choice["finish_reason"] not in ("stop", "length"):
+            reason = f"{self.address} ended a completion with {choice['finish_reason']!r}"
+            raise ServerRefusedError(f"{reason}, {len(token_ids)} tokens and {len(logprobs)} log-probabilities")
+        return Generation(
+            np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), choice["finish_reason"]
+        )
+
+    def context_length(self) -> int:
+        """Tokens of prompt and completion together. Raises EngineError when the server does not answer."""
+        models = self._must("GET", "/v1/models").json()["data"]
+        return min(model["max_model_len"] for model in models if model.get("max_model_len"))
+
+    def load_adapter(self, name: str, folder: Path) -> None:
+        """Under this name from now on. Raises EngineError."""
+        self._must("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+
+    def unload_adapter(self, name: str) -> None:
+        """Make room for others; that a server is gone or does not know the name does not matter."""
+        try:
+            self._post("/v1/unload_lora_adapter", {"lora_name": name})
+        except (ServerGoneError, ServerRefusedError):
+            return
+
+    def reload_weights(self, folder: Path) -> None:
+        """Read all weights from a checkpoint. Raises EngineError."""
+        self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+
+    def reset_prefix_cache(self) -> None:
+        """Forget what was computed with other weights. Raises EngineError."""
+        self._must("POST", "/reset_prefix_cache")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def _must(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            return self._call(method, path, body)
+        except (ServerGoneError, ServerRefusedError) as cause:
+            raise EngineError(
+                str(cause),
+                where=f"rollout.server: {self.address}{path}",
+                fix="`rlft serve-engine CONFIG` starts a server with all that is needed; it must see the files of "
+                "this machine",
+            ) from cause
+
+    def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        return self._call("POST", path, body)
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        attempts = Retrying(
+            stop=stop_after_attempt(self.settings.attempts),
+            wait=wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT),
+            retry=retry_if_exception_type(ServerGoneError),
+            reraise=True,
+        )
+        return attempts(self._once, method, path, body)
+
+    def _once(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, json=body)
+        except httpx.HTTPError as cause:
+            raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
+        if response.status_code in _BUSY:
+            raise ServerGoneError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
+        if response.is_error:
+            raise ServerRefusedError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
+        return response

@@ -1,0 +1,64 @@
+"""How `vllm serve` is started so that `VllmServerEngine` can work with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlft.config import Config
+from rlft.engines.vllm_engine import is_installed
+from rlft.errors import EngineError
+from rlft.policy.create import create_policy
+from rlft.policy.origin import choose_device
+
+_SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def serve_command(
+    config: Config, folder: Path, *, host: str = "127.0.0.1", port: int = 8000, extra: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """The command and the environment variables it needs; `folder` takes the base of a model from scratch.
+
+    `extra` goes to `vllm serve` as it is. Raises EngineError without vLLM, and for full weights on another host than
+    this one: what reloads them would let anyone run code there.
+    """
+    if not is_installed():
+        raise EngineError("vLLM is not installed", fix="make setup-vllm")
+    lora, own = config.policy.lora, config.rollout.vllm
+    if lora is None and host not in _LOCAL:
+        raise EngineError(
+            f"full weights are only pushed to a server on loopback, not on {host}",
+            fix="train an adapter (policy.lora), or serve on 127.0.0.1",
+        )
+    on_gpu = choose_device(config.policy.device).type == "cuda"
+    model = config.policy.model
+    if model is None:
+        policy = create_policy(config.policy, seed=config.seed)
+        policy.model.save_pretrained(folder, safe_serialization=True)
+        policy.tokenizer.save_pretrained(folder)
+        model = str(folder)
+    command = [sys.executable, "-m", _SERVER, "--model", model, "--host", host, "--port", str(port)]
+    command += ["--dtype", config.policy.dtype, "--max-num-seqs", str(config.rollout.batch_size)]
+    command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
+    if config.policy.revision is not None:
+        command += ["--revision", config.policy.revision]
+    if own.max_model_len is not None:
+        command += ["--max-model-len", str(own.max_model_len)]
+    if on_gpu:
+        command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
+    else:
+        command += ["--enforce-eager", "--kv-cache-memory-bytes", str(int(own.cache_gib * 2**30))]
+    variables = {"VLLM_NO_USAGE_STATS": "1"}
+    if lora is not None:
+        variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+        command += ["--enable-lora", "--max-lora-rank", str(_rank_that_holds(lora.rank)), "--max-loras", "2"]
+    else:
+        variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload weights and empty the prefix cache
+    return [*command, *extra], variables
+
+
+def _rank_that_holds(rank: int) -> int:
+    """vLLM takes certain ranks only; a smaller adapter fits a larger one."""
+    return next((size for size in (1, 8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)

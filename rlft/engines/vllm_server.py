@@ -1,0 +1,170 @@
+"""Running `vllm serve` processes: token ids and seeds over HTTP, weights through files that both sides see.
+
+A request goes to the server that its prompt belongs to, so that a group shares its cached prompt. A server that stops
+answering is left out for the rest of the call, and its rollouts go to another one; what no server answers is an error
+of that rollout.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlft.config import EngineSettings
+from rlft.engines.base import Generation, Sampling
+from rlft.engines.proof import Canaries, Evidence, check_evidence
+from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.errors import EngineError
+from rlft.policy import Policy
+
+logger = logging.getLogger(__name__)
+
+
+class VllmServerEngine:
+    """Samples with any number of servers that all get the same weights.
+
+    An adapter is loaded at run time under a name that holds the policy's hash, so that no cache of another one can
+    answer. Full weights are read by the servers from a folder, and their prefix caches are emptied.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.settings = settings
+        self.clients = [ServerClient(address, settings.server) for address in settings.server.addresses]
+        self.evidence: dict[str, Evidence] = {}  # by address
+        self.identity = ""
+        self._model: str | None = None  # what requests name: an adapter, or the server's own model
+        self._stop_ids: list[int] = []
+        self._canaries: Canaries | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._context = 0
+
+    @property
+    def policy_hash(self) -> str:
+        """Identity of the loaded policy, or an empty string."""
+        return self.identity
+
+    def load_policy(self, policy: Policy) -> None:
+        """Give every server the weights and prove that they have arrived. Raises EngineError when one fails."""
+        if policy.metadata.weights_hash and self.identity == policy.identity:
+            return
+        self.identity = ""
+        vocabulary = policy.model.config.get_text_config().vocab_size
+        self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
+        self._context = min(client.context_length() for client in self.clients)
+        if self._canaries is None:
+            self._canaries = Canaries(vocabulary, self._context)
+        else:
+            for client in self.clients:
+                self._canaries.warm_cache(self._sampler(client))
+        folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
+        name = f"rlft-{policy.identity.replace(' ', '-')}"
+        policy.model.save_pretrained(folder.name, safe_serialization=True)
+        for client in self.clients:
+            self._push(client, policy, name, Path(folder.name))
+        previous, self._model = self._model, name if policy.metadata.kind == "adapter" else None
+        for client in self.clients:
+            evidence = self._canaries.ask(self._sampler(client), policy)
+            check_evidence(
+                evidence,
+                self.evidence.get(client.address),
+                policy.metadata.dtype,
+                self.settings.max_logprob_difference,
+            )
+            self.evidence[client.address] = evidence
+            if previous is not None and previous != self._model:
+                client.unload_adapter(previous)
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._folder, self.identity = folder, policy.identity
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+        """One completion per prompt and seed, in the same order; one that no server gave has an error.
+
+        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
+        """
+        if not self.identity:
+            raise RuntimeError("load_policy first")
+        if len(seeds) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
+        if not all(map(len, prompts)):
+            raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
+        live = list(self.clients)
+
+        def one(prompt: Sequence[int], seed: int) -> Generation:
+            reason = "no server is left"
+            while candidates := list(live):
+                client = candidates[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(candidates)]
+                try:
+                    return self._ask(client, prompt, sampling, seed)
+                except ServerRefusedError as refused:
+                    return Generation.failed(f"engine: {refused}")
+                except ServerGoneError as gone:
+                    reason = str(gone)
+                    if client in live:
+                        live.remove(client)
+                        logger.warning("%s; %d of %d servers left", gone, len(live), len(self.clients))
+            return Generation.failed(f"engine: {reason}")
+
+        with ThreadPoolExecutor(self.settings.server.concurrency * len(self.clients)) as pool:
+            return list(pool.map(one, prompts, seeds))
+
+    def close(self) -> None:
+        """Unload what this engine loaded and let go of the connections; the servers run on."""
+        for client in self.clients:
+            if self._model is not None:
+                client.unload_adapter(self._model)
+            client.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+        self.identity, self._model, self._folder = "", None, None
+        self.evidence.clear()
+
+    def _push(self, client: ServerClient, policy: Policy, name: str, folder: Path) -> None:
+        if policy.metadata.kind == "adapter":
+            client.load_adapter(name, folder)
+        else:
+            client.reload_weights(folder)
+            client.reset_prefix_cache()
+
+    def _sampler(self, client: ServerClient) -> Any:
+        """Sampling with one server, for its canaries; raises EngineError when it does not answer."""
+
+        def generate(prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+            try:
+                return [self._ask(client, prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+            except (ServerGoneError, ServerRefusedError) as cause:
+                raise EngineError(
+                    str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
+                ) from cause
+
+        return generate
+
+    def _ask(self, client: ServerClient, prompt: Sequence[int], sampling: Sampling, seed: int) -> Generation:
+        room = self._context - len(prompt)
+        if room < 1:
+            return Generation.failed(
+                f"prompt: {len(prompt)} tokens leave no room in the engine's context of {self._context}"
+            )
+        return client.generate(
+            prompt,
+            {
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": sampling.top_k,
+                "min_p": sampling.min_p,
+                "max_tokens": min(sampling.max_completion_length, room),
+                "seed": seed,
+                "logprobs": 0,
+                "stop_token_ids": self._stop_ids,
+                "ignore_eos": True,
+                "detokenize": False,
+            },
+            model=self._model,
+        )
