@@ -29,6 +29,7 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_length_metrics(sampled),
         **_turn_metrics(sampled),
         **_speed(rollouts),
+        **rollouts.metrics,
         "rewards/errored": float(len(pairs) - len(scored)),
     }
 

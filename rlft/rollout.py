@@ -68,4 +68,4 @@ def collect_rollouts(
     rows = run_single_turn(
         attempts, environment, policy, engine, sampling, environment_fingerprint=environment_fingerprint
     )
-    return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started)
+    return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))

@@ -77,14 +77,16 @@ def tasks_from_table(table: pa.Table) -> TaskSet:
 
 
 def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
-    """Rollouts as a table; the wall seconds of the whole go into its metadata."""
-    return _to_table(rollouts.rows, ROLLOUT_SCHEMA, {"seconds": repr(rollouts.seconds)})
+    """Rollouts as a table; what was measured of the whole goes into its metadata."""
+    extra = {"seconds": repr(rollouts.seconds), "metrics": _dump(rollouts.metrics)}
+    return _to_table(rollouts.rows, ROLLOUT_SCHEMA, extra)
 
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
     """The inverse of `rollouts_to_table`."""
     rows = _from_table(table, lambda row: Rollout(**{**row, "messages": tuple(row["messages"])}))
-    return Rollouts(rows=rows, seconds=float(_metadata(table)["seconds"]))
+    extra = _metadata(table)
+    return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:

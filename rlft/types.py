@@ -93,10 +93,14 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Rollouts in the order (task, sample), all from one policy, and the wall seconds it took to sample them."""
+    """Rollouts in the order (task, sample), all from one policy.
+
+    `seconds` is the wall time it took to sample them, `metrics` what the engine measured of itself.
+    """
 
     rows: tuple[Rollout, ...]
     seconds: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)

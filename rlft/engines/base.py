@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -62,6 +62,11 @@ class Engine(Protocol):
     @property
     def policy_hash(self) -> str:
         """Identity of the loaded policy, or an empty string."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What the last `load_policy` measured, under the names of a round's metrics."""
         ...
 
     def load_policy(self, policy: Policy) -> None:

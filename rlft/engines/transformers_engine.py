@@ -32,6 +32,11 @@ class TransformersEngine:
         """Identity of the loaded policy, or an empty string."""
         return self.policy.identity if self.policy else ""
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Nothing: there is one copy of the weights."""
+        return {}
+
     def load_policy(self, policy: Policy) -> None:
         """Sample from this live policy from now on; nothing is copied."""
         self.policy = policy

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ import torch
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling
-from rlft.engines.proof import Canaries, Evidence, check_evidence
+from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
@@ -64,6 +65,13 @@ class VllmEngine:
     def policy_hash(self) -> str:
         """Identity of the loaded policy, or an empty string."""
         return self.evidence.policy if self.evidence else ""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the last push: its seconds, and how far the engine's canaries were from the trainer's, in nats."""
+        if self.evidence is None:
+            return {}
+        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: self.evidence.difference}
 
     def load_policy(self, policy: Policy) -> None:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
@@ -124,11 +132,20 @@ class VllmEngine:
     def _sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         fits = [len(prompt) < self._context for prompt in prompts]
         rows = [place for place, fit in enumerate(fits) if fit]
-        outputs = self._llm.generate(
-            [{"prompt_token_ids": list(prompts[row])} for row in rows],
-            [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
-            use_tqdm=False,
-        )
+        try:
+            outputs = self._llm.generate(
+                [{"prompt_token_ids": list(prompts[row])} for row in rows],
+                [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
+                use_tqdm=False,
+            )
+        except (RuntimeError, ValueError, AssertionError) as cause:
+            self.close()  # what it had begun would mix with what comes next
+            raise EngineError(
+                f"vLLM failed while it sampled: {cause}",
+                where="rollout.engine",
+                fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model on this machine: "
+                "set rollout.engine: transformers",
+            ) from cause
         found = dict(zip(rows, map(_generation, outputs), strict=True))
         too_long = "prompt: {} tokens leave no room in the engine's context of {}"
         return [
@@ -198,6 +215,9 @@ def _vllm_environment() -> Iterator[None]:
     """vLLM's settings, and afterwards torch's threads as they were: on a CPU its worker takes them over."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if (llvm := sys.modules.get("llvmlite.binding.ffi")) is not None:
+        # vLLM reads the `__dict__` of every object of every module; llvmlite's library gives a function for any name.
+        llvm.lib._fntab.setdefault("__dict__", {})
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ import numpy as np
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling
-from rlft.engines.proof import Canaries, Evidence, check_evidence
+from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 from rlft.policy import Policy
@@ -44,11 +45,20 @@ class VllmServerEngine:
         self._canaries: Canaries | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._context = 0
+        self.push_seconds = 0.0
 
     @property
     def policy_hash(self) -> str:
         """Identity of the loaded policy, or an empty string."""
         return self.identity
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the last push: its seconds, and how far the servers' canaries were from the trainer's, in nats."""
+        if not self.identity:
+            return {}
+        difference = max(evidence.difference for evidence in self.evidence.values())
+        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: difference}
 
     def load_policy(self, policy: Policy) -> None:
         """Give every server the weights and prove that they have arrived. Raises EngineError when one fails."""
@@ -66,8 +76,10 @@ class VllmServerEngine:
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
         name = f"rlft-{policy.identity.replace(' ', '-')}"
         policy.model.save_pretrained(folder.name, safe_serialization=True)
+        started = time.perf_counter()
         for client in self.clients:
             self._push(client, policy, name, Path(folder.name))
+        self.push_seconds = time.perf_counter() - started
         previous, self._model = self._model, name if policy.metadata.kind == "adapter" else None
         for client in self.clients:
             evidence = self._canaries.ask(self._sampler(client), policy)

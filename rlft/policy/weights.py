@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils import ModulesToSaveWrapper
 from torch import Tensor, nn
 
 
@@ -20,16 +21,20 @@ def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
     """
     base: nn.Module = model.get_base_model() if isinstance(model, PeftModel) else model
     modules: list[tuple[str, Any]] = list(base.named_modules())
-    merged: set[int] = set()
+    unused = {
+        f"{prefix}.{'modules_to_save' if module.disable_adapters else 'original_module'}."
+        for prefix, module in modules
+        if isinstance(module, ModulesToSaveWrapper)
+    }
     for prefix, module in modules:
         if isinstance(module, BaseTunerLayer):
             with _merged(module) as weight:
                 yield f"{prefix}.weight", weight
-            merged.add(id(_weight(module)))
+            unused.add(f"{prefix}.base_layer.weight")
         parameters: dict[str, nn.Parameter] = vars(module)["_parameters"]
         for name, parameter in parameters.items():
             full = f"{prefix}.{name}" if prefix else name
-            if parameter is not None and id(parameter) not in merged and not _belongs_to_adapter(full):
+            if parameter is not None and not _belongs_to_adapter(full) and not full.startswith(tuple(unused)):
                 yield _plain(full), parameter.detach()
 
 
@@ -55,7 +60,7 @@ def _weight(layer: Any) -> nn.Parameter:
 
 
 def _belongs_to_adapter(name: str) -> bool:
-    return any(part.startswith(("lora_", "original_module")) for part in name.split("."))
+    return any(part.startswith("lora_") for part in name.split("."))
 
 
 def _plain(name: str) -> str:
@@ -64,4 +69,4 @@ def _plain(name: str) -> str:
     if "modules_to_save" in parts:
         place = parts.index("modules_to_save")
         del parts[place : place + 2]  # and the adapter's name
-    return ".".join(part for part in parts if part != "base_layer")
+    return ".".join(part for part in parts if part not in ("base_layer", "original_module"))

@@ -12,10 +12,13 @@ import sys
 
 
 def kill_at(target: str) -> None:
-    """Replace `module:function` by one that counts its calls and dies at the n-th."""
+    """Replace `module:function` (or `module:Class.method`) by one that counts its calls and dies at the n-th."""
     module_name, function_name, count = target.split(":")
-    module = importlib.import_module(module_name)
-    original = getattr(module, function_name)
+    *parents, function_name = function_name.split(".")
+    holder = importlib.import_module(module_name)
+    for parent in parents:
+        holder = getattr(holder, parent)
+    original = getattr(holder, function_name)
     calls = 0
 
     def dying(*args, **kwargs):
@@ -25,7 +28,7 @@ def kill_at(target: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(*args, **kwargs)
 
-    setattr(module, function_name, dying)
+    setattr(holder, function_name, dying)
 
 
 if __name__ == "__main__":

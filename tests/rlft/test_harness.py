@@ -16,6 +16,8 @@ class Script:
     def __init__(self, *completions):
         self.completions, self.calls, self.policy_hash = list(completions), [], ""
 
+    metrics = {}
+
     def load_policy(self, policy):
         """Nothing to load."""
 
