@@ -247,7 +247,7 @@ class TrainingConfig(Section):
     tasks_per_round: int = Field(default=32, ge=1)
     num_generations: int = Field(default=8, description="Rollouts per task: the group.")
     updates_per_round: int = Field(
-        default=1, ge=1, description="Optimizer steps a round; its groups are split over them."
+        default=1, ge=1, description="Optimizer steps a round; the rollouts of every group are dealt out to them."
     )
     learning_rate: float = Field(default=1e-6, gt=0)
     warmup_updates: int = Field(default=0, ge=0)
@@ -309,7 +309,7 @@ class TrainingConfig(Section):
         if self.updates_per_round > self.tasks_per_round:
             raise ValueError(
                 f"updates_per_round={self.updates_per_round} exceeds tasks_per_round={self.tasks_per_round}: "
-                "an update needs at least one group; lower updates_per_round"
+                "an update needs at least as many rollouts as a group has; lower updates_per_round"
             )
         if self.advantage == "leave_one_out" and self.scale_rewards != "none":
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +38,16 @@ class ServerClient:
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
         """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
         body = {"token_ids": list(prompt), "sampling_params": parameters}
-        answer = self._post("/inference/v1/generate", body | ({"model": model} if model else {})).json()
-        choice = answer["choices"][0]
-        content = (choice.get("logprobs") or {}).get("content") or []
-        logprobs = [token["logprob"] for token in content]
-        token_ids = choice["token_ids"] or []
-        if len(logprobs) != len(token_ids) or choice["finish_reason"] not in ("stop", "length"):
-            reason = f"{self.address} ended a completion with {choice['finish_reason']!r}"
+        response = self._post("/inference/v1/generate", body | ({"model": model} if model else {}))
+        token_ids, logprobs, finish_reason = self._read(response, _completion)
+        if len(logprobs) != len(token_ids) or finish_reason not in ("stop", "length"):
+            reason = f"{self.address} ended a completion with {finish_reason!r}"
             raise ServerRefusedError(f"{reason}, {len(token_ids)} tokens and {len(logprobs)} log-probabilities")
-        return Generation(
-            np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), choice["finish_reason"]
-        )
+        return Generation(np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), finish_reason)
 
     def context_length(self) -> int:
         """Tokens of prompt and completion together. Raises EngineError when the server does not answer."""
-        models = self._must("GET", "/v1/models").json()["data"]
-        return min(model["max_model_len"] for model in models if model.get("max_model_len"))
+        return self._must("GET", "/v1/models", read=_smallest_context)
 
     def load_adapter(self, name: str, folder: Path) -> None:
         """Under this name from now on. Raises EngineError."""
@@ -78,9 +72,12 @@ class ServerClient:
         """Let go of the connections."""
         self._http.close()
 
-    def _must(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    def _must(
+        self, method: str, path: str, body: dict[str, Any] | None = None, read: Callable[[Any], Any] | None = None
+    ) -> Any:
         try:
-            return self._call(method, path, body)
+            response = self._call(method, path, body)
+            return read and self._read(response, read)
         except (ServerGoneError, ServerRefusedError) as cause:
             raise EngineError(
                 str(cause),
@@ -88,6 +85,12 @@ class ServerClient:
                 fix="`rlft serve-engine CONFIG` starts a server with all that is needed; it must see the files of "
                 "this machine",
             ) from cause
+
+    def _read(self, response: httpx.Response, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(response.json())
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as cause:
+            raise ServerRefusedError(f"{self.address} answers as vLLM does not: {response.text[:300]}") from cause
 
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         return self._call("POST", path, body)
@@ -111,3 +114,14 @@ class ServerClient:
         if response.is_error:
             raise ServerRefusedError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
         return response
+
+
+def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
+    """Token ids, their log-probabilities and the reason of the end."""
+    choice = answer["choices"][0]
+    content = (choice.get("logprobs") or {}).get("content") or []
+    return choice["token_ids"] or [], [float(token["logprob"]) for token in content], choice["finish_reason"]
+
+
+def _smallest_context(answer: Any) -> int:
+    return min(model["max_model_len"] for model in answer["data"] if model.get("max_model_len"))

@@ -143,8 +143,8 @@ class VllmEngine:
             raise EngineError(
                 f"vLLM failed while it sampled: {cause}",
                 where="rollout.engine",
-                fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model on this machine: "
-                "set rollout.engine: transformers",
+                fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model here: set "
+                "rollout.engine: transformers",
             ) from cause
         found = dict(zip(rows, map(_generation, outputs), strict=True))
         too_long = "prompt: {} tokens leave no room in the engine's context of {}"
@@ -227,11 +227,12 @@ def _vllm_environment() -> Iterator[None]:
 
 
 def _model_config(policy: Policy) -> Any:
-    """The base model's, with the name of its class, which models that were never saved do not note."""
+    """The base model's, with the name and type of its class, which models that were never saved do not note."""
     model: Any = policy.model
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = copy.deepcopy(base.config)
     config.architectures = [type(base).__name__]
+    config.dtype = base.dtype
     return config
 
 

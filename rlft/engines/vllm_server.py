@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 class VllmServerEngine:
     """Samples with any number of servers that all get the same weights.
 
-    An adapter is loaded at run time under a name that holds the policy's hash, so that no cache of another one can
-    answer. Full weights are read by the servers from a folder, and their prefix caches are emptied.
+    An adapter is loaded at run time under a name that holds the policy's hash and never comes twice, so that no cache
+    of another one can answer. Full weights are read by the servers from a folder, and their prefix caches are emptied.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -41,6 +41,7 @@ class VllmServerEngine:
         self.evidence: dict[str, Evidence] = {}  # by address
         self.identity = ""
         self._model: str | None = None  # what requests name: an adapter, or the server's own model
+        self._adapters: list[str] = []  # that the servers were given and may still have
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -74,13 +75,16 @@ class VllmServerEngine:
             for client in self.clients:
                 self._canaries.warm_cache(self._sampler(client))
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
-        name = f"rlft-{policy.identity.replace(' ', '-')}"
+        name = f"rlft-{policy.identity.replace(' ', '-')}-{Path(folder.name).name.rpartition('-')[2]}"
         policy.model.save_pretrained(folder.name, safe_serialization=True)
         started = time.perf_counter()
+        if policy.metadata.kind == "adapter":
+            self._adapters.append(name)
         for client in self.clients:
             self._push(client, policy, name, Path(folder.name))
         self.push_seconds = time.perf_counter() - started
-        previous, self._model = self._model, name if policy.metadata.kind == "adapter" else None
+        self._model = name if policy.metadata.kind == "adapter" else None
+        old = [adapter for adapter in self._adapters if adapter != self._model]
         for client in self.clients:
             evidence = self._canaries.ask(self._sampler(client), policy)
             check_evidence(
@@ -90,8 +94,9 @@ class VllmServerEngine:
                 self.settings.max_logprob_difference,
             )
             self.evidence[client.address] = evidence
-            if previous is not None and previous != self._model:
-                client.unload_adapter(previous)
+            for adapter in old:
+                client.unload_adapter(adapter)
+        self._adapters = [name for name in self._adapters if name not in old]
         if self._folder is not None:
             self._folder.cleanup()
         self._folder, self.identity = folder, policy.identity
@@ -107,21 +112,21 @@ class VllmServerEngine:
             raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
         if not all(map(len, prompts)):
             raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
-        live = list(self.clients)
+        gone: set[str] = set()  # addresses
 
         def one(prompt: Sequence[int], seed: int) -> Generation:
             reason = "no server is left"
-            while candidates := list(live):
-                client = candidates[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(candidates)]
+            while live := [client for client in self.clients if client.address not in gone]:
+                client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]
                 try:
                     return self._ask(client, prompt, sampling, seed)
                 except ServerRefusedError as refused:
                     return Generation.failed(f"engine: {refused}")
-                except ServerGoneError as gone:
-                    reason = str(gone)
-                    if client in live:
-                        live.remove(client)
-                        logger.warning("%s; %d of %d servers left", gone, len(live), len(self.clients))
+                except ServerGoneError as cause:
+                    reason = str(cause)
+                    if client.address not in gone:
+                        gone.add(client.address)
+                        logger.warning("%s; %d of %d servers left", cause, len(live) - 1, len(self.clients))
             return Generation.failed(f"engine: {reason}")
 
         with ThreadPoolExecutor(self.settings.server.concurrency * len(self.clients)) as pool:
@@ -130,12 +135,12 @@ class VllmServerEngine:
     def close(self) -> None:
         """Unload what this engine loaded and let go of the connections; the servers run on."""
         for client in self.clients:
-            if self._model is not None:
-                client.unload_adapter(self._model)
+            for adapter in self._adapters:
+                client.unload_adapter(adapter)
             client.close()
         if self._folder is not None:
             self._folder.cleanup()
-        self.identity, self._model, self._folder = "", None, None
+        self.identity, self._model, self._folder, self._adapters = "", None, None, []
         self.evidence.clear()
 
     def _push(self, client: ServerClient, policy: Policy, name: str, folder: Path) -> None:

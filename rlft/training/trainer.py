@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 
 from rlft.config import TrainingConfig
 from rlft.policy import Policy
@@ -26,9 +25,9 @@ def train_round(
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    Groups without variance are not encoded, but counted in the means of the loss; each prompt is encoded once for its
-    group where the model allows it. When `reference` is needed (`beta` above 0) and not given, the base weights with
-    the adapter off are the reference. Nothing is random here: no dropout, no shuffling.
+    Groups without variance are not encoded, but counted in the means of the loss. In each step a prompt is encoded once
+    for its rollouts where the model allows it. When `reference` is needed (`beta` above 0) and not given, the base
+    weights with the adapter off are the reference. Nothing is random here: no dropout, no shuffling.
 
     Returns a report whose `stopped` is set, and whose rollouts are all `filtered:round_undone`, when the loss, a
     gradient or the KL went out of bounds: then `policy` must be loaded again from its folder.
@@ -73,7 +72,17 @@ def train_round(
 
 
 def _deal(groups: list[list[Pair]], updates: int) -> list[list[list[Pair]]]:
-    """Split groups over updates as evenly as they go; fewer groups than updates make fewer updates."""
-    count = min(updates, len(groups))
-    bounds = [round(i * len(groups) / count) for i in range(count + 1)] if count else [0]
-    return [groups[a:b] for a, b in pairwise(bounds)]
+    """Deal the rollouts of every group out to the updates in turn, so that each update sees all of the round's tasks.
+
+    Where a group has fewer rollouts than there are updates, the next group goes on where it ended. Fewer rollouts than
+    updates make fewer updates.
+    """
+    count = min(updates, sum(map(len, groups)))
+    dealt: list[list[list[Pair]]] = [[] for _ in range(count)]
+    first = 0
+    for group in groups:
+        for number, part in enumerate(dealt):
+            if mine := group[(number - first) % count :: count]:
+                part.append(mine)
+        first = (first + len(group)) % count
+    return dealt

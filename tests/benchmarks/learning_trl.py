@@ -6,10 +6,8 @@ rewards, no reference, no dropout, float32.
 
 Different, and left as TRL does it:
 - the random numbers that sampling draws;
-- the rollouts of a round are shuffled and dealt out to its updates one by one, in rlft by whole groups;
-- groups without variance stay in, with advantage 0: the loss is divided by the tokens of all rollouts (their mean over
-  the round's updates), in rlft by the tokens of the groups that teach something, and these are spread evenly over the
-  updates. So rlft's gradients are larger, which matters only as far as they are clipped: AdamW divides it out.
+- the rollouts of a round are shuffled before they are dealt out to its updates, in rlft each group is dealt out evenly;
+- groups without variance are read too, which changes nothing but the time;
 - without an engine that corrects for it, the ratio of every update is to log-probabilities that TRL computes again
   after sampling; rlft takes those recorded while sampling, and exactly 1 in the first update.
 """

@@ -127,13 +127,18 @@ def test_a_round_that_teaches_nothing_changes_nothing(encoded):
     assert report.counts() == {"sampled": 4, "trained": 0, "filtered": 4, "errored": 0}
 
 
-@given(st.integers(0, 40), st.integers(1, 12))
-def test_groups_are_dealt_evenly(groups, updates):
-    dealt = trainer._deal([[number] for number in range(groups)], updates)
-    assert [group for part in dealt for group in part] == [[number] for number in range(groups)]
-    assert len(dealt) == min(groups, updates)
-    sizes = [len(part) for part in dealt]
-    assert not sizes or (min(sizes) >= 1 and max(sizes) - min(sizes) <= 1)
+@given(st.lists(st.integers(2, 9), max_size=12), st.integers(1, 12))
+def test_every_group_is_dealt_evenly(sizes, updates):
+    groups = [[(number, member) for member in range(size)] for number, size in enumerate(sizes)]
+    dealt = trainer._deal(groups, updates)
+    assert sorted(pair for part in dealt for group in part for pair in group) == [p for group in groups for p in group]
+    assert len(dealt) == min(sum(sizes), updates)
+    totals = [sum(map(len, part)) for part in dealt]
+    assert not totals or (min(totals) >= 1 and max(totals) - min(totals) <= 1)
+    for number, size in enumerate(sizes):  # a group of 8 in 4 updates: 2 in each
+        shares = [sum(len(group) for group in part if group[0][0] == number) for part in dealt]
+        assert max(shares) - min(shares) <= 1
+        assert sum(shares) == size
 
 
 def test_updates_per_round(encoded):
@@ -142,11 +147,11 @@ def test_updates_per_round(encoded):
     report = train(policy, rollouts, rewards, updates_per_round=2)
     assert (report.updates, policy.metadata.update) == (2, 2)
     tokens = [rollout.token_ids.tolist() for rollout in rollouts]
-    assert sorted(encoded[True][:4]) == sorted(tokens[:4])
-    assert sorted(encoded[True][4:]) == sorted(tokens[4:])
-    # More updates than groups that teach: as many as there are.
+    assert sorted(encoded[True][:4]) == sorted(tokens[::2])  # one rollout of every group
+    assert sorted(encoded[True][4:]) == sorted(tokens[1::2])
+    # More updates than rollouts that teach: as many as there are.
     rollouts, rewards = sampled(policy, [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
-    assert train(policy, rollouts, rewards, updates_per_round=3).updates == 1
+    assert train(policy, rollouts, rewards, updates_per_round=3).updates == 2
 
 
 def gradients(policy, rollouts, rewards, monkeypatch, reference=None, **settings):

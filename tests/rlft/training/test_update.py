@@ -9,7 +9,7 @@ import torch
 from rlft.training import update
 from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.trainer import train_round
+from rlft.training.trainer import _deal, train_round
 from rlft.training.update import TrainingStopped, Updater
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_training
@@ -262,11 +262,12 @@ def test_how_often_every_token_is_read(settings, made, with_gradient, passes_wit
     groups = make_groups(policy, fresh=made.get("fresh", True))
     read = tokens_read(policy.model)
     report = run(policy, groups, learning_rate=1e-4, **settings)
-    each = [pack_groups(group, policy.device).token_ids.numel() for group in groups]
-    assert sum(size for gradient, size in read if gradient) == with_gradient * sum(each)
-    dealt = [[group] for group in groups] if settings.get("updates_per_round") else [groups]
+    whole = sum(map(packed_tokens, groups))
+    dealt = _deal(groups, settings.get("updates_per_round", 1))
+    parts = sum(packed_tokens(group) for part in dealt for group in part)  # a prompt is read in every update
+    assert sum(size for gradient, size in read if gradient) == with_gradient * parts
     checks = sum(map(check_tokens, dealt)) * settings.get("num_iterations", 1)
-    assert sum(size for gradient, size in read if not gradient) == passes_without * sum(each) + checks
+    assert sum(size for gradient, size in read if not gradient) == passes_without * whole + checks
     assert report.updates == settings.get("num_iterations", 1) * settings.get("updates_per_round", 1)
 
 
