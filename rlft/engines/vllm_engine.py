@@ -34,6 +34,8 @@ _ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 
+_CPU_BATCH_TOKENS = 4096  # of a step; vLLM's default
+
 
 def is_installed() -> bool:
     """Whether vLLM can be imported; it is not imported."""
@@ -178,9 +180,15 @@ def _start(policy: Policy, settings: EngineSettings, batch_size: int) -> Any:
         )
     own = settings.vllm
     on_gpu = policy.device.type == "cuda"
-    memory: dict[str, Any] = {"kv_cache_memory_bytes": int(own.cache_gib * 2**30)}
+    context = own.max_model_len or policy.context_length
+    by_device: dict[str, Any] = {
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": int(own.cache_gib * 2**30),
+        "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
+        "max_num_batched_tokens": max(_CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
+    }
     if on_gpu:
-        memory = {"gpu_memory_utilization": own.gpu_memory_utilization}
+        by_device = {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}
     with tempfile.TemporaryDirectory() as folder, _vllm_environment():
         _model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
@@ -191,13 +199,12 @@ def _start(policy: Policy, settings: EngineSettings, batch_size: int) -> Any:
                 runner="generate",
                 load_format="dummy",
                 dtype=policy.metadata.dtype,
-                max_model_len=own.max_model_len or policy.context_length,
+                max_model_len=context,
                 max_num_seqs=batch_size,
-                enforce_eager=not on_gpu,
                 enable_prefix_caching=True,
                 logprobs_mode="processed_logprobs",  # of the distribution that is sampled from, temperature and all
                 generation_config="vllm",
-                **memory,
+                **by_device,
             )
         except (ValueError, RuntimeError, ImportError, NotImplementedError, AssertionError, OSError) as cause:
             raise EngineError(

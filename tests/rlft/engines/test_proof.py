@@ -1,0 +1,179 @@
+"""Canaries and what they prove: wrong, missing and stale weights, worked out from small numbers."""
+
+import copy
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rlft.engines.base import Generation, Sampling
+from rlft.engines.proof import MAX_LOGPROB_DIFFERENCE, Canaries, Evidence, check_evidence, score_tokens
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.errors import EngineError
+from tests.factories import ARCHITECTURES
+from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, make_small_policy, policy_of
+
+
+def evidence(trainer, engine=None, *, policy="new", tokens=(4, 5)):
+    """Two canary tokens; the engine says what the trainer says unless given."""
+    engine = trainer if engine is None else engine
+    return Evidence(policy, tokens, np.asarray(engine, np.float64), np.asarray(trainer, np.float64))
+
+
+def sampler_of(policy):
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+    return engine.generate
+
+
+def moved(policy, size, update=1):
+    """A copy after an update that changed every weight by about `size` of it: padding's embedding stays zero."""
+    other = policy_of(copy.deepcopy(policy.model))
+    draw = torch.Generator().manual_seed(update)
+    with torch.no_grad():
+        for parameter in other.model.parameters():
+            parameter *= 1 + size * torch.randn(parameter.shape, generator=draw)
+    other.metadata = dataclasses.replace(policy.metadata, update=update)
+    return other
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_scores_are_log_probabilities_of_the_model(family, lora):
+    model = make_model(family)
+    policy = policy_of(add_lora(model) if lora else model)
+    prompt, tokens = [4, 9, 3], [12, 7, 7, 1]
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([prompt + tokens]), use_cache=False).logits[0].numpy()
+    logits = logits.astype(np.float64)
+    expected = [
+        logits[place, token] - math.log(np.exp(logits[place]).sum()) for place, token in enumerate(tokens, start=2)
+    ]
+    np.testing.assert_allclose(score_tokens(policy, prompt, tokens), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_an_engine_with_the_policys_weights_passes(family):
+    policy, before = make_small_policy(family), None
+    canaries = Canaries(VOCABULARY, 64)
+    for update in range(3):
+        now = canaries.ask(sampler_of(policy), policy)
+        check_evidence(now, before, "float32", None)
+        assert now.difference < 1e-5
+        policy, before = moved(policy, 0.02, update + 1), now
+
+
+def test_an_engine_with_other_weights_does_not():
+    policy = make_small_policy("qwen3")
+    now = Canaries(VOCABULARY, 64).ask(sampler_of(moved(policy, 0.02)), policy)
+    with pytest.raises(EngineError, match="does not sample with the policy's weights") as error:
+        check_evidence(now, None, "float32", None)
+    assert error.value.where == "rollout.max_logprob_difference"
+    assert "rollout.engine: transformers" in error.value.fix
+
+
+def test_an_engine_that_did_not_follow_a_small_update_is_stale():
+    # Weights off by a millionth move log-probabilities by less than the rounding of two implementations may: only that
+    # the engine has not moved at all tells.
+    old = make_small_policy("qwen3")
+    new, canaries = moved(old, 1e-6), Canaries(VOCABULARY, 64)
+    before = canaries.ask(sampler_of(old), old)
+    stale = canaries.ask(sampler_of(old), new)
+    assert 2e-6 < stale.difference < MAX_LOGPROB_DIFFERENCE["float32"]
+    with pytest.raises(EngineError, match="still samples with the weights it had"):
+        check_evidence(stale, before, "float32", None)
+    check_evidence(canaries.ask(sampler_of(new), new), before, "float32", None)
+    check_evidence(stale, dataclasses.replace(before, policy=stale.policy), "float32", None)  # nothing was to move
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit", "gap", "fine"),
+    [
+        ("float32", None, 0.9e-4, True),
+        ("float32", None, 1.1e-4, False),
+        ("bfloat16", None, 0.4, True),
+        ("bfloat16", None, 0.6, False),
+        ("float32", 0.01, 0.009, True),
+        ("float32", 0.01, 0.011, False),
+        ("bfloat16", 0.01, 0.011, False),
+        ("float32", None, math.nan, False),
+        ("float32", None, math.inf, False),
+        ("bfloat16", 100.0, math.nan, False),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_difference_decides(dtype, limit, gap, fine, sign):
+    now = evidence([-1.0, -2.0], [-1.0, -2.0 + sign * gap])
+    if fine:
+        check_evidence(now, None, dtype, limit)
+        assert now.difference == pytest.approx(gap)
+        return
+    with pytest.raises(EngineError, match="differ by"):
+        check_evidence(now, None, dtype, limit)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(("trainer", "engine"), [(math.nan, -1.0), (-math.inf, -math.inf), (math.nan, math.nan)])
+def test_what_is_no_number_proves_nothing(trainer, engine):
+    assert evidence([-1.0, trainer], [-1.0, engine]).difference == math.inf
+
+
+@pytest.mark.parametrize(
+    ("trainer", "engine", "fine"),
+    [
+        ([-1.0, -2.00004], [-1.0, -2.0], False),  # moved by 4e-5, the engine by nothing
+        ([-1.0, -2.00004], [-1.0, -2.000004], False),  # by 4e-6, a tenth
+        ([-1.0, -2.00004], [-1.0, -2.00001], True),  # by a quarter
+        ([-1.0, -2.0000005], [-1.0, -2.0], True),  # 5e-7 may be rounding
+    ],
+)
+def test_an_engine_must_move_when_the_policy_does(trainer, engine, fine):
+    before, now = evidence([-1.0, -2.0], policy="old"), evidence(trainer, engine)
+    if fine:
+        check_evidence(now, before, "float32", None)
+        return
+    with pytest.raises(EngineError, match=r"moved by 4e-05, the engine's by"):
+        check_evidence(now, before, "float32", None)
+
+
+def test_stale_tokens_are_only_compared_with_the_same_tokens():
+    before, now = evidence([-1.0, -2.0], policy="old"), evidence([-1.0, -2.00004], [-1.0, -2.0])
+    check_evidence(now, dataclasses.replace(before, policy="new"), "float32", None)
+    check_evidence(dataclasses.replace(now, token_ids=(4, 6)), before, "float32", None)
+    check_evidence(dataclasses.replace(now, token_ids=(4, 6, 7)), before, "float32", None)
+
+
+@pytest.mark.parametrize("context", [2, 16, 64, 400, None])
+def test_prompts_fit_the_context_and_do_not_change(context):
+    canaries = Canaries(VOCABULARY, context)
+    assert canaries.prompts == Canaries(VOCABULARY, context).prompts
+    assert {token for prompt in canaries.prompts for token in prompt} <= set(range(VOCABULARY))
+    new = canaries.sampling.max_completion_length
+    room = 10**9 if context is None else max(context - new, 1)
+    assert [len(prompt) for prompt in canaries.prompts] == [min(length, room) for length in (1, 7, 24, 300)]
+
+
+def test_a_small_context_is_no_obstacle():
+    policy = make_small_policy("gpt2", n_positions=16)
+    now = Canaries(VOCABULARY, policy.context_length).ask(sampler_of(policy), policy)
+    check_evidence(now, None, "float32", None)
+    assert len(now.token_ids) == len(now.by_engine) == len(now.by_trainer) > 4
+
+
+def test_canaries_that_are_not_answered_are_an_error():
+    def generate(prompts, sampling, seeds):
+        return [Generation.failed("engine: no room")] * len(prompts)
+
+    with pytest.raises(EngineError, match="did not answer its canary prompts: engine: no room"):
+        Canaries(VOCABULARY, 64).ask(generate, make_small_policy("qwen3"))
+
+
+def test_the_longest_prompt_is_asked_before_a_push():
+    asked = []
+    canaries = Canaries(VOCABULARY, 400)
+    canaries.warm_cache(lambda *call: asked.append(call) or [])
+    ((prompts, sampling, seeds),) = asked
+    assert (prompts, sampling, list(seeds)) == ([canaries.prompts[-1]], Sampling(1.0, 1), [0])
+    assert len(prompts[0]) == 300

@@ -1,0 +1,178 @@
+"""Requests to one server: what is asked again, what is given up, and what the answers become."""
+
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from rlft.config import ServerSettings
+from rlft.engines import server_client
+from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.errors import EngineError
+from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
+
+PARAMETERS = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "max_tokens": 4,
+    "seed": 5,
+    "stop_token_ids": [1],
+}
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(server_client, "_LONGEST_WAIT", 0.01)
+
+
+@pytest.fixture
+def connect(request):
+    """A server with this fault, and a client of it."""
+
+    def make(fault=None, attempts=3, timeout_seconds=10.0):
+        server = SmallServer(fault)
+        request.addfinalizer(server.stop)
+        client = ServerClient(server.url, ServerSettings(attempts=attempts, timeout_seconds=timeout_seconds))
+        request.addfinalizer(client.close)
+        return server, client
+
+    return make
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def answering(status, content):
+    return lambda path, number: (status, content)
+
+
+def choice(**changes):
+    whole = {"token_ids": [4, 1], "finish_reason": "stop", "logprobs": {"content": [{"logprob": -1}, {"logprob": -2}]}}
+    return {"choices": [whole | changes]}
+
+
+def test_a_completion():
+    # what the endpoint says, number by number
+    server = SmallServer(answering(200, choice()))
+    client = ServerClient(server.url + "/", ServerSettings())
+    found = client.generate([4, 5], PARAMETERS, model="one")
+    server.stop()
+    assert (found.token_ids.tolist(), found.logprobs.tolist(), found.stop_reason) == ([4, 1], [-1, -2], "stop")
+    assert (found.token_ids.dtype, found.logprobs.dtype, found.error) == (np.int32, np.float32, None)
+    assert server.requests == [(GENERATE, {"token_ids": [4, 5], "sampling_params": PARAMETERS, "model": "one"})]
+
+
+def test_no_name_means_the_servers_own_model(connect):
+    server, client = connect()
+    assert client.generate([4, 5], PARAMETERS, model=None).error is None
+    assert "model" not in server.bodies(GENERATE)[0]
+
+
+@pytest.mark.parametrize("fault", [503, 500, 429, 408, DROP])
+def test_what_may_pass_is_asked_again(connect, fault):
+    server, client = connect(lambda path, number: fault if number < 3 else None)
+    assert client.generate([4], PARAMETERS, model=None).stop_reason in ("stop", "length")
+    assert server.counts == {GENERATE: 3}
+    assert len({str(body) for body in server.bodies(GENERATE)}) == 1
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 4])
+def test_a_server_that_stays_busy_is_given_up(connect, attempts):
+    server, client = connect(lambda path, number: 503, attempts)
+    with pytest.raises(ServerGoneError, match=f"{server.url} answers 503: .*told to answer 503"):
+        client.generate([4], PARAMETERS, model=None)
+    assert server.counts == {GENERATE: attempts}
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+def test_a_refusal_is_not_asked_again(connect, status):
+    server, client = connect(lambda path, number: status)
+    with pytest.raises(ServerRefusedError, match=f"answers {status}: .*told to answer {status}"):
+        client.generate([4], PARAMETERS, model=None)
+    assert server.counts == {GENERATE: 1}
+
+
+def test_no_answer_ends_at_the_time_limit(connect):
+    server, client = connect(lambda path, number: HANG, attempts=2, timeout_seconds=0.2)
+    started = time.perf_counter()
+    with pytest.raises(ServerGoneError, match="does not answer: ReadTimeout"):
+        client.generate([4], PARAMETERS, model=None)
+    assert 0.4 <= time.perf_counter() - started < 2
+    assert server.counts == {GENERATE: 2}
+
+
+def test_nobody_listens():
+    client = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=2))
+    with pytest.raises(ServerGoneError, match="does not answer: ConnectError"):
+        client.generate([4], PARAMETERS, model=None)
+    with pytest.raises(EngineError, match="does not answer: ConnectError") as error:
+        client.context_length()
+    assert error.value.where == f"rollout.server: {client.address}{MODELS}"
+    assert "rlft serve-engine" in error.value.fix
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        choice(logprobs={"content": [{"logprob": -1}]}),  # one token has none
+        choice(logprobs=None),
+        choice(finish_reason="abort"),
+        choice(finish_reason=None),
+    ],
+)
+def test_half_a_completion_is_a_refusal(connect, answer):
+    _, client = connect(answering(200, answer))
+    with pytest.raises(ServerRefusedError, match="ended a completion with"):
+        client.generate([4], PARAMETERS, model=None)
+
+
+@pytest.mark.parametrize("content", [b"<html>hello</html>", {"answer": 42}, {"choices": []}, [1]])
+def test_another_servers_answer_is_a_refusal(connect, content):
+    server, client = connect(answering(200, content))
+    with pytest.raises(ServerRefusedError, match="as vLLM does not"):
+        client.generate([4], PARAMETERS, model=None)
+    with pytest.raises(EngineError, match="as vLLM does not"):
+        client.context_length()
+    assert server.counts == {GENERATE: 1, MODELS: 1}
+
+
+def test_the_context_is_the_smallest_that_is_named(connect):
+    models = [{"id": "base", "max_model_len": 512}, {"id": "adapter", "max_model_len": None}, {"id": "other"}]
+    _, client = connect(answering(200, {"data": models}))
+    assert client.context_length() == 512
+
+
+def test_adapters_and_weights(connect, tmp_path):
+    server, client = connect(lambda path, number: (200, {}))
+    client.load_adapter("one", tmp_path)
+    client.unload_adapter("one")
+    client.reload_weights(tmp_path)
+    client.reset_prefix_cache()
+    assert server.requests == [
+        (LOAD, {"lora_name": "one", "lora_path": str(tmp_path)}),
+        (UNLOAD, {"lora_name": "one"}),
+        (RELOAD, {"method": "reload_weights", "kwargs": {"weights_path": str(tmp_path)}}),
+        (RESET, {}),
+    ]
+
+
+@pytest.mark.parametrize("fault", [404, 503, DROP])
+def test_what_must_be_done_and_is_not_is_an_error_with_its_place(connect, tmp_path, fault):
+    server, client = connect(lambda path, number: fault, attempts=2)
+    for path, call in {
+        LOAD: lambda: client.load_adapter("one", tmp_path),
+        RELOAD: lambda: client.reload_weights(tmp_path),
+        RESET: client.reset_prefix_cache,
+    }.items():
+        with pytest.raises(EngineError) as error:
+            call()
+        assert error.value.where == f"rollout.server: {server.url}{path}"
+    client.unload_adapter("one")  # whether or not it is there
+    assert server.counts[UNLOAD] == (1 if fault == 404 else 2)

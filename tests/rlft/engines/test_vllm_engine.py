@@ -1,0 +1,319 @@
+"""vLLM in this process, on a CPU: its numbers against transformers', weights that follow training, and sabotage."""
+
+import copy
+import gc
+import os
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from rlft.config import EngineSettings, VllmSettings
+from rlft.engines import vllm_engine
+from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.vllm_engine import VllmEngine, is_installed
+from rlft.errors import EngineError
+from rlft.policy import save_policy
+from rlft.policy.weights import checkpoint_weights
+from rlft.training.batching import pad_rows
+from rlft.training.logprobs import token_logprobs
+from rlft.training.optimizer import prepare_optimizer
+from rlft.training.update import Updater
+from tests.factories import ARCHITECTURES, make_rollout, make_training
+from tests.rlft.attention.models import policy_of
+from tests.rlft.engines.vllm_policies import CONTEXT, VOCABULARY, make_vllm_policy, move, scores
+
+pytestmark = pytest.mark.timeout(400)
+
+PROMPTS = [[5], [5, 6, 7, 8, 9, 10], [40, 5, 97], list(range(2, 92)), [5, 6, 7, 8, 9, 10], [61] * 200]
+SEEDS = [derive_seed("test", place) for place in range(len(PROMPTS))]
+
+
+@pytest.fixture(scope="module")
+def started():
+    """The one engine of this file, which starts again for another shape, and what starting it did."""
+    if not is_installed():
+        reason = "vLLM is not installed; make setup-vllm"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    threads, set_threads = torch.get_num_threads(), torch.set_num_threads
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    engine = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(cache_gib=0.125)), 64)
+    torch.set_num_threads(3)
+    try:
+        engine.load_policy(make_vllm_policy())
+        yield engine, torch.get_num_threads(), torch.set_num_threads is set_threads, children
+    finally:
+        torch.set_num_threads(threads)
+        engine.close()
+
+
+@pytest.fixture
+def engine(started):
+    torch.set_num_threads(1)
+    return started[0]
+
+
+def test_torchs_threads_are_as_before(started):
+    assert started[1:3] == (3, True)
+
+
+def train(policy, found, temperature):
+    """One update that likes half of what was sampled."""
+    training = make_training(max_kl=1e9, learning_rate=3e-3)
+    prepare_optimizer(policy, training, None)
+    updater = Updater(policy, training, temperature=temperature, max_completion_length=16, reference=None)
+    groups = [
+        [(make_rollout(f"t{place}", prompt=prompt, completion=row.token_ids, logprobs=row.logprobs), (-1.0) ** place)]
+        for place, (prompt, row) in enumerate(zip(PROMPTS, found, strict=True))
+    ]
+    updater.step(groups)
+
+
+def assert_right(policy, found, temperature):
+    """What was sampled has the probabilities that the model, and the trainer, give it."""
+    pairs = []
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        expected = scores(policy, prompt, row.token_ids, temperature)
+        np.testing.assert_allclose(row.logprobs, expected, rtol=0, atol=1e-5)
+        pairs.append((make_rollout(prompt=prompt, completion=row.token_ids, logprobs=row.logprobs), 0.0))
+    with torch.no_grad():
+        batch = pad_rows(pairs, policy.device)
+        trained = token_logprobs(policy, batch, temperature, with_entropy=False).logprobs.numpy()
+    for row, own in zip(found, trained, strict=True):
+        np.testing.assert_allclose(row.logprobs, own[: len(row.logprobs)], rtol=0, atol=1e-5)
+        assert not own[len(row.logprobs) :].any()
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_log_probabilities_are_those_of_the_model_through_ten_updates(engine, family, lora):
+    policy = make_vllm_policy(family, lora=lora)
+    first = policy_of(copy.deepcopy(policy.model))
+    for update in range(11):
+        engine.load_policy(policy)
+        assert engine.policy_hash == policy.identity == f"unsaved after {update} updates"
+        for temperature in (1.0, 0.7):
+            found = engine.generate(PROMPTS, Sampling(temperature, 16), SEEDS)
+            assert_right(policy, found, temperature)
+        if update < 10:
+            train(policy, found, 0.7)
+    rows = list(zip(PROMPTS, found, strict=True))
+    now, then = ([scores(who, prompt, row.token_ids, 1.0) for prompt, row in rows] for who in (policy, first))
+    assert max(np.abs(one - other).max() for one, other in zip(now, then, strict=True)) > 0.1  # no small updates
+
+
+def test_greedy_takes_the_likeliest_token_and_notes_its_probability_at_temperature_1(engine):
+    policy = make_vllm_policy(stop=())
+    engine.load_policy(policy)
+    found = engine.generate(PROMPTS, Sampling(0.0, 12), SEEDS)
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([[*prompt, *row.token_ids]])
+        with torch.no_grad():
+            likeliest = policy.model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1].argmax(-1)
+        assert row.token_ids.tolist() == likeliest.tolist()
+    assert_right(policy, found, 1.0)
+
+
+def test_only_the_policys_stop_tokens_end_a_completion(engine):
+    stops = range(0, VOCABULARY, 7)
+    engine.load_policy(make_vllm_policy(stop=[*stops, VOCABULARY, 10**6]))  # some are no tokens of this model
+    reasons = set()
+    for row in engine.generate(PROMPTS * 4, Sampling(1.0, 12), range(24)):
+        *before, last = row.token_ids.tolist()
+        assert not set(before) & set(stops)
+        assert row.stop_reason == ("stop" if last in stops else "length")
+        assert row.stop_reason == "stop" or len(before) == 11
+        assert len(row.logprobs) == len(row.token_ids)
+        reasons.add(row.stop_reason)
+    assert reasons == {"stop", "length"}
+    engine.load_policy(make_vllm_policy(stop=()))
+    assert {len(row.token_ids) for row in engine.generate(PROMPTS * 8, Sampling(1.0, 40), range(48))} == {40}
+
+
+def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an_error(engine):
+    engine.load_policy(make_vllm_policy(stop=()))
+    prompts = [[7] * (CONTEXT - 3), [7] * CONTEXT, [7] * (CONTEXT - 1), [7]]
+    tight, long, last, fits = engine.generate(prompts, Sampling(1.0, 8), range(4))
+    assert [len(row.token_ids) for row in (tight, long, last, fits)] == [3, 0, 1, 8]
+    assert [row.stop_reason for row in (tight, long, last, fits)] == ["length", "error", "length", "length"]
+    assert long.error == f"prompt: {CONTEXT} tokens leave no room in the engine's context of {CONTEXT}"
+    assert (tight.error, last.error, fits.error) == (None, None, None)
+
+
+def test_a_seed_gives_the_same_completion_alone_and_in_a_batch(engine):
+    engine.load_policy(make_vllm_policy())
+    together = engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
+    backwards = engine.generate(PROMPTS[::-1], Sampling(1.0, 16), SEEDS[::-1])[::-1]
+    alone = [engine.generate([p], Sampling(1.0, 16), [s])[0] for p, s in zip(PROMPTS, SEEDS, strict=True)]
+    for row, *others in zip(together, backwards, alone, strict=True):
+        for other in others:
+            assert row.token_ids.tolist() == other.token_ids.tolist()
+            assert row.logprobs.tobytes() == other.logprobs.tobytes()
+            assert row.stop_reason == other.stop_reason
+    drawn = engine.generate([PROMPTS[1]] * 16, Sampling(1.0, 16), range(16))
+    assert len({row.token_ids.tobytes() for row in drawn}) == 16
+
+
+@pytest.mark.parametrize("cut", [{"top_k": 3}, {"top_p": 0.3}, {"min_p": 0.5}])
+def test_cut_sampling_stays_among_the_likely(engine, cut):
+    policy = make_vllm_policy(stop=())
+    engine.load_policy(policy)
+    found = engine.generate(PROMPTS, Sampling(1.0, 12, **cut), SEEDS)
+    for prompt, row in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([[*prompt, *row.token_ids]])
+        with torch.no_grad():
+            shares = policy.model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1].double().softmax(-1)
+        for share, token, logprob in zip(shares, row.token_ids, row.logprobs, strict=True):
+            ordered = share.sort(descending=True).values
+            kept = ordered[:3] if "top_k" in cut else ordered[ordered >= 0.5 * ordered[0]]
+            if "top_p" in cut:
+                kept = ordered[ordered.cumsum(0) - ordered < 0.3]
+            assert share[token] >= kept[-1] - 1e-7
+            assert logprob == pytest.approx(float((share[token] / kept.sum()).log()), abs=1e-4)
+
+
+def test_calls_that_make_no_sense(engine):
+    with pytest.raises(RuntimeError, match="load_policy first"):
+        VllmEngine(EngineSettings()).generate([[4]], Sampling(1.0, 1), [0])
+    engine.load_policy(make_vllm_policy())
+    with pytest.raises(ValueError, match="2 prompts need as many seeds, not 1"):
+        engine.generate([[4], [5]], Sampling(1.0, 1), [0])
+    with pytest.raises(ValueError, match="prompt 1 has no token"):
+        engine.generate([[4], []], Sampling(1.0, 1), [0, 1])
+    assert engine.generate([], Sampling(1.0, 1), []) == []
+
+
+def test_a_policy_with_a_hash_is_pushed_once(engine, monkeypatch, tmp_path):
+    policy, pushed = make_vllm_policy(), []
+    engine.load_policy(policy)
+    push, llm = engine._push, engine._llm
+    monkeypatch.setattr(engine, "_push", lambda policy: (pushed.append(policy.identity), push(policy)))
+    save_policy(policy, tmp_path / "policy")
+    engine.load_policy(policy)
+    engine.load_policy(policy)
+    assert pushed == [policy.metadata.weights_hash] == [engine.policy_hash]
+    assert engine._llm is llm, "it did not start again"
+
+
+def swapped(model):
+    """Two layers in each other's place."""
+    names = {"layers.0.": "layers.1.", "layers.1.": "layers.0."}
+    for name, weight in checkpoint_weights(model):
+        found = next((part for part in names if part in name), None)
+        yield (name.replace(found, names[found]) if found else name), weight
+
+
+def assert_caught(engine, policy, match):
+    """In the same call; nothing can be sampled then, and the engine goes on when it is right again."""
+    with pytest.raises(EngineError, match=match):
+        engine.load_policy(policy)
+    assert (engine.policy_hash, engine.metrics) == ("", {})
+    with pytest.raises(RuntimeError, match="load_policy first"):
+        engine.generate(PROMPTS, Sampling(1.0, 8), SEEDS)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("sabotage", ["nothing pushed", "the last weights pushed", "two layers swapped"])
+def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabotage):
+    policy = make_vllm_policy(lora=lora)
+    engine.load_policy(policy)
+    before = copy.deepcopy(policy.model)
+    move(policy, 1e-2)
+    with monkeypatch.context() as broken:
+        if sabotage == "nothing pushed":
+            broken.setattr(engine, "_push", lambda policy: None)
+        elif sabotage == "two layers swapped":
+            broken.setattr(vllm_engine, "checkpoint_weights", swapped)
+        else:
+            broken.setattr(vllm_engine, "checkpoint_weights", lambda model: checkpoint_weights(before))
+        assert_caught(engine, policy, "does not sample with the policy's weights")
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
+@pytest.mark.parametrize("rate", [1e-5, 1e-6])
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family, rate):
+    policy = make_vllm_policy(family)
+    engine.load_policy(policy)
+    move(policy, rate)
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "_push", lambda policy: None)
+        assert_caught(engine, policy, "does not sample with the policy's weights|still samples with the weights it had")
+    engine.load_policy(policy)
+    for seed in range(5):  # and small updates that do arrive are none
+        move(policy, rate, seed)
+        engine.load_policy(policy)
+    assert engine.policy_hash == "unsaved after 6 updates"
+
+
+def test_a_cache_of_the_old_weights_is_caught(engine, monkeypatch):
+    policy, seen = make_vllm_policy(), []
+    engine.load_policy(policy)
+    move(policy, 2e-2)
+    check = vllm_engine.check_evidence
+    monkeypatch.setattr(vllm_engine, "check_evidence", lambda now, *rest: (seen.append(now), check(now, *rest)))
+    with monkeypatch.context() as broken:
+        broken.setattr(engine, "_forget_prefixes", lambda: None)
+        assert_caught(engine, policy, "does not sample with the policy's weights")
+    # The weights are the new ones: only the canary that is longer than a block of the cache, the last, is wrong.
+    short, long = np.split(np.abs(seen[0].by_engine - seen[0].by_trainer), [-8])
+    assert short.max() < 1e-5
+    assert long.max() > 1e-3
+    engine.load_policy(policy)
+    assert seen[1].difference < 1e-5
+
+
+def test_memory_does_not_grow_with_pushes(engine):
+    # Measured: 4 MiB in 20 rounds. The policy has over 3 MiB of weights: pushes that keep a copy add 74.
+    policy, sizes = make_vllm_policy(intermediate_size=2048), []
+    assert sum(parameter.nbytes for parameter in policy.model.parameters()) > 3 * 2**20
+    for update in range(30):
+        move(policy, 1e-3, update)
+        engine.load_policy(policy)
+        engine.generate(PROMPTS * 4, Sampling(1.0, 16), range(24))
+        gc.collect()
+        sizes.append(psutil.Process().memory_info().rss / 2**20)
+    assert sizes[-1] - sizes[9] < 16  # buffers and caches have been made after ten
+
+
+def test_vllm_that_fails_while_it_samples_is_an_error_and_starts_anew(engine, monkeypatch):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("a kernel died")
+
+    monkeypatch.setattr(engine._llm, "generate", fail)
+    with pytest.raises(EngineError, match="vLLM failed while it sampled: a kernel died"):
+        engine.generate(PROMPTS, Sampling(1.0, 4), SEEDS)
+    assert engine.policy_hash == ""
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
+def test_vllm_that_does_not_start_is_an_error_and_can_start_later(engine, monkeypatch):
+    policy = make_vllm_policy()
+    engine.close()
+    with monkeypatch.context() as small:
+        small.setattr(engine, "settings", EngineSettings(vllm=VllmSettings(cache_gib=1e-6)))
+        with pytest.raises(
+            EngineError, match="vLLM does not start with this model: No available memory for the cache"
+        ) as error:
+            engine.load_policy(policy)
+    assert "cache_gib" in error.value.fix
+    assert engine.policy_hash == ""
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
+def test_nothing_is_left_after_closing(started):
+    engine, *_, children = started
+    engine.load_policy(make_vllm_policy())
+    engine.close()
+    engine.close()
+    assert engine.policy_hash == ""
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
+    with pytest.raises(RuntimeError, match="load_policy first"):
+        engine.generate([[4]], Sampling(1.0, 1), [0])

@@ -1,0 +1,282 @@
+"""Several servers as one engine, against small servers that sample with transformers: adapters, deaths, and fates."""
+
+import copy
+import dataclasses
+import re
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from rlft.config import EngineSettings, ServerSettings
+from rlft.engines import server_client
+from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.engines.vllm_server import VllmServerEngine
+from rlft.errors import EngineError
+from rlft.policy import save_policy
+from rlft.rewards.scoring import score_rollouts
+from rlft.rollout import collect_rollouts
+from rlft.training.ledger import plan_training
+from tests.factories import FirstCharacter, make_task
+from tests.rlft.attention.models import add_lora, make_model, policy_of
+from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, RELOAD, RESET, UNLOAD, SmallServer
+
+PROMPTS = [[4 + place, 5, 6, 7] for place in range(8)]
+SAMPLING = Sampling(1.0, 6)
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(server_client, "_LONGEST_WAIT", 0.01)
+
+
+@pytest.fixture
+def start(request):
+    """Some servers and an engine over them; everything is closed at the end."""
+
+    def make(count=1, **settings):
+        servers = [SmallServer() for _ in range(count)]
+        settings = {"attempts": 2, "timeout_seconds": 5.0} | settings
+        addresses = [server.url for server in servers]
+        engine = VllmServerEngine(
+            EngineSettings(engine="vllm_server", server=ServerSettings(addresses=addresses, **settings))
+        )
+        request.addfinalizer(engine.close)
+        for server in servers:
+            request.addfinalizer(server.stop)
+        return engine, servers
+
+    return make
+
+
+def make_adapter():
+    return policy_of(add_lora(make_model("qwen3")))
+
+
+def step(policy):
+    """Change what is trained, as an update does."""
+    draw = torch.Generator().manual_seed(policy.metadata.update)
+    with torch.no_grad():
+        for parameter in policy.trainable().values():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=draw)
+    policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1, weights_hash="")
+
+
+def sampled(policy, prompts, seeds):
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+    return engine.generate(prompts, SAMPLING, seeds)
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.token_ids.tolist(), one.stop_reason, one.error) == (
+            other.token_ids.tolist(),
+            other.stop_reason,
+            None,
+        )
+        np.testing.assert_allclose(one.logprobs, other.logprobs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["adapter", "full"])
+def test_results_come_in_order_and_from_the_newest_weights(start, kind):
+    engine, servers = start(2)
+    policy = make_adapter() if kind == "adapter" else policy_of(make_model("qwen3", seed=3))
+    seeds = [derive_seed("test", place) for place in range(16)]
+    for _ in range(3):
+        engine.load_policy(policy)
+        assert engine.policy_hash == policy.identity
+        assert engine.metrics["engine/canary_logp_difference"] < 1e-5
+        assert_same(engine.generate(PROMPTS * 2, SAMPLING, seeds), sampled(policy, PROMPTS * 2, seeds))
+        step(policy)
+    for server in servers:
+        pushed = [path for path, _ in server.requests if path in (LOAD, RELOAD, RESET, UNLOAD)]
+        assert pushed == ([LOAD, LOAD, UNLOAD, LOAD, UNLOAD] if kind == "adapter" else [RELOAD, RESET] * 3)
+
+
+def test_a_group_stays_on_the_server_of_its_prompt(start):
+    engine, servers = start(3)
+    engine.load_policy(make_adapter())
+    for server in servers:
+        server.requests.clear()
+    engine.generate(PROMPTS * 4, SAMPLING, range(32))
+    homes = [Counter(tuple(body["token_ids"]) for body in server.bodies(GENERATE)) for server in servers]
+    assert sum(map(len, homes)) == len(PROMPTS)  # each prompt on one server
+    assert all(count == 4 for home in homes for count in home.values())
+    assert sum(map(bool, homes)) > 1  # and not all on one
+
+
+def test_adapters_are_named_after_the_policy_and_the_old_one_is_unloaded(start, tmp_path):
+    engine, (server,) = start()
+    policy, names = make_adapter(), []
+    for number in range(3):
+        save_policy(policy, tmp_path / str(number))
+        engine.load_policy(policy)
+        (name,) = set(server.models) - {None}
+        assert policy.metadata.weights_hash in name
+        server.requests.clear()
+        engine.generate(PROMPTS, SAMPLING, range(8))
+        assert {body["model"] for body in server.bodies(GENERATE)} == {name}
+        names.append(name)
+        step(policy)
+    assert len(set(names)) == 3
+    engine.close()
+    assert set(server.models) == {None}
+
+
+def test_a_policy_with_a_hash_is_pushed_once_and_one_without_again(start, tmp_path):
+    engine, (server,) = start()
+    policy = make_adapter()
+    engine.load_policy(policy)
+    engine.load_policy(policy)  # a round without an update leaves the identity as it is
+    assert server.counts[LOAD] == 2
+    save_policy(policy, tmp_path / "policy")
+    engine.load_policy(policy)
+    engine.load_policy(policy)
+    assert server.counts[LOAD] == 3
+
+
+def test_an_adapter_that_a_dead_run_left_behind_is_no_obstacle(start, tmp_path):
+    engine, (server,) = start()
+    policy = make_adapter()
+    save_policy(policy, tmp_path / "policy")
+    engine.load_policy(policy)
+    again = VllmServerEngine(engine.settings)
+    again.load_policy(policy)
+    assert_same(again.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+    again.close()
+    assert server.counts[LOAD] == 2
+
+
+@pytest.mark.parametrize("kind", ["adapter", "full"])
+def test_a_server_that_keeps_its_old_weights_is_found_out_and_can_follow_later(start, kind):
+    engine, servers = start(2)
+    policy = make_adapter() if kind == "adapter" else policy_of(make_model("qwen3"))
+    engine.load_policy(policy)
+    step(policy)
+    old, serve = copy.deepcopy(servers[1].models), servers[1]._serve
+
+    def keep_the_old(path, body):
+        answer = serve(path, body)
+        if path == LOAD:
+            servers[1].models[body["lora_name"]] = next(model for name, model in old.items() if name)
+        if path == RELOAD:
+            servers[1].models[None] = old[None]
+        return answer
+
+    servers[1]._serve = keep_the_old
+    with pytest.raises(EngineError, match="does not sample with the policy's weights"):
+        engine.load_policy(policy)
+    assert (engine.policy_hash, engine.metrics) == ("", {})
+    with pytest.raises(RuntimeError, match="load_policy first"):
+        engine.generate(PROMPTS, SAMPLING, range(8))
+    servers[1]._serve = serve
+    engine.load_policy(policy)
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+    assert [len(server.models) for server in servers] == ([2, 2] if kind == "adapter" else [1, 1])  # nothing is left
+
+
+@pytest.mark.parametrize("fault", [DROP, 503])
+def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start, fault):
+    engine, servers = start(2)
+    policy = make_adapter()
+    engine.load_policy(policy)
+    before = servers[0].counts[GENERATE]
+    servers[0].fault = lambda path, number: None if number <= before + 3 else fault
+    found = engine.generate(PROMPTS * 4, SAMPLING, range(32))
+    assert_same(found, sampled(policy, PROMPTS * 4, range(32)))
+    assert servers[0].counts[GENERATE] > before + 3, "it did not die in the middle"
+    servers[0].fault = lambda path, number: None
+    before = servers[0].counts[GENERATE]
+    engine.generate(PROMPTS, SAMPLING, range(8))
+    assert servers[0].counts[GENERATE] > before, "the next call asks it again"
+
+
+def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
+    engine, servers = start(2, timeout_seconds=0.3)
+    engine.load_policy(make_adapter())
+    for server, fault in zip(servers, (HANG, DROP), strict=True):
+        server.fault = lambda path, number, fault=fault: fault
+    started = time.perf_counter()
+    found = engine.generate(PROMPTS * 8, SAMPLING, range(64))
+    assert time.perf_counter() - started < 3
+    assert len(found) == 64
+    for generation in found:
+        assert re.match(r"engine: (http://127\.0\.0\.1:\d+ does not answer|no server is left)", generation.error)
+        assert (generation.stop_reason, len(generation.token_ids), len(generation.logprobs)) == ("error", 0, 0)
+
+
+def test_one_request_that_is_refused_is_one_error(start):
+    engine, (server,) = start()
+    policy = make_adapter()
+    engine.load_policy(policy)
+    serve = server._serve
+    server._serve = lambda path, body: (400, "no") if body.get("token_ids") == PROMPTS[2] else serve(path, body)
+    found = engine.generate(PROMPTS, SAMPLING, range(8))
+    expected = sampled(policy, PROMPTS, range(8))
+    assert found[2].error.startswith(f"engine: {server.url} answers 400")
+    assert_same(found[:2] + found[3:], expected[:2] + expected[3:])
+
+
+def test_a_prompt_must_leave_room(start):
+    engine, (server,) = start()
+    engine.load_policy(make_adapter())
+    long, tight = engine.generate([[4] * 64, [4] * 62], Sampling(1.0, 8), [0, 1])
+    assert long.error == "prompt: 64 tokens leave no room in the engine's context of 64"
+    assert server.bodies(GENERATE)[-1]["sampling_params"]["max_tokens"] == 2
+    assert (tight.error, len(tight.token_ids) <= 2) == (None, True)
+
+
+def test_calls_that_make_no_sense(start):
+    engine, _ = start()
+    with pytest.raises(RuntimeError, match="load_policy first"):
+        engine.generate([[4]], SAMPLING, [0])
+    engine.load_policy(make_adapter())
+    with pytest.raises(ValueError, match="2 prompts need as many seeds, not 1"):
+        engine.generate([[4], [5]], SAMPLING, [0])
+    with pytest.raises(ValueError, match="prompt 1 has no token"):
+        engine.generate([[4], []], SAMPLING, [0, 1])
+    assert engine.generate([], SAMPLING, []) == []
+
+
+def test_a_server_that_is_not_there_when_weights_come_is_an_error(start):
+    engine, servers = start(2)
+    engine.load_policy(make_adapter())
+    servers[1].fault = lambda path, number: DROP
+    policy = make_adapter()
+    step(policy)
+    with pytest.raises(EngineError, match=f"{servers[1].url} does not answer") as error:
+        engine.load_policy(policy)
+    assert "rlft serve-engine" in error.value.fix
+    assert engine.policy_hash == ""
+
+
+def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
+    engine, (server,) = start(concurrency=1)
+    policy = make_adapter()
+    engine.load_policy(policy)
+    tasks = [make_task("a"), make_task("b", prompt="2+2=")]
+    before = server.counts[GENERATE]  # one request at a time: all of a and two of b are answered, then it dies
+    server.fault = lambda path, number: None if number <= before + 6 else DROP
+    rollouts = collect_rollouts(
+        tasks, FirstCharacter(), policy, engine, SAMPLING, num_generations=4, round=0, seed=0, label="train"
+    )
+    lost = [rollout.rollout_id for rollout in rollouts if rollout.error is not None]
+    assert lost == ["train-0-1-b-2", "train-0-1-b-3"]
+    assert all(rollout.error.startswith("engine: ") for rollout in rollouts if rollout.rollout_id in lost)
+    rewards = score_rollouts(
+        rollouts, {task.id: task for task in tasks}, FirstCharacter(), weights={}, full=None, timeout_seconds=10
+    )
+    assert [reward.total is None for reward in rewards] == [False] * 6 + [True] * 2
+    # Rewards 1 and 0 in what is left of the group: its mean is 1/2, where two zeros more would make it 1/4.
+    totals = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    rows = [dataclasses.replace(row, total=total) for row, total in zip(rewards.rows[:6], totals, strict=True)]
+    rewards = dataclasses.replace(rewards, rows=(*rows, *rewards.rows[6:]))
+    plan = plan_training(rollouts, rewards, scale="none", mask_truncated_completions=False)
+    assert plan.fates == dict.fromkeys(lost, "errored:engine")
+    assert [advantage for _, advantage in plan.groups[1]] == [0.5, -0.5]
