@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rlft.config import EngineSettings
-from rlft.engines import vllm_engine
+from rlft.engines import vllm_process
 from rlft.engines.base import Engine
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_server import VllmServerEngine
 
 
@@ -13,14 +14,14 @@ def choose_engine(engine: str, device_type: str) -> str:
     """What `auto` stands for: vLLM where it is installed and wins, which is on a GPU (docs/performance.md)."""
     if engine != "auto":
         return engine
-    return "vllm" if device_type == "cuda" and vllm_engine.is_installed() else "transformers"
+    return "vllm" if device_type == "cuda" and vllm_process.is_installed() else "transformers"
 
 
 def create_engine(settings: EngineSettings, *, batch_size: int, device_type: str) -> Engine:
     """An engine without a policy; one of vLLM starts when it gets its first."""
     engine = choose_engine(settings.engine, device_type)
     if engine == "vllm":
-        return vllm_engine.VllmEngine(settings, batch_size)
+        return VllmEngine(settings, batch_size)
     if engine == "vllm_server":
         return VllmServerEngine(settings)
     return TransformersEngine(batch_size)

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from transformers import AutoConfig
+
 from rlft.config import Config
-from rlft.engines.vllm_engine import is_installed
-from rlft.errors import EngineError
+from rlft.engines.vllm_process import CPU_BATCH_TOKENS, is_installed
+from rlft.errors import EngineError, PolicyError
 from rlft.policy.create import create_policy
-from rlft.policy.origin import choose_device
+from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
 _SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
 _LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -49,7 +51,10 @@ def serve_command(
     if on_gpu:
         command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
     else:
+        context = own.max_model_len or _context_of(model, config.policy.revision)
         command += ["--enforce-eager", "--kv-cache-memory-bytes", str(int(own.cache_gib * 2**30))]
+        command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens"]  # as `start_vllm` does, and why
+        command += [str(max(CPU_BATCH_TOKENS, context, config.rollout.batch_size))]
     variables = {"VLLM_NO_USAGE_STATS": "1"}
     if lora is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
@@ -57,6 +62,15 @@ def serve_command(
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload weights and empty the prefix cache
     return [*command, *extra], variables
+
+
+def _context_of(model: str, revision: str | None) -> int:
+    try:
+        return AutoConfig.from_pretrained(model, revision=revision).get_text_config().max_position_embeddings
+    except LOAD_ERRORS as cause:
+        raise PolicyError(
+            f"the config of {model!r} does not load: {first_line(cause)}", fix="mend policy.model"
+        ) from cause
 
 
 def _rank_that_holds(rank: int) -> int:

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import importlib
-import importlib.util
-import logging
-import os
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,31 +12,10 @@ import torch
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
+from rlft.engines.vllm_process import model_config, start_vllm, vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
-
-logger = logging.getLogger(__name__)
-
-# Before the first import of vLLM. In one process: an engine of its own takes a minute to start and can be orphaned.
-_ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-}
-
-_CPU_BATCH_TOKENS = 4096  # of a step; vLLM's default
-
-
-def is_installed() -> bool:
-    """Whether vLLM can be imported; it is not imported."""
-    return importlib.util.find_spec("vllm") is not None
-
-
-def _vllm(part: str = "") -> Any:
-    """vLLM, which is not everywhere; importing it takes ten seconds and more."""
-    return importlib.import_module(f"vllm{part}")
 
 
 class VllmEngine:
@@ -77,14 +48,14 @@ class VllmEngine:
 
     def load_policy(self, policy: Policy) -> None:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
-        shape = (_model_config(policy).to_json_string(), policy.metadata.dtype)
+        shape = (model_config(policy).to_json_string(), policy.metadata.dtype)
         if self._llm is not None and self._shape != shape:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
             return  # it is there, and proven
         before, self.evidence = self.evidence, None  # until the new weights are proven there are none
         if self._llm is None:
-            self._llm, self._shape = _start(policy, self.settings, self.batch_size), shape
+            self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size), shape
         stop_ids = policy.stop_token_ids()
         self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
         canaries = self._canaries or Canaries(policy.model.config.get_text_config().vocab_size, self._context)
@@ -118,7 +89,7 @@ class VllmEngine:
             return
         self._llm.llm_engine.engine_core.shutdown()
         self._llm, self._canaries, self.evidence = None, None, None
-        _vllm(".distributed").cleanup_dist_env_and_memory()
+        vllm_module(".distributed").cleanup_dist_env_and_memory()
 
     @property
     def _context(self) -> int:
@@ -156,7 +127,7 @@ class VllmEngine:
         ]
 
     def _parameters(self, sampling: Sampling, seed: int, room: int) -> Any:
-        return _vllm().SamplingParams(
+        return vllm_module().SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
@@ -168,79 +139,6 @@ class VllmEngine:
             ignore_eos=True,  # the policy's stop tokens are named, nothing else stops
             detokenize=False,
         )
-
-
-def _start(policy: Policy, settings: EngineSettings, batch_size: int) -> Any:
-    """A vLLM of the policy's shape, with random weights: the real ones come as every later policy's do."""
-    if not is_installed():
-        raise EngineError(
-            "vLLM is not installed",
-            where="rollout.engine",
-            fix="make setup-vllm, or set rollout.engine: transformers",
-        )
-    own = settings.vllm
-    on_gpu = policy.device.type == "cuda"
-    context = own.max_model_len or policy.context_length
-    by_device: dict[str, Any] = {
-        "enforce_eager": True,
-        "kv_cache_memory_bytes": int(own.cache_gib * 2**30),
-        "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
-        "max_num_batched_tokens": max(_CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
-    }
-    if on_gpu:
-        by_device = {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}
-    with tempfile.TemporaryDirectory() as folder, _vllm_environment():
-        _model_config(policy).save_pretrained(folder)
-        policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
-        started = time.perf_counter()
-        try:
-            llm = _vllm().LLM(
-                folder,
-                runner="generate",
-                load_format="dummy",
-                dtype=policy.metadata.dtype,
-                max_model_len=context,
-                max_num_seqs=batch_size,
-                enable_prefix_caching=True,
-                logprobs_mode="processed_logprobs",  # of the distribution that is sampled from, temperature and all
-                generation_config="vllm",
-                **by_device,
-            )
-        except (ValueError, RuntimeError, ImportError, NotImplementedError, AssertionError, OSError) as cause:
-            raise EngineError(
-                f"vLLM does not start with this model: {cause}",
-                where="rollout.engine",
-                fix="for more room set rollout.vllm (max_model_len, cache_gib, gpu_memory_utilization); a model that "
-                "vLLM does not know is sampled by rollout.engine: transformers",
-            ) from cause
-    logger.info("vLLM started in %.0f s", time.perf_counter() - started)
-    return llm
-
-
-@contextmanager
-def _vllm_environment() -> Iterator[None]:
-    """vLLM's settings, and afterwards torch's threads as they were: on a CPU its worker takes them over."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    if (llvm := sys.modules.get("llvmlite.binding.ffi")) is not None:
-        # vLLM reads the `__dict__` of every object of every module; llvmlite's library gives a function for any name.
-        llvm.lib._fntab.setdefault("__dict__", {})
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads = set_threads
-        torch.set_num_threads(threads)
-
-
-def _model_config(policy: Policy) -> Any:
-    """The base model's, with the name and type of its class, which models that were never saved do not note."""
-    model: Any = policy.model
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    config = copy.deepcopy(base.config)
-    config.architectures = [type(base).__name__]
-    config.dtype = base.dtype
-    return config
 
 
 def _without_graph(weights: Iterator[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.torch import save_file
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling
@@ -24,6 +25,7 @@ from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Eviden
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 from rlft.policy import Policy
+from rlft.policy.weights import checkpoint_weights
 
 logger = logging.getLogger(__name__)
 
@@ -75,15 +77,9 @@ class VllmServerEngine:
             for client in self.clients:
                 self._canaries.warm_cache(self._sampler(client))
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
-        name = f"rlft-{policy.identity.replace(' ', '-')}-{Path(folder.name).name.rpartition('-')[2]}"
-        policy.model.save_pretrained(folder.name, safe_serialization=True)
         started = time.perf_counter()
-        if policy.metadata.kind == "adapter":
-            self._adapters.append(name)
-        for client in self.clients:
-            self._push(client, policy, name, Path(folder.name))
+        self._push(policy, Path(folder.name))
         self.push_seconds = time.perf_counter() - started
-        self._model = name if policy.metadata.kind == "adapter" else None
         old = [adapter for adapter in self._adapters if adapter != self._model]
         for client in self.clients:
             evidence = self._canaries.ask(self._sampler(client), policy)
@@ -143,10 +139,21 @@ class VllmServerEngine:
         self.identity, self._model, self._folder, self._adapters = "", None, None, []
         self.evidence.clear()
 
-    def _push(self, client: ServerClient, policy: Policy, name: str, folder: Path) -> None:
+    def _push(self, policy: Policy, folder: Path) -> None:
+        """Write the weights to `folder` and have every server read them."""
         if policy.metadata.kind == "adapter":
-            client.load_adapter(name, folder)
-        else:
+            policy.model.save_pretrained(folder, safe_serialization=True)
+            self._model = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
+            self._adapters.append(self._model)
+            for client in self.clients:
+                client.load_adapter(self._model, folder)
+            return
+        # `save_pretrained` writes tied weights under one name, and vLLM on a CPU would keep its output layer as it was.
+        weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
+        policy.model.config.save_pretrained(folder)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        self._model = None
+        for client in self.clients:
             client.reload_weights(folder)
             client.reset_prefix_cache()
 

@@ -14,6 +14,11 @@ imports differ; `*_resident_peak_mib` is with those. `share_of_matrix_peak` hold
 (`grpo_operations`) against square matrix products measured between the steps. On a GPU memory is that of torch's
 allocator, and copies are measured too.
 
+`--engine vllm` lets rlft sample with vLLM; TRL's side stays as it is. Its sampling then counts the push of every step's
+weights and the proof that they arrived. Start and memory are part of rlft's cost: vLLM is imported and started in the
+first step, so its seconds fall into the warm-up, and its code, its copy of the weights and its cache (0.5 GiB of keys
+and values on a CPU) are above what was loaded, in `rlft_peak_mib`.
+
 `--growth` instead changes one size at a time around a base. The last line is one JSON object; progress goes to stderr.
 """
 
@@ -66,13 +71,13 @@ def measure_here(order: dict[str, Any]) -> dict[str, Any]:
         return run(workload, folder, order["settings"])
     from tests.benchmarks.grpo_step_rlft import run
 
-    return run(workload, folder, order["settings"], order["measure_machine"])
+    return run(workload, folder, order["settings"], order["measure_machine"], order["engine"])
 
 
 def measure(side: str, workload: Workload, folder: Path, options: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """One side's steps in a fresh process: medians of its seconds, and its memory."""
     order = {"side": side, "workload": dataclasses.asdict(workload), "folder": str(folder)}
-    order |= {"settings": getattr(options, side), "measure_machine": False, **more}
+    order |= {"settings": getattr(options, side), "measure_machine": False, "engine": options.engine, **more}
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"OMP_NUM_THREADS": str(workload.threads), "MKL_NUM_THREADS": str(workload.threads)}
     environment |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -103,6 +108,7 @@ def compare(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:
     return summarise(workload, runs) | {
         "workload": dataclasses.asdict(workload),
         "allocator": options.allocator,
+        "engine": options.engine,
         "settings": {side: getattr(options, side) for side in SIDES},
         **machine.describe(workload.device, PACKAGES),
         "runs": runs,
@@ -172,6 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=3, help="processes of each side")
     parser.add_argument("--steps", type=int, default=3, help="measured steps of each process")
     parser.add_argument("--model", choices=sorted(SHAPES), default="tiny")
+    parser.add_argument(
+        "--engine", choices=["transformers", "vllm"], default="transformers", help="what rlft samples with"
+    )
     parser.add_argument("--vocabulary", type=int, help="in place of the model's")
     parser.add_argument("--lora", action="store_true", help="train an adapter")
     parser.add_argument("--gradient-checkpointing", action="store_true")

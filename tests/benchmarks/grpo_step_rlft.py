@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 from rlft.config import Config
-from rlft.engines.transformers_engine import TransformersEngine
+from rlft.engines.base import Engine
+from rlft.engines.create import create_engine
 from rlft.environments.base import BaseEnv
 from rlft.iteration import RoundResult, run_round
+from rlft.policy import Policy
 from rlft.policy.create import create_policy
 from rlft.types import Task, TaskSet, Trajectory
 from tests.benchmarks import machine
 from tests.benchmarks.grpo_workload import LEARNING_RATE, LORA_ALPHA, LORA_RANK, SEED, Workload, make_prompts, score
 
 PRODUCTS, COPIES = 5, 5  # after each step
+CACHE_GIB = 0.5  # vLLM's keys and values on a CPU
 
 
 class Checksum(BaseEnv):
@@ -25,30 +29,51 @@ class Checksum(BaseEnv):
         return {"checksum": score(completion.text)}
 
 
-def run(workload: Workload, folder: Path, settings: dict[str, Any], measure_machine: bool) -> dict[str, Any]:
+def run(
+    workload: Workload, folder: Path, settings: dict[str, Any], measure_machine: bool, engine_name: str
+) -> dict[str, Any]:
     """Steps on the model in `folder`; `settings` replace some of the section `training`.
 
-    The machine's rates are measured after every step, so that they see what the steps saw.
+    An engine takes its memory when it gets its first policy: in the first step, and so above what was loaded. The
+    machine's rates are measured after every step, so that they see what the steps saw.
     """
-    config = _config(workload, folder, settings)
-    tasks = _tasks(workload)
+    config = _config(workload, folder, settings, engine_name)
+    tasks = make_tasks(workload)
     policy = create_policy(config.policy, seed=config.seed)
-    engine = TransformersEngine(config.rollout.batch_size)
+    engine = create_engine(
+        config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=workload.device
+    )
+    loading = _time_loading(engine)
     watch = machine.StepWatch(workload.device)
     rates: dict[str, list[float]] = {"product_rates": [], "copy_rates": []}
     for number in range(workload.steps + 1):
         watch.begin()
         result = run_round(tasks, Checksum(), policy, engine, config, round=number)
-        watch.end(sampling=result.rollouts.seconds, scoring=result.rewards.seconds)
+        watch.end(sampling=loading.pop() + result.rollouts.seconds, scoring=result.rewards.seconds)
         _check(result, workload)
         if measure_machine:
             rates["product_rates"] += machine.product_rates(workload.device, workload.dtype, PRODUCTS)
             if workload.device != "cpu":
                 rates["copy_rates"] += machine.copy_rates(workload.device, COPIES)
+    engine.close()
     return watch.report() | rates
 
 
-def _config(workload: Workload, folder: Path, settings: dict[str, Any]) -> Config:
+def _time_loading(engine: Engine) -> list[float]:
+    """Seconds of every `load_policy` from now on: what an engine does with new weights belongs to sampling."""
+    seconds: list[float] = []
+    load = engine.load_policy
+
+    def timed(policy: Policy) -> None:
+        started = time.perf_counter()
+        load(policy)
+        seconds.append(time.perf_counter() - started)
+
+    engine.load_policy = timed
+    return seconds
+
+
+def _config(workload: Workload, folder: Path, settings: dict[str, Any], engine_name: str) -> Config:
     lora = {"rank": LORA_RANK, "alpha": LORA_ALPHA} if workload.lora else None
     return Config.model_validate(
         {
@@ -57,7 +82,12 @@ def _config(workload: Workload, folder: Path, settings: dict[str, Any]) -> Confi
             "tasks": {"source": "jsonl", "path": "made-in-the-benchmark"},
             "environment": {"name": f"{__name__}:Checksum"},
             "policy": {"model": str(folder), "lora": lora, "dtype": workload.dtype, "device": workload.device},
-            "rollout": {"max_completion_length": workload.completion_tokens, "temperature": 1.0},
+            "rollout": {
+                "engine": engine_name,
+                "max_completion_length": workload.completion_tokens,
+                "temperature": 1.0,
+                "vllm": {"cache_gib": CACHE_GIB},
+            },
             "training": {
                 "tasks_per_round": workload.groups,
                 "num_generations": workload.group_size,
@@ -69,7 +99,7 @@ def _config(workload: Workload, folder: Path, settings: dict[str, Any]) -> Confi
     )
 
 
-def _tasks(workload: Workload) -> TaskSet:
+def make_tasks(workload: Workload) -> TaskSet:
     """One task for each prompt, so that no step sees one again."""
     tasks = (
         Task(

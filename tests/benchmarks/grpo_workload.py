@@ -26,6 +26,15 @@ SHAPES: dict[str, dict[str, int]] = {
         "num_key_value_heads": 2,
         "head_dim": 64,
     },
+    "60m": {
+        "vocab_size": 98,
+        "hidden_size": 640,
+        "intermediate_size": 1920,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 10,
+        "num_key_value_heads": 5,
+        "head_dim": 64,
+    },
     "qwen3-0.6b": {
         "vocab_size": 151_936,
         "hidden_size": 1024,

@@ -50,7 +50,7 @@ def test_a_run_killed_while_vllm_samples_ends_with_the_same_bytes(with_vllm, mak
 
 
 def test_every_round_proves_its_weights_and_reports_the_engine(with_vllm):
-    home, result = with_vllm
+    home, _ = with_vllm
     curves = home.query("""
 run = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])[0].info.run_id
 names = ["engine/canary_logp_difference", "engine/push_seconds", "sampling/sampling_logp_difference/max",

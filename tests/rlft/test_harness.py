@@ -14,9 +14,8 @@ class Script:
     """An engine that says what it is told to."""
 
     def __init__(self, *completions):
-        self.completions, self.calls, self.policy_hash = list(completions), [], ""
-
-    metrics = {}
+        self.completions, self.calls = list(completions), []
+        self.policy_hash, self.metrics = "", {}
 
     def load_policy(self, policy):
         """Nothing to load."""

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rlft.config import EngineSettings, RolloutConfig
-from rlft.engines import create, vllm_engine
+from rlft.engines import create, vllm_process
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
@@ -29,7 +29,7 @@ ADDRESSES = ["http://127.0.0.1:8000", "http://127.0.0.1:8001/"]
     ],
 )
 def test_which_engine(monkeypatch, engine, device, installed, expected):
-    monkeypatch.setattr(vllm_engine, "is_installed", lambda: installed)
+    monkeypatch.setattr(vllm_process, "is_installed", lambda: installed)
     assert choose_engine(engine, device) == expected
 
 
@@ -62,7 +62,7 @@ def test_closing_an_engine_that_never_started_does_nothing():
 
 
 def test_vllm_that_is_not_installed_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(vllm_engine, "is_installed", lambda: False)
+    monkeypatch.setattr(vllm_process, "is_installed", lambda: False)
     engine = create_engine(EngineSettings(engine="vllm"), batch_size=1, device_type="cpu")
     with pytest.raises(EngineError, match="vLLM is not installed") as error:
         engine.load_policy(make_policy())

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from rlft.config import Config
 from rlft.engines import serving
 from rlft.engines.serving import serve_command
-from rlft.errors import EngineError
+from rlft.errors import EngineError, PolicyError
 from tests.factories import CHARACTERS
 
 SCRATCH = {"from_scratch": {"characters": CHARACTERS, "hidden_size": 32, "num_hidden_layers": 2}}
@@ -21,6 +21,7 @@ DEVELOPMENT, UPDATING = "VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATIN
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch):
     monkeypatch.setattr(serving, "is_installed", lambda: True)
+    monkeypatch.setattr(serving, "_context_of", lambda model, revision: 5000)
 
 
 def make_config(policy, **rollout):
@@ -66,6 +67,16 @@ def test_what_every_server_is_given(tmp_path):
 def test_settings_that_are_not_made_are_not_given(tmp_path):
     command, _ = serve_command(make_config(FULL), tmp_path)
     assert not {"--revision", "--max-model-len", "--gpu-memory-utilization"} & set(command)
+    assert "--no-enable-chunked-prefill" in command
+    assert value(command, "--max-num-batched-tokens") == "5000"  # so a step must hold the longest prompt
+
+
+def test_the_context_is_that_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    AutoConfig.for_model("qwen3", max_position_embeddings=77).save_pretrained(tmp_path)
+    assert serving._context_of(str(tmp_path), None) == 77
+    with pytest.raises(PolicyError, match="does not load"):
+        serving._context_of(str(tmp_path / "none"), None)
 
 
 def test_on_a_gpu_the_memory_is_a_share(tmp_path, monkeypatch):

@@ -12,7 +12,8 @@ import torch
 from rlft.config import EngineSettings, VllmSettings
 from rlft.engines import vllm_engine
 from rlft.engines.base import Sampling, derive_seed
-from rlft.engines.vllm_engine import VllmEngine, is_installed
+from rlft.engines.vllm_engine import VllmEngine
+from rlft.engines.vllm_process import is_installed
 from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.policy.weights import checkpoint_weights

@@ -18,7 +18,7 @@ import pytest
 from rlft.config import Config
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.serving import serve_command
-from rlft.engines.vllm_engine import is_installed
+from rlft.engines.vllm_process import is_installed
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
@@ -119,7 +119,7 @@ def servers(tmp_path_factory):
         reason = "vLLM is not installed; make setup-vllm"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     folder = tmp_path_factory.mktemp("servers")
-    policy = make_vllm_policy()
+    policy = make_vllm_policy(tie_word_embeddings=True)
     base = save_policy(policy, folder / "base").path / "model"
     policy.tokenizer.save_pretrained(base)
     started = {}
