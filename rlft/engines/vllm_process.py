@@ -62,7 +62,7 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
     }
     if on_gpu:
         by_device = {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}
-    with tempfile.TemporaryDirectory() as folder, _vllm_environment():
+    with tempfile.TemporaryDirectory() as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
         started = time.perf_counter()
@@ -91,7 +91,7 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
 
 
 @contextmanager
-def _vllm_environment() -> Iterator[None]:
+def vllm_environment() -> Iterator[None]:
     """vLLM's settings, and afterwards torch's threads as they were: on a CPU its worker takes them over."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -124,22 +124,25 @@ def run_bare(side: str, workloads: list[Workload], folder: Path, cache_gib: floa
     """`LLM.generate` for each workload, started and asked as `rlft.engines.vllm_engine` does."""
     import vllm
 
+    from rlft.engines.vllm_process import vllm_environment
+
     config = make_config("vllm", folder, workloads[-1], cache_gib, [])  # for its defaults
     context = create_policy(config.policy, seed=SEED).context_length
-    llm = vllm.LLM(
-        str(folder),
-        runner="generate",
-        dtype=config.policy.dtype,
-        max_model_len=context,
-        max_num_seqs=config.rollout.batch_size,
-        enforce_eager=True,
-        enable_prefix_caching=True,
-        logprobs_mode="processed_logprobs",
-        generation_config="vllm",
-        kv_cache_memory_bytes=int(config.rollout.vllm.cache_gib * 2**30),
-        enable_chunked_prefill=False,  # with seeds vLLM 0.32 fails on a CPU otherwise
-        max_num_batched_tokens=max(4096, context or 0, config.rollout.batch_size),
-    )
+    with vllm_environment():
+        llm = vllm.LLM(
+            str(folder),
+            runner="generate",
+            dtype=config.policy.dtype,
+            max_model_len=context,
+            max_num_seqs=config.rollout.batch_size,
+            enforce_eager=True,
+            enable_prefix_caching=True,
+            logprobs_mode="processed_logprobs",
+            generation_config="vllm",
+            kv_cache_memory_bytes=int(config.rollout.vllm.cache_gib * 2**30),
+            enable_chunked_prefill=False,  # with seeds vLLM 0.32 fails on a CPU otherwise
+            max_num_batched_tokens=max(4096, context or 0, config.rollout.batch_size),
+        )
     assert torch.get_num_threads() == workloads[0].threads, torch.get_num_threads()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     seeds = itertools.count(1)

@@ -135,7 +135,15 @@ def test_ctrl_c_ends_quickly_and_can_be_resumed(make_home):
     home = make_home("interrupted")
     command = [sys.executable, "-m", "tests.e2e.driver", "-", "run", str(TINY), "--set", "training.rounds=200"]
     process = subprocess.Popen(
-        command, cwd=home.folder, env=home.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=home.folder,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a shell ignores it for what it runs in the back
     )
     deadline = time.monotonic() + 120
     store = home.folder / ".rlft" / "zenml"

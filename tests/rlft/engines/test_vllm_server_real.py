@@ -202,10 +202,12 @@ def test_the_last_weights_pushed_again_are_caught(engine_and_policy, monkeypatch
     engine, policy = engine_and_policy
     move(policy, 2e-2)
     engine.load_policy(policy)
-    last, push = Path(engine._folder.name), engine._push
+    last, (client,) = Path(engine._folder.name), engine.clients
+    load, reload = client.load_adapter, client.reload_weights
     move(policy, 2e-2)
     with monkeypatch.context() as broken:
-        broken.setattr(engine, "_push", lambda client, policy, name, folder: push(client, policy, name, last))
+        broken.setattr(client, "load_adapter", lambda name, folder: load(name, last))
+        broken.setattr(client, "reload_weights", lambda folder: reload(last))
         with pytest.raises(EngineError, match="does not sample with the policy's weights"):
             engine.load_policy(policy)
     with pytest.raises(RuntimeError, match="load_policy first"):
