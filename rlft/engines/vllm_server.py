@@ -68,31 +68,14 @@ class VllmServerEngine:
         if policy.metadata.weights_hash and self.identity == policy.identity:
             return
         self.identity = ""
-        vocabulary = policy.model.config.get_text_config().vocab_size
-        self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
-        self._context = min(client.context_length() for client in self.clients)
-        if self._canaries is None:
-            self._canaries = Canaries(vocabulary, self._context)
-        else:
-            for client in self.clients:
-                self._canaries.warm_cache(self._sampler(client))
+        canaries = self._prepare(policy)
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
         started = time.perf_counter()
         self._push(policy, Path(folder.name))
         self.push_seconds = time.perf_counter() - started
-        old = [adapter for adapter in self._adapters if adapter != self._model]
         for client in self.clients:
-            evidence = self._canaries.ask(self._sampler(client), policy)
-            check_evidence(
-                evidence,
-                self.evidence.get(client.address),
-                policy.metadata.dtype,
-                self.settings.max_logprob_difference,
-            )
-            self.evidence[client.address] = evidence
-            for adapter in old:
-                client.unload_adapter(adapter)
-        self._adapters = [name for name in self._adapters if name not in old]
+            self._prove(client, canaries, policy)
+        self._unload([adapter for adapter in self._adapters if adapter != self._model])
         if self._folder is not None:
             self._folder.cleanup()
         self._folder, self.identity = folder, policy.identity
@@ -130,14 +113,37 @@ class VllmServerEngine:
 
     def close(self) -> None:
         """Unload what this engine loaded and let go of the connections; the servers run on."""
+        self._unload(list(self._adapters))
         for client in self.clients:
-            for adapter in self._adapters:
-                client.unload_adapter(adapter)
             client.close()
         if self._folder is not None:
             self._folder.cleanup()
-        self.identity, self._model, self._folder, self._adapters = "", None, None, []
+        self.identity, self._model, self._folder = "", None, None
         self.evidence.clear()
+
+    def _prepare(self, policy: Policy) -> Canaries:
+        """Learn what the policy and the servers can take; the canaries stand in the caches of the old weights."""
+        vocabulary = policy.model.config.get_text_config().vocab_size
+        self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
+        self._context = min(client.context_length() for client in self.clients)
+        if self._canaries is None:
+            self._canaries = Canaries(vocabulary, self._context)
+        else:
+            for client in self.clients:
+                self._canaries.warm_cache(self._sampler(client))
+        return self._canaries
+
+    def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
+        evidence = canaries.ask(self._sampler(client), policy)
+        before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
+        check_evidence(evidence, before, policy.metadata.dtype, limit)
+        self.evidence[client.address] = evidence
+
+    def _unload(self, adapters: Sequence[str]) -> None:
+        for client in self.clients:
+            for adapter in adapters:
+                client.unload_adapter(adapter)
+        self._adapters = [name for name in self._adapters if name not in adapters]
 
     def _push(self, policy: Policy, folder: Path) -> None:
         """Write the weights to `folder` and have every server read them."""
