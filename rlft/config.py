@@ -182,7 +182,6 @@ class VllmSettings(Section):
         lt=1,
         description="Share of a GPU's memory for vLLM, weights and cache; training has the rest.",
     )
-    sleep: bool = Field(default=False, description="On a GPU: give the memory back between rollouts.")
 
 
 class ServerSettings(Section):
