@@ -82,6 +82,14 @@ class Engine(Protocol):
         ...
 
 
+def check_request(prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> None:
+    """Raises ValueError for an empty prompt and for another number of seeds than of prompts."""
+    if len(seeds) != len(prompts):
+        raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
+    if not all(map(len, prompts)):
+        raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
+
+
 def derive_seed(*parts: object) -> int:
     """A 63-bit seed from what it stands for, such as (config seed, round, task id, sample)."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()

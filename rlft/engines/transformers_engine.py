@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlft.engines.base import Generation, Sampling
+from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.decoding import make_decoder
 from rlft.engines.sampling import sample
 from rlft.policy import Policy
@@ -48,10 +48,7 @@ class TransformersEngine:
         """
         if self.policy is None:
             raise RuntimeError("load_policy first")
-        if len(seeds) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
-        if not all(map(len, prompts)):
-            raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
+        check_request(prompts, seeds)
         policy = self.policy
         policy.model.eval()
         results: dict[int, Generation] = {}

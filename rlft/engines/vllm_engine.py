@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlft.config import EngineSettings
-from rlft.engines.base import Generation, Sampling
+from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.vllm_process import model_config, start_vllm, vllm_module
 from rlft.errors import EngineError
@@ -77,10 +77,7 @@ class VllmEngine:
         """
         if self.evidence is None:
             raise RuntimeError("load_policy first")
-        if len(seeds) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
-        if not all(map(len, prompts)):
-            raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
+        check_request(prompts, seeds)
         return self._sample(prompts, sampling, seeds)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from safetensors.torch import save_file
 
 from rlft.config import EngineSettings
-from rlft.engines.base import Generation, Sampling
+from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
@@ -87,10 +87,7 @@ class VllmServerEngine:
         """
         if not self.identity:
             raise RuntimeError("load_policy first")
-        if len(seeds) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
-        if not all(map(len, prompts)):
-            raise ValueError(f"prompt {[len(prompt) for prompt in prompts].index(0)} has no token to go on from")
+        check_request(prompts, seeds)
         gone: set[str] = set()  # addresses
 
         def one(prompt: Sequence[int], seed: int) -> Generation:

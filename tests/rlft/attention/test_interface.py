@@ -42,7 +42,9 @@ def test_the_usual_scale_where_a_model_gives_none():
 
 
 def test_what_models_say_and_nobody_needs():
-    call(position_ids=torch.zeros(1), is_causal=True, use_cache=False, sliding_window=None, softcap=None, s_aux=None)
+    said = {"is_causal": True, "use_cache": False, "sliding_window": None, "softcap": None, "s_aux": None}
+    _, recorder = call(position_ids=torch.zeros(1), **said)
+    assert recorder.asked == call()[1].asked
 
 
 REFUSED = {

@@ -1,5 +1,6 @@
 """Real `vllm serve` processes on a CPU: adapters and full weights that arrive, sabotage, and a kill."""
 
+import contextlib
 import copy
 import os
 import signal
@@ -46,11 +47,9 @@ class Server:
 
     def wait_until_healthy(self, deadline):
         while time.monotonic() < deadline and self.process.poll() is None:
-            try:
+            with contextlib.suppress(httpx.HTTPError):  # it does not listen yet
                 if httpx.get(f"{self.address}/health", timeout=5, trust_env=False).status_code == 200:
                     return
-            except httpx.HTTPError:
-                pass
             time.sleep(0.3)
         pytest.fail(f"the server did not start (exit code {self.process.poll()}):\n{self.log.read_text()[-4000:]}")
 
