@@ -182,6 +182,9 @@ class VllmSettings(Section):
         lt=1,
         description="Share of a GPU's memory for vLLM, weights and cache; training has the rest.",
     )
+    sleep: bool = Field(
+        default=False, description="Give the GPU's memory back after sampling; a round then waits for the weights."
+    )
 
 
 class ServerSettings(Section):

@@ -19,6 +19,7 @@ from rlft.policy import Policy
 # What the rounding of two implementations may come to in one token's log-probability.
 MAX_LOGPROB_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.5}
 PUSH_SECONDS, CANARY_DIFFERENCE = "engine/push_seconds", "engine/canary_logp_difference"  # metrics of a round
+SERVERS = "engine/servers"
 _VISIBLE = {"float32": 1e-6, "bfloat16": 1e-2}  # smaller moves of a log-probability may be rounding
 _LENGTHS = (1, 7, 24, 300)  # tokens; the last is longer than a block of any cache
 _NEW_TOKENS = 8

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from rlft.config import ServerSettings
 from rlft.engines.base import Generation
@@ -16,6 +17,7 @@ from rlft.errors import EngineError
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # another attempt may do
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
+_SIGN_OF_LIFE = 10.0  # seconds at most for a question that needs no computation
 
 
 class ServerGoneError(Exception):
@@ -27,13 +29,15 @@ class ServerRefusedError(Exception):
 
 
 class ServerClient:
-    """One server. Every call waits at most `timeout_seconds`, and is tried `attempts` times."""
+    """One server. Every call waits at most `timeout_seconds`, is tried `attempts` times, and then is a ServerGoneError.
+
+    Where nobody listens it is one at once: a server that comes back has other weights than it had.
+    """
 
     def __init__(self, address: str, settings: ServerSettings) -> None:
         self.address, self.settings = address.rstrip("/"), settings
         limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
-        timeout = httpx.Timeout(settings.timeout_seconds, connect=min(10.0, settings.timeout_seconds), pool=None)
-        self._http = httpx.Client(base_url=self.address, limits=limits, timeout=timeout, trust_env=False)
+        self._http = httpx.Client(base_url=self.address, limits=limits, trust_env=False)
 
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
         """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
@@ -46,11 +50,11 @@ class ServerClient:
         return Generation(np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), finish_reason)
 
     def context_length(self) -> int:
-        """Tokens of prompt and completion together. Raises EngineError when the server does not answer."""
-        return self._must("GET", "/v1/models", read=_smallest_context)
+        """Tokens of prompt and completion together; a server that lives says so at once."""
+        return self._must("GET", "/v1/models", read=_smallest_context, timeout=_SIGN_OF_LIFE)
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Under this name from now on. Raises EngineError."""
+        """Under this name from now on. Raises EngineError when the server refuses."""
         self._must("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
 
     def unload_adapter(self, name: str) -> None:
@@ -61,11 +65,11 @@ class ServerClient:
             return
 
     def reload_weights(self, folder: Path) -> None:
-        """Read all weights from a checkpoint. Raises EngineError."""
+        """Read all weights from a checkpoint. Raises EngineError when the server refuses."""
         self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
 
     def reset_prefix_cache(self) -> None:
-        """Forget what was computed with other weights. Raises EngineError."""
+        """Forget what was computed with other weights. Raises EngineError when the server refuses."""
         self._must("POST", "/reset_prefix_cache")
 
     def close(self) -> None:
@@ -73,12 +77,17 @@ class ServerClient:
         self._http.close()
 
     def _must(
-        self, method: str, path: str, body: dict[str, Any] | None = None, read: Callable[[Any], Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        read: Callable[[Any], Any] | None = None,
+        timeout: float = math.inf,
     ) -> Any:
         try:
-            response = self._call(method, path, body)
+            response = self._call(method, path, body, timeout)
             return read and self._read(response, read)
-        except (ServerGoneError, ServerRefusedError) as cause:
+        except ServerRefusedError as cause:
             raise EngineError(
                 str(cause),
                 where=f"rollout.server: {self.address}{path}",
@@ -95,18 +104,19 @@ class ServerClient:
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         return self._call("POST", path, body)
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float = math.inf) -> httpx.Response:
         attempts = Retrying(
             stop=stop_after_attempt(self.settings.attempts),
             wait=wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT),
-            retry=retry_if_exception_type(ServerGoneError),
+            retry=retry_if_exception(lambda cause: isinstance(cause, ServerGoneError) and not _nobody_listens(cause)),
             reraise=True,
         )
-        return attempts(self._once, method, path, body)
+        return attempts(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
 
-    def _once(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+    def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
+        limit = httpx.Timeout(timeout, connect=min(_SIGN_OF_LIFE, timeout), pool=None)
         try:
-            response = self._http.request(method, path, json=body)
+            response = self._http.request(method, path, json=body, timeout=limit)
         except httpx.HTTPError as cause:
             raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
         if response.status_code in _BUSY:
@@ -114,6 +124,10 @@ class ServerClient:
         if response.is_error:
             raise ServerRefusedError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
         return response
+
+
+def _nobody_listens(cause: BaseException) -> bool:
+    return isinstance(cause.__cause__, httpx.ConnectError)
 
 
 def _completion(answer: Any) -> tuple[list[int], list[float], Any]:

@@ -31,6 +31,7 @@ class VllmEngine:
         self.push_seconds = 0.0  # of the last push
         self._shape: tuple[str, str] | None = None
         self._llm: Any = None
+        self._asleep = False
         self._canaries: Canaries | None = None
         self._stop_ids: list[int] = []
 
@@ -56,6 +57,7 @@ class VllmEngine:
         before, self.evidence = self.evidence, None  # until the new weights are proven there are none
         if self._llm is None:
             self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size), shape
+        self._wake_up()
         stop_ids = policy.stop_token_ids()
         self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
         canaries = self._canaries or Canaries(policy.model.config.get_text_config().vocab_size, self._context)
@@ -78,19 +80,29 @@ class VllmEngine:
         if self.evidence is None:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
-        return self._sample(prompts, sampling, seeds)
+        self._wake_up()
+        found = self._sample(prompts, sampling, seeds)
+        if self.settings.vllm.sleep:
+            self._llm.sleep(level=1)  # the weights to the machine's memory, the cache away
+            self._asleep = True
+        return found
 
     def close(self) -> None:
         """Stop vLLM and give back its memory."""
         if self._llm is None:
             return
         self._llm.llm_engine.engine_core.shutdown()
-        self._llm, self._canaries, self.evidence = None, None, None
+        self._llm, self._canaries, self.evidence, self._asleep = None, None, None, False
         vllm_module(".distributed").cleanup_dist_env_and_memory()
 
     @property
     def _context(self) -> int:
         return self._llm.llm_engine.vllm_config.model_config.max_model_len
+
+    def _wake_up(self) -> None:
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
 
     def _push(self, policy: Policy) -> None:
         weights = checkpoint_weights(policy.model)

@@ -53,6 +53,8 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
         )
     own = settings.vllm
     on_gpu = policy.device.type == "cuda"
+    if own.sleep and not on_gpu:
+        raise EngineError("vLLM only sleeps on a GPU", where="rollout.vllm.sleep", fix="remove it")
     context = own.max_model_len or policy.context_length
     by_device: dict[str, Any] = {
         "enforce_eager": True,
@@ -61,7 +63,11 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
         "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
     }
     if on_gpu:
-        by_device = {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}
+        by_device = {
+            "enforce_eager": False,
+            "gpu_memory_utilization": own.gpu_memory_utilization,
+            "enable_sleep_mode": own.sleep,
+        }
     with tempfile.TemporaryDirectory() as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one

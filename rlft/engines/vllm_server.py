@@ -1,17 +1,18 @@
 """Running `vllm serve` processes: token ids and seeds over HTTP, weights through files that both sides see.
 
 A request goes to the server that its prompt belongs to, so that a group shares its cached prompt. A server that stops
-answering is left out for the rest of the call, and its rollouts go to another one; what no server answers is an error
-of that rollout.
+answering is left out until the next policy comes, and its rollouts go to another one; what no server answers is an
+error of that rollout.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from safetensors.torch import save_file
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
+from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 from rlft.policy import Policy
@@ -40,6 +41,7 @@ class VllmServerEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self.clients = [ServerClient(address, settings.server) for address in settings.server.addresses]
+        self.live: list[ServerClient] = []  # those that have the policy
         self.evidence: dict[str, Evidence] = {}  # by address
         self.identity = ""
         self._model: str | None = None  # what requests name: an adapter, or the server's own model
@@ -48,7 +50,8 @@ class VllmServerEngine:
         self._canaries: Canaries | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._context = 0
-        self.push_seconds = 0.0
+        self.push_seconds, self.difference = 0.0, 0.0
+        self._lock = threading.Lock()  # of `live`
 
     @property
     def policy_hash(self) -> str:
@@ -57,24 +60,26 @@ class VllmServerEngine:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last push: its seconds, and how far the servers' canaries were from the trainer's, in nats."""
+        """Of the last push: its seconds, how far the servers' canaries were from the trainer's (nats); who is left."""
         if not self.identity:
             return {}
-        difference = max(evidence.difference for evidence in self.evidence.values())
-        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: difference}
+        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: self.difference, SERVERS: float(len(self.live))}
 
     def load_policy(self, policy: Policy) -> None:
-        """Give every server the weights and prove that they have arrived. Raises EngineError when one fails."""
-        if policy.metadata.weights_hash and self.identity == policy.identity:
+        """Give every server that answers the weights and prove that they have arrived.
+
+        Raises EngineError when one has other weights or refuses them, and when none answers.
+        """
+        if policy.metadata.weights_hash and self.identity == policy.identity and self.live:
             return
-        self.identity = ""
-        canaries = self._prepare(policy)
+        had_weights, self.live, self.identity = self.live, list(self.clients), ""
+        canaries = self._prepare(policy, had_weights)
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
         started = time.perf_counter()
         self._push(policy, Path(folder.name))
         self.push_seconds = time.perf_counter() - started
-        for client in self.clients:
-            self._prove(client, canaries, policy)
+        self._with_each(lambda client: self._prove(client, canaries, policy))
+        self.difference = max(self.evidence[client.address].difference for client in self.live)
         self._unload([adapter for adapter in self._adapters if adapter != self._model])
         if self._folder is not None:
             self._folder.cleanup()
@@ -88,11 +93,10 @@ class VllmServerEngine:
         if not self.identity:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
-        gone: set[str] = set()  # addresses
 
         def one(prompt: Sequence[int], seed: int) -> Generation:
             reason = "no server is left"
-            while live := [client for client in self.clients if client.address not in gone]:
+            while live := self.live:
                 client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]
                 try:
                     return self._ask(client, prompt, sampling, seed)
@@ -100,9 +104,7 @@ class VllmServerEngine:
                     return Generation.failed(f"engine: {refused}")
                 except ServerGoneError as cause:
                     reason = str(cause)
-                    if client.address not in gone:
-                        gone.add(client.address)
-                        logger.warning("%s; %d of %d servers left", cause, len(live) - 1, len(self.clients))
+                    self._leave_out(client, cause)
             return Generation.failed(f"engine: {reason}")
 
         with ThreadPoolExecutor(self.settings.server.concurrency * len(self.clients)) as pool:
@@ -115,20 +117,43 @@ class VllmServerEngine:
             client.close()
         if self._folder is not None:
             self._folder.cleanup()
-        self.identity, self._model, self._folder = "", None, None
+        self.identity, self.live, self._model, self._folder = "", [], None, None
         self.evidence.clear()
 
-    def _prepare(self, policy: Policy) -> Canaries:
+    def _with_each(self, action: Callable[[ServerClient], object]) -> None:
+        """Raises EngineError when none of the servers answers."""
+        cause: ServerGoneError | None = None
+        for client in self.live:
+            try:
+                action(client)
+            except ServerGoneError as error:
+                cause = error
+                self._leave_out(client, error)
+        if not self.live:
+            raise EngineError(
+                str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
+            ) from cause
+
+    def _leave_out(self, client: ServerClient, cause: ServerGoneError) -> None:
+        """Until the next policy comes: what it would then sample with is not known."""
+        with self._lock:
+            if client not in self.live:
+                return
+            self.live = [other for other in self.live if other is not client]
+        logger.warning("%s; %d of %d servers left", cause, len(self.live), len(self.clients))
+
+    def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
         """Learn what the policy and the servers can take; the canaries stand in the caches of the old weights."""
         vocabulary = policy.model.config.get_text_config().vocab_size
         self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
-        self._context = min(client.context_length() for client in self.clients)
+        contexts: list[int] = []
+        self._with_each(lambda client: contexts.append(client.context_length()))
+        self._context = min(contexts)
         if self._canaries is None:
             self._canaries = Canaries(vocabulary, self._context)
-        else:
-            for client in self.clients:
-                self._canaries.warm_cache(self._sampler(client))
-        return self._canaries
+        canaries = self._canaries
+        self._with_each(lambda client: client in had_weights and canaries.warm_cache(self._sampler(client)))
+        return canaries
 
     def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
         evidence = canaries.ask(self._sampler(client), policy)
@@ -137,7 +162,7 @@ class VllmServerEngine:
         self.evidence[client.address] = evidence
 
     def _unload(self, adapters: Sequence[str]) -> None:
-        for client in self.clients:
+        for client in self.live:
             for adapter in adapters:
                 client.unload_adapter(adapter)
         self._adapters = [name for name in self._adapters if name not in adapters]
@@ -148,25 +173,24 @@ class VllmServerEngine:
             policy.model.save_pretrained(folder, safe_serialization=True)
             self._model = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
             self._adapters.append(self._model)
-            for client in self.clients:
-                client.load_adapter(self._model, folder)
+            name = self._model
+            self._with_each(lambda client: client.load_adapter(name, folder))
             return
         # `save_pretrained` writes tied weights under one name, and vLLM on a CPU would keep its output layer as it was.
         weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
         policy.model.config.save_pretrained(folder)
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         self._model = None
-        for client in self.clients:
-            client.reload_weights(folder)
-            client.reset_prefix_cache()
+        self._with_each(lambda client: client.reload_weights(folder))
+        self._with_each(lambda client: client.reset_prefix_cache())
 
     def _sampler(self, client: ServerClient) -> Any:
-        """Sampling with one server, for its canaries; raises EngineError when it does not answer."""
+        """Sampling with one server, for its canaries."""
 
         def generate(prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
             try:
                 return [self._ask(client, prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-            except (ServerGoneError, ServerRefusedError) as cause:
+            except ServerRefusedError as cause:
                 raise EngineError(
                     str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
                 ) from cause

@@ -112,10 +112,27 @@ def test_nobody_listens():
     client = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=2))
     with pytest.raises(ServerGoneError, match="does not answer: ConnectError"):
         client.generate([4], PARAMETERS, model=None)
-    with pytest.raises(EngineError, match="does not answer: ConnectError") as error:
+    with pytest.raises(ServerGoneError, match="does not answer: ConnectError"):
         client.context_length()
-    assert error.value.where == f"rollout.server: {client.address}{MODELS}"
-    assert "rlft serve-engine" in error.value.fix
+
+
+def test_where_nobody_listens_there_is_one_attempt(monkeypatch):
+    # whoever listens there later has other weights than the server that went
+    client, asked = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=5)), []
+    request = client._http.request
+    monkeypatch.setattr(client._http, "request", lambda *args, **kwargs: asked.append(1) or request(*args, **kwargs))
+    with pytest.raises(ServerGoneError):
+        client.generate([4], PARAMETERS, model=None)
+    assert len(asked) == 1
+
+
+def test_a_sign_of_life_is_not_waited_for_as_long_as_an_answer(connect, monkeypatch):
+    monkeypatch.setattr(server_client, "_SIGN_OF_LIFE", 0.1)
+    _, client = connect(lambda path, number: HANG, attempts=1, timeout_seconds=60.0)
+    started = time.perf_counter()
+    with pytest.raises(ServerGoneError, match="ReadTimeout"):
+        client.context_length()
+    assert time.perf_counter() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -164,15 +181,20 @@ def test_adapters_and_weights(connect, tmp_path):
 
 
 @pytest.mark.parametrize("fault", [404, 503, DROP])
-def test_what_must_be_done_and_is_not_is_an_error_with_its_place(connect, tmp_path, fault):
+def test_what_must_be_done_and_is_not_is_an_error(connect, tmp_path, fault):
     server, client = connect(lambda path, number: fault, attempts=2)
     for path, call in {
         LOAD: lambda: client.load_adapter("one", tmp_path),
         RELOAD: lambda: client.reload_weights(tmp_path),
         RESET: client.reset_prefix_cache,
     }.items():
+        if fault != 404:
+            with pytest.raises(ServerGoneError, match=server.url):
+                call()
+            continue
         with pytest.raises(EngineError) as error:
             call()
         assert error.value.where == f"rollout.server: {server.url}{path}"
+        assert "rlft serve-engine" in error.value.fix
     client.unload_adapter("one")  # whether or not it is there
     assert server.counts[UNLOAD] == (1 if fault == 404 else 2)

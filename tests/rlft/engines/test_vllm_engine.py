@@ -12,6 +12,7 @@ import torch
 from rlft.config import EngineSettings, VllmSettings
 from rlft.engines import vllm_engine
 from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.proof import Evidence
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_process import is_installed
 from rlft.errors import EngineError
@@ -318,3 +319,48 @@ def test_nothing_is_left_after_closing(started):
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
     with pytest.raises(RuntimeError, match="load_policy first"):
         engine.generate([[4]], Sampling(1.0, 1), [0])
+
+
+def test_it_sleeps_after_sampling_and_wakes_before_weights_come():
+    # The calls and their order; vLLM itself sleeps on a GPU alone.
+    engine, calls = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(sleep=True))), []
+
+    class Sleeper:
+        def sleep(self, level):
+            calls.append(f"sleep {level}")
+
+        def wake_up(self):
+            calls.append("wake up")
+
+    policy = make_vllm_policy()
+    engine._llm = Sleeper()
+    engine._shape = (vllm_engine.model_config(policy).to_json_string(), policy.metadata.dtype)
+    engine._sample = lambda *request: calls.append("sample") or []
+    engine._push = lambda policy: calls.append("push")
+    engine._forget_prefixes = lambda: None
+    engine._canaries = SilentCanaries(calls)
+    for _ in range(2):
+        engine.load_policy(policy)
+        engine.generate([[4]], Sampling(1.0, 4), [0])
+    assert calls == [*ROUND, "wake up", *ROUND]
+
+
+ROUND = ["warm", "push", "ask", "sample", "sleep 1"]
+
+
+class SilentCanaries:
+    def __init__(self, calls):
+        self.calls = calls
+
+    def warm_cache(self, generate):
+        self.calls.append("warm")
+
+    def ask(self, generate, policy):
+        self.calls.append("ask")
+        return Evidence(policy.identity, (), np.zeros(1), np.zeros(1))
+
+
+def test_on_a_cpu_it_does_not_sleep():
+    settings = EngineSettings(engine="vllm", vllm=VllmSettings(sleep=True))
+    with pytest.raises(EngineError, match="only sleeps on a GPU"):
+        VllmEngine(settings).load_policy(make_vllm_policy())

@@ -22,7 +22,7 @@ from rlft.rollout import collect_rollouts
 from rlft.training.ledger import plan_training
 from tests.factories import FirstCharacter, make_task
 from tests.rlft.attention.models import add_lora, make_model, policy_of
-from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, RELOAD, RESET, UNLOAD, SmallServer
+from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 
 PROMPTS = [[4 + place, 5, 6, 7] for place in range(8)]
 SAMPLING = Sampling(1.0, 6)
@@ -194,7 +194,13 @@ def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start, fault):
     servers[0].fault = lambda path, number: None
     before = servers[0].counts[GENERATE]
     engine.generate(PROMPTS, SAMPLING, range(8))
-    assert servers[0].counts[GENERATE] > before, "the next call asks it again"
+    assert servers[0].counts[GENERATE] == before, "it was asked, and nobody knows with what weights it came back"
+    assert engine.metrics["engine/servers"] == 1
+    step(policy)
+    engine.load_policy(policy)
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+    assert servers[0].counts[GENERATE] > before, "the next policy brings it back"
+    assert engine.metrics["engine/servers"] == 2
 
 
 def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
@@ -244,11 +250,31 @@ def test_calls_that_make_no_sense(start):
     assert engine.generate([], SAMPLING, []) == []
 
 
-def test_a_server_that_is_not_there_when_weights_come_is_an_error(start):
+@pytest.mark.parametrize("kind", ["adapter", "full"])
+@pytest.mark.parametrize("path", [MODELS, LOAD, RELOAD, GENERATE])
+def test_a_server_that_is_not_there_when_weights_come_is_left_out(start, kind, path):
+    engine, servers = start(2, timeout_seconds=30.0)
+    policy = make_adapter() if kind == "adapter" else policy_of(make_model("qwen3", seed=3))
+    engine.load_policy(policy)
+    servers[1].fault = lambda asked, number: DROP if asked == path else None
+    step(policy)
+    engine.load_policy(policy)
+    reached = path in (MODELS, GENERATE) or (path == LOAD) == (kind == "adapter")
+    assert engine.metrics["engine/servers"] == (1 if reached else 2)
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+    servers[1].fault = lambda asked, number: None
+    step(policy)
+    engine.load_policy(policy)
+    assert engine.metrics["engine/servers"] == 2
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+
+
+def test_without_any_server_weights_go_nowhere(start):
     engine, servers = start(2)
-    engine.load_policy(make_adapter())
-    servers[1].fault = lambda path, number: DROP
     policy = make_adapter()
+    engine.load_policy(policy)
+    for server in servers:
+        server.fault = lambda path, number: DROP
     step(policy)
     with pytest.raises(EngineError, match=f"{servers[1].url} does not answer") as error:
         engine.load_policy(policy)
