@@ -1,6 +1,7 @@
 """Environments: what a task may be attempted with, and what an attempt is worth.
 
 - `base`: the contract (`BaseEnv`, `Context`) and `prompt_messages`
+- `tools`, `marks`: tools as a model sees them; `@tool`, `@reward`, `@metric`
 - `loading`: an environment from its import path or file
 - `reasoning_gym`, `gsm8k`, `stories`: shipped environments, each with its rewards beside it
 - `sources`, `reachable`: which code an environment consists of, for `rlft.fingerprint`

@@ -1,21 +1,43 @@
-"""The contract of an environment: which tools a task may be attempted with, and what an attempt is worth.
+"""The contract of an environment: with which tools a task may be attempted, and what an attempt is worth.
 
 Three coroutines make one; all else has a default:
 
     class Capitals(rlft.BaseEnv):
+        async def list_tools(self):
+            return [{"name": "look_up", "description": "Read an article.", "parameters": {"title": "Its title."}}]
+
+        async def run_tool(self, rollout_id, tool_name, **args):
+            return ARTICLES.get(args["title"], "no such article")
+
         async def compute_reward(self, completion, ground_truth):
             return {"exact": float(completion.text.strip() == ground_truth)}
 
-A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. State that
-it needs is left in the rollout's `state` as JSON.
+The same, with less to write (`rlft.environments.marks`):
+
+    class Capitals(rlft.BaseEnv):
+        @rlft.tool
+        def look_up(self, title: str) -> str:
+            \"\"\"Read an article.\"\"\"
+            return ARTICLES.get(title, "no such article")
+
+        @rlft.reward(weight=1.0)
+        def exact(self, text, ground_truth):
+            return float(text.strip() == ground_truth)
+
+A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. What it
+needs of the tools' side is left in the rollout's `state`, which is JSON.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from rlft.environments.marks import call_with, marked_tools, marked_weights
+from rlft.errors import EnvironmentSetupError
 from rlft.types import Message, Task, Trajectory
 
 
@@ -23,46 +45,98 @@ from rlft.types import Message, Task, Trajectory
 class Context:
     """What the model sees beside the task's own prompt.
 
-    `system_prompt` is put first when it is not empty. `history` says which earlier turns stay visible: `full` keeps
-    all of them (the only policy whose tokens are a prefix of the next turn's), `last_turn` drops all but the newest.
+    `system_prompt` is put first when it is not empty. `history` says which earlier turns stay visible: `full` is all of
+    them, the only policy there is so far. With another one a turn's tokens are no prefix of the next turn's.
     """
 
     system_prompt: str = ""
-    history: Literal["full", "last_turn"] = "full"
+    history: Literal["full"] = "full"
+
+    def __post_init__(self) -> None:
+        if self.history != "full":
+            raise EnvironmentSetupError(
+                f"history={self.history!r} is not built: what was sampled must stay as it was sampled",
+                where="context",
+                fix='use history="full" and fewer turns (max_turns)',
+            )
 
 
 class BaseEnv:
     """Base class of environments. Constructor arguments come from `environment.kwargs` in the config.
 
-    `max_turns` bounds the conversation; 1 is a single answer without tools.
+    `max_turns` bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`.
+    Methods may be coroutines or plain functions. A subclass need not call `super().__init__()`.
     """
 
-    max_turns: int = 1
+    max_turns: int | None = None
 
-    def context(self, task: Task) -> Context:
-        """System prompt and history policy for this task."""
+    def context(self, task: Task) -> Context | Mapping[str, Any] | str:
+        """System prompt and history policy for this task; text alone is the system prompt."""
         del task
         return Context()
 
-    async def list_tools(self) -> list[dict[str, Any]]:
-        """The tools a model may call: dicts with `name`, `description` and `parameters`; none by default."""
-        return []
+    async def setup(self, task: Task) -> dict[str, Any] | None:
+        """The state that a rollout of this task begins with."""
+        del task
+        return None
+
+    async def teardown(self, rollout_id: str) -> None:
+        """Let go of what belongs to a rollout that has ended, whichever way it did."""
+
+    def state(self, rollout_id: str) -> dict[str, Any]:
+        """The state of a live rollout, for its tools to read and change; JSON, as it is stored with the rollout."""
+        return self._states[rollout_id]
+
+    async def list_tools(self) -> Sequence[Any]:
+        """The tools a model may call: dicts with `name`, `description` and `parameters`; by default the `@tool`s."""
+        return list(marked_tools(self))
 
     async def run_tool(self, rollout_id: str, tool_name: str, **args: Any) -> Any:
         """Run one call and return what the model should see. An exception becomes a message to the model."""
-        raise LookupError(f"no tool named {tool_name!r} (rollout {rollout_id}, arguments {sorted(args)})")
+        if tool_name not in {spec.name for spec in marked_tools(self)}:
+            raise LookupError(f"no tool named {tool_name!r}")
+        given = {"state": self.state(rollout_id), "rollout_id": rollout_id}
+        result = call_with(getattr(self, tool_name), {**args, **given})
+        return await result if inspect.isawaitable(result) else result
+
+    async def respond(self, rollout_id: str, completion: Trajectory) -> Message | str | None:
+        """What the environment, or a simulated user, says to an answer without tool calls; `None` ends the rollout."""
+        del rollout_id, completion
+        return None
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """Score an attempt.
+        """Score an attempt; by default each `@reward` and `@metric` is a part.
 
-        `completion` holds the messages after the prompt (`completion.text` is the last answer, `completion.task` the
-        task); `ground_truth` is the task's answer. Returns {part: score}; 1 is full, `None` means not applicable.
-        An exception, NaN or infinity is recorded as an error of this rollout, never as 0.
+        `completion` holds the messages after the prompt, tool results included (`completion.text` is the last answer,
+        `completion.task` the task, `completion.state` what the rollout left); `ground_truth` is the task's answer.
+        Returns {part: score}; 1 is full, `None` means not applicable. An exception, NaN or infinity is recorded as an
+        error of this rollout, never as 0.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define compute_reward(completion, ground_truth)")
+        names = marked_weights(self)
+        if not names:
+            raise NotImplementedError(f"{type(self).__name__} must define compute_reward(completion, ground_truth)")
+        known = {
+            "completion": completion,
+            "text": completion.text,
+            "ground_truth": ground_truth,
+            "task": completion.task,
+            "state": completion.state,
+        }
+        parts: dict[str, float | None] = {}
+        for name in names:
+            score = call_with(getattr(self, name), known)
+            parts[name] = await score if inspect.isawaitable(score) else score
+        return parts
 
-    def gold_completion(self, task: Task) -> str | None:
-        """A text that deserves the full reward, for the reward audit and for demonstrations; `None` if unknown."""
+    def reward_weights(self) -> dict[str, float]:
+        """{part: weight} where it is not 1; `reward.weights` in a config goes before. 0 is a metric."""
+        return marked_weights(self)
+
+    def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
+        """What deserves the full reward, for the reward audit and for demonstrations; `None` if unknown.
+
+        Text is one answer. With tools: the assistant's messages in order, with their `tool_calls`; the tools are run.
+        """
         if task.answer is None:
             return None
         return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
@@ -75,6 +149,25 @@ class BaseEnv:
         """Identity of data the environment reads (a corpus, an index); override when it reads any."""
         return ""
 
+    @property
+    def _states(self) -> dict[str, dict[str, Any]]:
+        return self.__dict__.setdefault("_rollout_states", {})
+
+
+def context_of(task: Task, environment: BaseEnv) -> Context:
+    """The context of a task, whichever way the environment says it. Raises EnvironmentSetupError."""
+    said = environment.context(task)
+    if isinstance(said, Context):
+        return said
+    if isinstance(said, str):
+        return Context(said)
+    try:
+        return Context(**said)
+    except TypeError as error:
+        raise EnvironmentSetupError(
+            f"{said!r:.200} is no context", where="context", fix="return rlft.Context(system_prompt=..., history=...)"
+        ) from error
+
 
 def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
     """The messages a rollout of this task begins with: the context's system prompt, if any, then the task's prompt.
@@ -82,7 +175,7 @@ def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
     The one place that says so: the harness renders these, and scoring takes what follows them for the attempt. The
     prompt may hold assistant messages of its own (worked examples); they are never scored.
     """
-    system_prompt = environment.context(task).system_prompt
+    system_prompt = context_of(task, environment).system_prompt
     if not system_prompt:
         return tuple(task.prompt)
-    return (Message(role="system", content=system_prompt), *task.prompt)
+    return (cast(Message, {"role": "system", "content": system_prompt}), *task.prompt)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.marks import marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
 
 
@@ -106,11 +107,12 @@ def _find_class(module: ModuleType, class_name: str, location: str) -> type[Base
             where=where,
             fix=f"derive it from rlft.BaseEnv: class {class_name}(rlft.BaseEnv)",
         )
-    if found.compute_reward is BaseEnv.compute_reward:
+    if found.compute_reward is BaseEnv.compute_reward and not marked_weights(found):
         raise EnvironmentSetupError(
             f"{class_name} does not say what an attempt is worth",
             where=where,
-            fix="define compute_reward(self, completion, ground_truth) and return {part: score}",
+            fix="define compute_reward(self, completion, ground_truth) and return {part: score}, or mark a method "
+            "with @rlft.reward()",
         )
     return found
 

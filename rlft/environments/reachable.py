@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.marks import marked_weights
 from rlft.environments.sources import Import, Library, imports_in, is_installed, unparse, walk
 from rlft.errors import EnvironmentSetupError
 
-REWARD_METHODS = frozenset({"compute_reward", "final_answer", "gold_completion"})
+REWARD_METHODS = frozenset({"compute_reward", "final_answer", "gold_completion", "reward_weights"})
 _CONTRACT = frozenset(vars(BaseEnv)) - REWARD_METHODS
 _BASE_MODULE = "rlft.environments.base"
 
@@ -45,7 +46,7 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     library = _library(files)
     labels = {module: _label(module, path) for module, path in files.items()}
     modules = {module: _Module.read(labels[module], path) for module, path in files.items()}
-    analysis = _Analysis(library)
+    analysis = _Analysis(library, REWARD_METHODS | set(marked_weights(environment_class)))
     for each in read:
         analysis.add_class(modules[each.__module__], each.__qualname__)
     for module in modules.values():
@@ -108,8 +109,8 @@ class _Reached:
 
 
 class _Analysis:
-    def __init__(self, library: Library) -> None:
-        self.library = library
+    def __init__(self, library: Library, rewards: frozenset[str]) -> None:
+        self.library, self.rewards = library, rewards
         self.always: list[_Piece] = []
         self.members: dict[str, list[_Piece]] = defaultdict(list)
         self.class_names: set[tuple[str, str]] = set()
@@ -147,7 +148,7 @@ class _Analysis:
             self.members[attribute].append(piece)
 
     def sides(self) -> CodeSides:
-        reward = self._reach([*self.always, *(p for name in REWARD_METHODS for p in self.members.get(name, ()))])
+        reward = self._reach([*self.always, *(p for name in self.rewards for p in self.members.get(name, ()))])
         harness = self._reach([*self.always, *self._harness_roots(reward)])
         if self.whole or self.own & (reward.modules | harness.modules):
             for side in (reward, harness):
@@ -157,7 +158,7 @@ class _Analysis:
     def _harness_roots(self, reward: _Reached) -> Iterator[_Piece]:
         """Every member but the reward's methods and what nothing else than these leads to."""
         for name, pieces in self.members.items():
-            if name not in REWARD_METHODS:
+            if name not in self.rewards:
                 yield from (p for p in pieces if name in _CONTRACT or _key(p) not in reward.pieces)
 
     def _reach(self, roots: Iterable[_Piece]) -> _Reached:

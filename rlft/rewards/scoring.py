@@ -35,15 +35,17 @@ def score_rollouts(
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
 
-    `weights` maps parts to weights (1 for parts it does not name); `full` is the total that counts as solved (default:
-    the positive weights of the parts that apply); `timeout_seconds` bounds each score. A reward that raises, takes too
-    long or returns anything but finite numbers leaves `total=None` and an `error` that says where and why, and so does
-    a rollout that failed itself. `compute_reward` runs in a thread with an event loop of its own.
+    `weights` maps parts to weights and goes before the environment's own (1 for parts that neither names); `full` is
+    the total that counts as solved (default: the positive weights of the parts that apply); `timeout_seconds` bounds
+    each score. A reward that raises, takes too long or returns anything but finite numbers leaves `total=None` and an
+    `error` that says where and why, and so does a rollout that failed itself. `compute_reward` runs in a thread with an
+    event loop of its own.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has, and
     `RewardHangs` (an `RlftError`) when scores do not return again and again.
     """
     started = time.perf_counter()
+    given, weights = weights, {**environment.reward_weights(), **weights}
     rows: list[Reward] = []
     with RewardWorker() as worker:
         for rollout in rollouts:
@@ -54,7 +56,7 @@ def score_rollouts(
                     fix="score rollouts with the task set they were sampled from",
                 )
             rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, weights, full, timeout_seconds))
-    _check_weights(rows, weights)
+    _check_weights(rows, given)
     _log_errors(rows)
     names = sorted({name for row in rows for name in row.parts} | set(weights))
     return Rewards(

@@ -23,7 +23,7 @@ def choose_demonstrations(
     if settings.path is not None:
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
     shown = [(task, environment.gold_completion(task)) for task in tasks[: settings.demonstrations]]
-    found = [Demonstration(prompt_messages(task, environment), gold) for task, gold in shown if gold is not None]
+    found = [Demonstration(prompt_messages(task, environment), gold) for task, gold in shown if isinstance(gold, str)]
     if not found:
         raise TaskError(
             "no train task has a gold answer to show",
