@@ -1,0 +1,120 @@
+"""Conversations of many turns, token by token: what was sampled is never tokenised again.
+
+ids = chat.prompt(messages)
+while True:
+    sampled = engine(ids)
+    turn = chat.read(sampled)
+    ids += sampled + chat.continuation(results_of(turn.tool_calls), sampled[-1])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.chat.calls import MAX_CHARACTERS
+from rlft.chat.formats import Parsed, ToolFormat
+from rlft.chat.marks import THINKING, Marks
+from rlft.types import Message, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantTurn:
+    """A sampled turn. `content` is the text without tool calls and special tokens, thinking included.
+
+    `problems` has a sentence for the model about each call that cannot be read. A call's id is the one the model wrote,
+    else nine characters made of the turn's tokens and the call's place: the same turn has the same ids.
+    """
+
+    content: str
+    tool_calls: tuple[ToolCall, ...]
+    problems: tuple[str, ...]
+
+
+class Chat(ABC):
+    """From messages to tokens and from sampled tokens to tool calls.
+
+    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them.
+    """
+
+    stop_token_ids: tuple[int, ...]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat, *, opens_thinking: bool) -> None:
+        self._tokenizer = tokenizer
+        self._format = tool_format
+        self._opens_thinking = opens_thinking
+        self._marks = Marks(tokenizer)
+        kept = {*tool_format.marks, *THINKING}
+        self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
+        declared = tool_format.name == "declared"  # its marks are not known to us: they all go to its reader
+        self._dropped = set() if declared else {i for name, i in self._marks.special.items() if name not in kept}
+
+    @property
+    def tool_format(self) -> str:
+        """The name of the form in which tool calls are read."""
+        return self._format.name
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of a prompt with the tools described, ready for the model to go on."""
+        return list(self._cached_prompt(json.dumps(list(messages))))  # the samples of a group share their prompt
+
+    @abstractmethod
+    def _prompt(self, messages: Sequence[Message]) -> list[int]:
+        """`prompt`, for messages that have not been rendered lately."""
+
+    @abstractmethod
+    def continuation(self, messages: Sequence[Message], last_token: int) -> list[int]:
+        """What follows a sampled turn: the rest of its closing, these messages, and the opening of the next turn.
+
+        `last_token` is the turn's last sampled token. Behind the template's own end token its closing is short (a
+        newline, say); behind any other, or a turn cut off by the length limit, the whole closing follows.
+        """
+
+    @abstractmethod
+    def write(self, message: Message) -> list[int]:
+        """An assistant's message as the tokens that a model would have sampled for it, end token included."""
+
+    def read(self, token_ids: Sequence[int]) -> AssistantTurn:
+        """A sampled turn, with its stop token or without. Never raises for what a model wrote."""
+        ids = [int(i) for i in token_ids]
+        while ids and ids[-1] in self.stop_token_ids:
+            ids.pop()
+        text = self.decode([i for i in ids if i not in self._dropped])
+        if len(text) > MAX_CHARACTERS:
+            return AssistantTurn(text, (), (f"the turn is longer than {MAX_CHARACTERS} characters and was not read",))
+        parsed = self._parse(text)
+        stem = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:7]
+        taken: set[str] = set()
+        calls = tuple(_with_id(call, taken, f"{stem}{place:02d}") for place, call in enumerate(parsed.calls))
+        return AssistantTurn(parsed.content, calls, parsed.problems)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The exact text of tokens, special ones included."""
+        return str(
+            self._tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
+
+    def _parse(self, text: str) -> Parsed:
+        """Calls in thoughts are thoughts; thinking that is never closed is read as if it were none."""
+        if self._format.name == "declared":
+            parsed = self._format.parse(text)
+            content = self._marks.strip(parsed.content)
+            return Parsed(content, parsed.calls, parsed.problems)
+        thinks = self._opens_thinking or text.lstrip().startswith("<think>")
+        end = text.find("</think>") if thinks else -1
+        start = end + len("</think>") if end >= 0 else 0
+        start += len(text[start:]) - len(text[start:].lstrip()) if start else 0
+        parsed = self._format.parse(text[start:])
+        return Parsed(text[:start] + parsed.content, parsed.calls, parsed.problems)
+
+
+def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:
+    identity = call["id"] if call["id"] and call["id"] not in taken else default
+    taken.add(identity)
+    return {"id": identity, "name": call["name"], "arguments": call["arguments"]}

@@ -1,0 +1,122 @@
+"""One tool call: strict JSON with a name and an object of arguments."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from rlft.types import ToolCall
+
+MAX_CALLS = 64  # of one turn
+MAX_CHARACTERS = 1_000_000  # of one turn
+MAX_DEPTH = 64  # of objects and lists in each other; schemas are checked by recursion
+
+
+class CallError(ValueError):
+    """What is wrong with a call, for the model; its text goes on from "tool call 2"."""
+
+
+def read_json(text: str, position: int) -> tuple[Any, int]:
+    """The JSON value at a position and where it ends.
+
+    Raises CallError where there is none, for a key that stands twice, numbers that are not finite or too long,
+    lone surrogates, and depth beyond `MAX_DEPTH`.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, position)
+    except json.JSONDecodeError as error:
+        raise CallError(f"is not JSON: {error.msg} at its character {error.pos - position + 1}") from error
+    except RecursionError as error:
+        raise CallError(f"is nested deeper than {MAX_DEPTH} levels") from error
+    except ValueError as error:
+        raise CallError(f"is not JSON: {error}") from error
+    _check_value(value)
+    return value, end
+
+
+def as_call(value: Any) -> ToolCall:
+    """A decoded value as a call; its id is the one that was written, else empty.
+
+    Arguments may be called `parameters`, may stand as a string of JSON, and may be absent; the call may be the
+    `function` of another object. Raises CallError for anything else.
+    """
+    if not isinstance(value, dict):
+        raise CallError(f"is not an object but {_kind(value)}")
+    function = value.get("function")
+    inner = function if isinstance(function, dict) else value
+    name = inner.get("name", function)
+    if not isinstance(name, str) or not name.strip():
+        raise CallError('has no "name"')
+    given = value.get("id")
+    return {
+        "id": given if isinstance(given, str) else "",
+        "name": name,
+        "arguments": _arguments(inner.get("arguments", inner.get("parameters"))),
+    }
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    if isinstance(value, str) and value.strip():
+        stripped = value.strip()
+        value, end = read_json(stripped, 0)
+        if end != len(stripped):
+            raise CallError("has arguments in a string that is not JSON alone")
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, dict):
+        raise CallError(f'has "arguments" that are not an object but {_kind(value)}')
+    return value
+
+
+def _kind(value: Any) -> str:
+    names = {str: "a string", list: "a list", bool: "a boolean", int: "a number", float: "a number", dict: "an object"}
+    return names.get(type(value), "null")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {twice[:100]!r} stands twice")
+    return result
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:100]} is no finite number")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 1000:  # Python itself refuses from 4,300 digits, in words that are not for a model
+        raise ValueError("a number has more than 1000 digits")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_int=_integer, parse_constant=_number)
+
+
+def _check_value(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise CallError(f"is nested deeper than {MAX_DEPTH} levels")
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += [*each, *each.values()]
+            elif isinstance(each, list):
+                below += each
+            elif isinstance(each, str) and not _is_unicode(each):
+                raise CallError("is not JSON: a string has half a surrogate pair")
+        level, depth = below, depth + 1
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""Opening a chat: which template, which form of tool calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.chat.base import AssistantTurn, Chat
+from rlft.chat.declared import declared_format, declares_format
+from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, ToolFormat
+from rlft.chat.marks import Marks
+from rlft.chat.plain_chat import PlainChat
+from rlft.chat.rendering import QUESTION, TOOL, render
+from rlft.chat.template_chat import TemplateChat
+from rlft.chat.templates import choose_template
+from rlft.environments.tools import ToolSpec
+from rlft.errors import PolicyError
+from rlft.types import ToolCall
+
+__all__ = ["AssistantTurn", "Chat", "open_chat"]
+
+_CALL: ToolCall = {"id": "call00001", "name": TOOL.name, "arguments": {"word": "sky"}}
+
+
+def open_chat(
+    tokenizer: PreTrainedTokenizerBase,
+    tools: Sequence[ToolSpec] = (),
+    *,
+    tool_format: str = "auto",
+    multi_turn: bool = True,
+) -> Chat:
+    """A chat with a model, in the form its tokenizer declares. The tokenizer is not changed.
+
+    `tool_format` is `hermes`, `llama3`, `mistral`, `declared` (what the tokenizer's `response_template` says) or
+    `auto`: declared if the tokenizer does so, else the one that reads the calls which the template writes. Without a
+    chat template contents are joined with newlines and calls are in Hermes form.
+
+    Raises PolicyError when several turns are wanted and the template rewrites history and is of no family that we know,
+    when it describes no tools and there are some, when no form reads the calls it writes, and for a tool whose
+    description has a special token in it.
+    """
+    if tool_format not in ("auto", "declared", *FORMATS):
+        raise PolicyError(
+            f"tool_format={tool_format!r} is unknown",
+            where="tool_format",
+            fix=f"use one of auto, declared, {', '.join(FORMATS)}",
+        )
+    if tool_format == "declared" and not declares_format(tokenizer):
+        raise PolicyError(
+            "the tokenizer declares no form of tool calls", where="tool_format", fix="use auto, or name the form"
+        )
+    _check_descriptions(tokenizer, tools)
+    template = choose_template(tokenizer, tools=bool(tools), multi_turn=multi_turn)
+    if template is None:
+        formats = _candidates(tokenizer, "", tools, tool_format)
+        return PlainChat(tokenizer, formats[0])
+    formats = _candidates(tokenizer, _opening(tokenizer, template, tools), tools, tool_format)
+    for each in formats:
+        chat = TemplateChat(tokenizer, template, tools, each)
+        if _reads_own_calls(chat):
+            is_bare = each is LLAMA3 and not tools
+            return TemplateChat(tokenizer, template, tools, LLAMA3_TAGGED) if is_bare else chat
+    if tools:
+        raise PolicyError(
+            f"the chat template writes tool calls in a form that is not {' or '.join(each.name for each in formats)}",
+            where="policy.model",
+            fix="set policy.chat_template to a template that writes one of these forms",
+        )
+    return TemplateChat(tokenizer, template, tools, formats[0])
+
+
+def _candidates(
+    tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
+) -> list[ToolFormat]:
+    if tool_format in FORMATS:
+        return [FORMATS[tool_format]]
+    declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
+    if tool_format == "declared":
+        return declared
+    others = [HERMES] if not opening else [*FORMATS.values()]
+    return [*declared, *others]
+
+
+def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
+    return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
+
+
+def _reads_own_calls(chat: TemplateChat) -> bool:
+    """Whether the form reads what the template writes for a call."""
+    try:
+        turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
+    except PolicyError:
+        return False
+    return [(call["name"], call["arguments"]) for call in turn.tool_calls] == [(_CALL["name"], _CALL["arguments"])]
+
+
+def _check_descriptions(tokenizer: PreTrainedTokenizerBase, tools: Sequence[ToolSpec]) -> None:
+    marks = Marks(tokenizer)
+    for tool in tools:
+        if found := marks.find(json.dumps(tool.to_json(), ensure_ascii=False)):
+            raise PolicyError(
+                f"its description has {found.group()!r} in it, a special token of the model",
+                where=f"tool {tool.name}",
+                fix="describe the tool without it",
+            )

@@ -1,0 +1,95 @@
+"""Whether a chat template keeps history."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.chat.rendering import QUESTION, SYSTEM, TOOL, render
+from rlft.environments.tools import ToolSpec
+from rlft.errors import PolicyError
+
+
+def check_prefix(tokenizer: PreTrainedTokenizerBase, template: str, *, tools: bool = True) -> str | None:
+    """What a template does to history, or `None` if it keeps it.
+
+    Conversations with thinking in earlier turns, system prompts and, with `tools`, several calls in a turn and their
+    results are rendered up to each of an assistant's turns. The text must be a prefix of the next rendering, so must
+    the tokens of a finished turn, and what the assistant and the tools said must stand in the last. (Where a turn
+    begins the tokens may differ: what a model samples is its own.)
+    """
+    for messages in _conversations(tools=tools):
+        specs = (TOOL,) if tools else ()
+        try:
+            texts = _renderings(tokenizer, template, messages, specs)
+        except PolicyError as error:
+            return error.what
+        for before, after in itertools.pairwise(texts):
+            if not after.startswith(before):
+                return f"the chat template rewrites earlier turns: {_difference(before, after)}"
+        for before, after in zip(texts[1::2], texts[2::2], strict=False):
+            ids = [tokenizer(text, add_special_tokens=False).input_ids for text in (before, after)]
+            if ids[1][: len(ids[0])] != ids[0]:
+                return f"the end of a turn is another token when more follows: {before[-20:]!r}"
+        if lost := [text for text in _said(messages) if text not in texts[-1]]:
+            return f"the chat template leaves out what was said: {lost[0]!r}"
+        if tools and TOOL.name not in texts[0]:
+            return "the chat template does not describe tools"
+    return None
+
+
+def _conversations(*, tools: bool) -> list[list[dict[str, Any]]]:
+    """With and without a system prompt: thinking in every turn, and with tools two calls, then one without a text."""
+    thoughts = "<think>\nThought {0}.\n</think>\n\nAnswer {0}."
+    turns: list[dict[str, Any]] = [*QUESTION]
+    if tools:
+        turns += [
+            {"role": "assistant", "content": thoughts.format("one"), "tool_calls": [_call(1), _call(2)]},
+            _result(1),
+            _result(2),
+        ]
+    turns += [
+        {"role": "assistant", "content": thoughts.format("two")},
+        {"role": "user", "content": "And at night?"},
+        {"role": "assistant", "content": thoughts.format("three")},
+        {"role": "user", "content": "And at dawn?"},
+    ]
+    if tools:
+        turns += [{"role": "assistant", "content": "", "tool_calls": [_call(3)]}, _result(3)]
+    turns += [{"role": "assistant", "content": thoughts.format("four")}]
+    return [turns, [SYSTEM, *turns]]
+
+
+def _call(number: int) -> dict[str, Any]:
+    return {"id": f"call{number:05d}", "name": TOOL.name, "arguments": {"word": f"word{number}"}}
+
+
+def _result(number: int) -> dict[str, Any]:
+    return {"role": "tool", "content": f"result{number}", "name": TOOL.name, "tool_call_id": f"call{number:05d}"}
+
+
+def _said(messages: Sequence[dict[str, Any]]) -> list[str]:
+    contents = [m["content"] for m in messages if m["role"] in ("assistant", "tool")]
+    return contents + [call["arguments"]["word"] for m in messages for call in m.get("tool_calls", ())]
+
+
+def _renderings(
+    tokenizer: PreTrainedTokenizerBase, template: str, messages: Sequence[dict[str, Any]], tools: Sequence[ToolSpec]
+) -> list[str]:
+    """The prompt of every turn of the assistant and the text behind that turn, in order."""
+    texts = []
+    for end, message in enumerate(messages):
+        if message["role"] == "assistant":
+            texts.append(render(tokenizer, template, messages[:end], tools, add_generation_prompt=True))
+            texts.append(render(tokenizer, template, messages[: end + 1], tools))
+    return texts
+
+
+def _difference(before: str, after: str) -> str:
+    same = next(
+        (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    return f"{before[same : same + 40]!r} becomes {after[same : same + 40]!r}"

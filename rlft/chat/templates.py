@@ -1,0 +1,136 @@
+"""Which chat template a conversation of many turns is rendered with.
+
+What a model has sampled is never rendered again, so the template must keep history: what stood in the prompt of one
+turn must stand in the prompt of the next, letter by letter. Many stock templates drop the thinking of earlier turns or
+move the tools to the last question. For families that we know `rlft/chat/templates` has a template that does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.chat.history import check_prefix
+from rlft.chat.rendering import NAMES, QUESTION, SYSTEM, TOOL, how_to_fix, render, stock_template, try_render
+from rlft.errors import PolicyError
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """A family of templates: texts in the stock template, and special tokens in the vocabulary."""
+
+    name: str
+    in_template: tuple[str, ...]
+    in_vocabulary: tuple[str, ...]
+
+
+_FAMILIES = (
+    _Family("qwen3", ("<|im_start|>", "</think>", "<tool_call>"), ("<|im_start|>", "<|im_end|>")),
+    _Family("chatml", ("<|im_start|>",), ("<|im_start|>", "<|im_end|>")),
+    _Family("llama3", ("<|start_header_id|>",), ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")),
+    _Family("gemma", ("<start_of_turn>",), ("<start_of_turn>", "<end_of_turn>")),
+    _Family("mistral", ("[INST]",), ("[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]")),
+)
+
+
+def family(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The family of a tokenizer's stock template, by what stands in the template and in the vocabulary."""
+    template = stock_template(tokenizer, tools=True)
+    if template is None:
+        return None
+    vocabulary = tokenizer.get_vocab()
+    for each in _FAMILIES:
+        if all(text in template for text in each.in_template) and all(t in vocabulary for t in each.in_vocabulary):
+            return each.name
+    return None
+
+
+def shipped_template(name: str, *, gap: str = "") -> str:
+    """The text of a shipped template. `gap` is the space after a mark in Mistral's SentencePiece versions."""
+    text = (files("rlft.chat") / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
+    return text.replace("set gap = ''", f"set gap = '{gap}'", 1)
+
+
+def training_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The shipped template of the tokenizer's family, if first prompts are the same with it as with the stock one.
+
+    `None` for an unknown family, and where a first prompt would be another (a variant of the family that we do not
+    know): the model would be trained in a form it has not learnt. Compared are prompts with and without a system prompt
+    and with a tool, as far as the stock template takes them; the date in Llama's is held fixed.
+    """
+    name, stock = family(tokenizer), stock_template(tokenizer, tools=True)
+    if name is None or stock is None:
+        return None
+    template = shipped_template(name, gap=" " if "[INST] " in stock else "")
+    for messages in (QUESTION, [SYSTEM, *QUESTION]):
+        for tools in ((), (TOOL,)):
+            expected = try_render(tokenizer, stock, messages, tools, add_generation_prompt=True)
+            is_taken = expected is not None and all(tool.name in expected for tool in tools)
+            if is_taken and expected != try_render(tokenizer, template, messages, tools, add_generation_prompt=True):
+                return None
+    return template
+
+
+def choose_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, multi_turn: bool = True) -> str | None:
+    """The stock template if it keeps history, else the family's training template; `None` without a stock template.
+
+    A single turn without tools has no history: there the stock template stays if it takes a system prompt. Raises
+    PolicyError for a template that rewrites history and is of no family that we know.
+    """
+    stock = stock_template(tokenizer, tools=tools)
+    if stock is None:
+        return None
+    if not (multi_turn or tools):
+        takes_system = try_render(tokenizer, stock, [SYSTEM, *QUESTION], (), add_generation_prompt=True) is not None
+        return stock if takes_system else training_template(tokenizer) or stock
+    fault = check_prefix(tokenizer, stock, tools=tools)
+    if fault is None:
+        return stock
+    template = training_template(tokenizer)
+    if template is None:
+        raise PolicyError(fault, where="policy.model", fix=how_to_fix())
+    if fault := check_prefix(tokenizer, template, tools=tools):
+        raise PolicyError(fault, where="policy.model", fix=how_to_fix())
+    return template
+
+
+def use_training_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, multi_turn: bool = True) -> bool:
+    """Give the tokenizer the template that `open_chat` would use, so that a saved policy is served with it.
+
+    Returns whether that is another one than before. Raises as `choose_template` does.
+    """
+    template = choose_template(tokenizer, tools=tools, multi_turn=multi_turn)
+    if template is None or template == stock_template(tokenizer, tools=tools):
+        return False
+    tokenizer.chat_template = template
+    return True
+
+
+def apply_chat_template_setting(tokenizer: PreTrainedTokenizerBase, setting: str | None) -> None:
+    """Give the tokenizer the template of `policy.chat_template`: a shipped name, or a file. `None` changes nothing.
+
+    Raises PolicyError for a file that cannot be read, and a template that cannot render one question.
+    """
+    if setting is None:
+        return
+    where = "policy.chat_template"
+    if setting in NAMES:
+        stock = stock_template(tokenizer) or ""
+        template = shipped_template(setting, gap=" " if "[INST] " in stock else "")
+    else:
+        try:
+            template = Path(setting).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PolicyError(
+                f"{setting!r} is no template: {error}", where=where, fix=f"name a file, or one of {', '.join(NAMES)}"
+            ) from error
+    try:
+        text = render(tokenizer, template, QUESTION, add_generation_prompt=True)
+    except PolicyError as error:
+        raise PolicyError(error.what, where=where, fix="mend the template") from error
+    if QUESTION[0]["content"] not in text:
+        raise PolicyError(f"{setting!r} renders a question without its text", where=where, fix="mend the template")
+    tokenizer.chat_template = template

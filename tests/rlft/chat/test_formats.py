@@ -1,0 +1,175 @@
+"""Tool calls out of text, and text out of tool calls."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft.chat.calls import MAX_CALLS, MAX_DEPTH
+from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, MISTRAL
+from tests.rlft.chat.strategies import calls as some_calls
+from tests.rlft.chat.strategies import contents
+
+
+def names_and_arguments(calls):
+    return [(call["name"], call["arguments"]) for call in calls]
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@given(content=contents, calls=some_calls)
+def test_what_is_written_is_read(name, content, calls):
+    tool_format = FORMATS[name]
+    parsed = tool_format.parse(tool_format.write(content, calls))
+    assert parsed.content == content
+    assert names_and_arguments(parsed.calls) == names_and_arguments(calls)
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@given(parts=st.lists(st.sampled_from([*'{}[]":,;\\ \n1a', *HERMES.marks, *LLAMA3.marks, *MISTRAL.marks, '"name"'])))
+def test_nothing_raises(name, parts):
+    parsed = FORMATS[name].parse("".join(parts))
+    assert all(isinstance(call["arguments"], dict) for call in parsed.calls)
+    assert all(problem for problem in parsed.problems)
+
+
+def hermes(body):
+    return f"<tool_call>\n{body}\n</tool_call>"
+
+
+SEARCH = '{"name": "search", "arguments": {"query": "sky"}}'
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "text", "content", "names"),
+    [
+        (HERMES, f"Look.\n{hermes(SEARCH)}", "Look.", ["search"]),
+        (HERMES, f"A {hermes(SEARCH)} B {hermes(SEARCH)} C", "A \nB\nC", ["search", "search"]),
+        (HERMES, f"<tool_call>{SEARCH}</tool_call>", "", ["search"]),
+        (HERMES, "a stray </tool_call> is text", "a stray </tool_call> is text", []),
+        (LLAMA3, '{"name": "search", "parameters": {}}', "", ["search"]),
+        (LLAMA3, f"{SEARCH};{SEARCH}", "", ["search", "search"]),
+        (LLAMA3, f"Look.<|python_tag|>{SEARCH}", "Look.", ["search"]),
+        (LLAMA3, '{"type": "function", "function": {"name": "f", "parameters": {}}}', "", ["f"]),
+        (LLAMA3, '{"name": "Ada", "age": 3}', '{"name": "Ada", "age": 3}', []),  # an answer in JSON
+        (LLAMA3, '{"answer": 3}', '{"answer": 3}', []),
+        (LLAMA3_TAGGED, SEARCH, SEARCH, []),
+        (LLAMA3_TAGGED, f"<|python_tag|>{SEARCH}", "", ["search"]),
+        (MISTRAL, f"[TOOL_CALLS] [{SEARCH}, {SEARCH}]", "", ["search", "search"]),
+        (MISTRAL, f"Look.[TOOL_CALLS]{SEARCH}", "Look.", ["search"]),
+        (MISTRAL, 'Look.[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]x1[ARGS]{}', "Look.", ["f", "g"]),
+    ],
+)
+def test_forms_of_calls(tool_format, text, content, names):
+    parsed = tool_format.parse(text)
+    assert (parsed.content, [call["name"] for call in parsed.calls]) == (content, names)
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('"{\\"query\\": \\"sky\\"}"', {"query": "sky"}),  # JSON in a string: models do that
+        ('""', {}),
+        ("null", {}),
+        ('{"text": "</tool_call>"}', {"text": "</tool_call>"}),
+        ('{"text": "<tool_call>"}', {"text": "<tool_call>"}),
+    ],
+)
+def test_arguments(arguments, read):
+    parsed = HERMES.parse(hermes(f'{{"name": "f", "arguments": {arguments}}}'))
+    assert names_and_arguments(parsed.calls) == [("f", read)]
+    assert (parsed.content, parsed.problems) == ("", ())
+
+
+def test_ids_that_the_model_wrote_are_kept():
+    assert [call["id"] for call in MISTRAL.parse("[TOOL_CALLS]g[CALL_ID]x1[ARGS]{}").calls] == ["x1"]
+    assert [call["id"] for call in MISTRAL.parse('[TOOL_CALLS][{"name": "f", "id": "abc"}]').calls] == ["abc"]
+    assert [call["id"] for call in HERMES.parse(hermes('{"name": "f"}')).calls] == [""]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('{"name": "f", "arguments": {}', "tool call 1 is not JSON: Expecting ',' delimiter"),
+        ('{"name": "f"} or so', "tool call 1 is not JSON: text follows it"),
+        ("", "tool call 1 is not JSON: Expecting value"),
+        ('{"arguments": {}}', 'tool call 1 has no "name"'),
+        ('{"name": 3}', 'tool call 1 has no "name"'),
+        ("[1]", "tool call 1 is not an object but a list"),
+        ('{"name": "f", "arguments": [1]}', 'tool call 1 has "arguments" that are not an object but a list'),
+        ('{"name": "f", "arguments": "sky"}', "tool call 1 is not JSON: Expecting value"),
+        ('{"name": "f", "arguments": "{} {}"}', "arguments in a string that is not JSON alone"),
+        ('{"name": "f", "name": "g"}', "the key 'name' stands twice"),
+        ('{"name": "f", "arguments": {"a": 1, "a": 2}}', "the key 'a' stands twice"),
+        ('{"name": "f", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}', "the key 'a' stands twice"),
+        ('{"name": "f", "arguments": {"a": NaN}}', "NaN is no finite number"),
+        ('{"name": "f", "arguments": {"a": 1e999}}', "1e999 is no finite number"),
+        (f'{{"name": "f", "arguments": {{"a": {"9" * 5000}}}}}', "more than 1000 digits"),
+        ('{"name": "f", "arguments": {"a": "\\ud800"}}', "half a surrogate pair"),
+        (f'{{"name": "f", "arguments": {{"a": {"[" * 70}1{"]" * 70}}}}}', f"deeper than {MAX_DEPTH} levels"),
+        (f'{{"name": "f", "arguments": {{"a": {"[" * 200_000}', f"deeper than {MAX_DEPTH} levels"),
+    ],
+)
+def test_problems(body, problem):
+    parsed = HERMES.parse(f"Look.\n{hermes(body)}\n{hermes(SEARCH)}")
+    assert len(parsed.problems) == 1
+    assert problem in parsed.problems[0]
+    assert [call["name"] for call in parsed.calls] == ["search"]  # the other call stands
+    assert parsed.content == "Look."
+
+
+@pytest.mark.parametrize("end", ["", "\n</tool_", "\n"])
+def test_a_call_that_is_cut_off_is_no_call(end):
+    parsed = HERMES.parse(f"Look.\n<tool_call>\n{SEARCH}{end}")
+    assert parsed.calls == ()
+    assert parsed.problems == ("tool call 1 is not closed with </tool_call>",)
+    assert parsed.content == "Look."
+
+
+@pytest.mark.parametrize(
+    ("tool_format", "text", "problem"),
+    [
+        (LLAMA3, '{"name": "search", "param', "tool call 1 is not JSON"),
+        (LLAMA3, "<|python_tag|>print(1)", "tool call 1 is not JSON"),
+        (LLAMA3, "<|python_tag|>[1]", "tool call 1 is not an object"),
+        (LLAMA3, f"{SEARCH} And then?", "text follows tool call 1"),
+        (MISTRAL, "[TOOL_CALLS]", "tool call 1 is not JSON"),
+        (MISTRAL, "[TOOL_CALLS][]", "tool call 1 is missing"),
+        (MISTRAL, '[TOOL_CALLS][{"name": ', "tool call 1 is not JSON"),
+        (MISTRAL, "[TOOL_CALLS]f[ARGS]{", "tool call 1 is not JSON"),
+        (MISTRAL, "[TOOL_CALLS]f[ARGS][1]", 'tool call 1 has "arguments" that are not an object'),
+    ],
+)
+def test_problems_of_the_other_forms(tool_format, text, problem):
+    parsed = tool_format.parse(text)
+    assert len(parsed.problems) == 1
+    assert problem in parsed.problems[0]
+
+
+@pytest.mark.parametrize("tool_format", FORMATS.values(), ids=list(FORMATS))
+def test_only_so_many_calls_are_read(tool_format):
+    call = {"id": "", "name": "f", "arguments": {}}
+    parsed = tool_format.parse(tool_format.write("", [call] * 1000))
+    assert len(parsed.calls) == MAX_CALLS
+    assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>" * 90_000,
+        '<tool_call>{"a":"</tool_call>' * 30_000,
+        "[TOOL_CALLS]" * 80_000,
+        "[TOOL_CALLS]" + "a" * 900_000,
+        "[TOOL_CALLS]" + " " * 900_000,
+        '{"name": "f", "parameters": {}};' * 30_000,
+        "<tool_call>" + json.dumps({"name": "f", "arguments": {str(n): n for n in range(50_000)}}) + "</tool_call>",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_million_characters_are_read_quickly(text):
+    for tool_format in FORMATS.values():
+        assert len(tool_format.parse(text).calls) <= MAX_CALLS

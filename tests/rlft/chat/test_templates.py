@@ -1,0 +1,167 @@
+"""Which template a conversation is rendered with."""
+
+import pytest
+
+from rlft.chat import apply_chat_template_setting, check_prefix, open_chat, training_template, use_training_template
+from rlft.chat.rendering import QUESTION, SYSTEM, render
+from rlft.chat.templates import family, shipped_template
+from rlft.errors import PolicyError
+from tests.rlft.chat.tokenizers import (
+    CHATML_FORGETFUL,
+    FAMILIES,
+    MISTRAL_STOCK,
+    SEARCH,
+    UNKNOWN_FORGETFUL,
+    make_tokenizer,
+    stock,
+)
+
+STOCK = {
+    "qwen3": stock("qwen3"),
+    "llama3": stock("llama3_2"),
+    "mistral": MISTRAL_STOCK,
+    "gemma": stock("gemma3"),
+    "chatml": CHATML_FORGETFUL,
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("tools", [True, False])
+def test_training_templates_keep_history(name, tools):
+    tokenizer = make_tokenizer(name)
+    assert check_prefix(tokenizer, shipped_template(name), tools=tools) is None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_stock_templates_are_recognised(name):
+    assert family(make_tokenizer(name, STOCK[name])) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("qwen3", "rewrites earlier turns: '<think>"),  # the thinking before the last question
+        ("mistral", "rewrites earlier turns: 'AVAILABLE_TOOLS]"),  # the tools go to the last question
+        ("llama3", "single tool-calls"),
+        ("gemma", "roles must alternate"),
+        ("chatml", "leaves out what was said|rewrites"),
+    ],
+)
+def test_stock_templates_do_not_serve(name, fault):
+    found = check_prefix(make_tokenizer(name), STOCK[name])
+    assert found is not None
+    assert any(part in found for part in fault.split("|"))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("system", [True, False])
+@pytest.mark.parametrize("tools", [(), (SEARCH,), (SEARCH, SEARCH)])
+def test_first_prompts_are_those_of_the_stock_template(name, system, tools):
+    if tools and name in ("gemma", "chatml"):
+        pytest.skip("the stock template describes no tools")
+    messages = [SYSTEM, *QUESTION] if system else QUESTION
+    tokenizer = make_tokenizer(name, STOCK[name])
+    expected = render(tokenizer, STOCK[name], messages, tools, add_generation_prompt=True, date_string="26 Jul 2024")
+    assert render(tokenizer, shipped_template(name), messages, tools, add_generation_prompt=True) == expected
+    assert training_template(tokenizer) == shipped_template(name)
+
+
+def test_qwen3_without_thinking_opens_as_the_stock_template_does():
+    tokenizer = make_tokenizer("qwen3", STOCK["qwen3"])
+    texts = [
+        render(tokenizer, template, QUESTION, add_generation_prompt=True, enable_thinking=False)
+        for template in (STOCK["qwen3"], shipped_template("qwen3"))
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0].endswith("<think>\n\n</think>\n\n")
+
+
+def test_reasoning_that_a_server_split_off_is_rendered_as_it_was_sampled():
+    tokenizer = make_tokenizer("qwen3")
+    split = [*QUESTION, {"role": "assistant", "reasoning_content": "Hm.", "content": "Blue."}]
+    whole = [*QUESTION, {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nBlue."}]
+    assert render(tokenizer, tokenizer.chat_template, split) == render(tokenizer, tokenizer.chat_template, whole)
+
+
+def test_sentencepiece_mistral_has_a_space_after_each_mark():
+    old = MISTRAL_STOCK.replace("[INST]'", "[INST] '").replace("[AVAILABLE_TOOLS][", "[AVAILABLE_TOOLS] [")
+    tokenizer = make_tokenizer("mistral", old)
+    template = training_template(tokenizer)
+    assert template is not None
+    assert render(tokenizer, template, QUESTION) == "<s>[INST] Which colour is the sky?[/INST]"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_template_that_keeps_history_is_kept(name):
+    tokenizer = make_tokenizer(name)
+    assert use_training_template(tokenizer, tools=True) is False
+    qwen2 = make_tokenizer("qwen3", stock("qwen2_5"))
+    assert use_training_template(qwen2, tools=True) is False
+    assert qwen2.chat_template == stock("qwen2_5")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_opening_a_chat_leaves_the_tokenizer_alone_and_use_sets_it(name):
+    tokenizer = make_tokenizer(name, STOCK[name])
+    chat = open_chat(tokenizer, [SEARCH])
+    assert tokenizer.chat_template == STOCK[name]
+    prompt = chat.prompt(QUESTION)
+    assert use_training_template(tokenizer, tools=True) is True
+    assert tokenizer.chat_template == shipped_template(name)
+    assert open_chat(tokenizer, [SEARCH]).prompt(QUESTION) == prompt
+
+
+def test_an_unknown_template_that_rewrites_history_is_refused():
+    tokenizer = make_tokenizer("mistral", UNKNOWN_FORGETFUL)
+    with pytest.raises(PolicyError, match="rewrites earlier turns") as caught:
+        open_chat(tokenizer)
+    assert caught.value.where == "policy.model"
+    assert "policy.chat_template" in caught.value.fix
+    assert open_chat(tokenizer, multi_turn=False).prompt(QUESTION)
+
+
+def test_a_variant_of_a_family_with_another_first_prompt_is_refused():
+    variant = STOCK["qwen3"].replace("# Tools", "# Functions")
+    with pytest.raises(PolicyError, match="rewrites earlier turns"):
+        open_chat(make_tokenizer("qwen3", variant))
+
+
+def test_a_single_turn_keeps_the_stock_template_unless_it_takes_no_system_prompt():
+    qwen = make_tokenizer("qwen3", STOCK["qwen3"])
+    gemma = make_tokenizer("gemma", stock("gemma"))
+    assert use_training_template(qwen, multi_turn=False) is False
+    text = gemma.decode(open_chat(gemma, multi_turn=False).prompt([SYSTEM, *QUESTION]))
+    assert text.startswith("<bos><start_of_turn>user\nAnswer in one word.\n\nWhich colour")
+
+
+def test_tools_that_the_template_does_not_show_are_refused():
+    silent = "{% for m in messages %}<s>{{ m.role }} {{ m.content }}</s>{% endfor %}"
+    with pytest.raises(PolicyError, match="leaves out"):
+        open_chat(make_tokenizer("mistral", silent), [SEARCH])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_setting_may_name_a_shipped_template(name):
+    tokenizer = make_tokenizer(name, UNKNOWN_FORGETFUL)
+    apply_chat_template_setting(tokenizer, None)
+    assert tokenizer.chat_template == UNKNOWN_FORGETFUL
+    apply_chat_template_setting(tokenizer, name)
+    assert tokenizer.chat_template == shipped_template(name)
+
+
+def test_a_setting_may_name_a_file(tmp_path):
+    tokenizer = make_tokenizer("chatml", UNKNOWN_FORGETFUL)
+    file = tmp_path / "my.jinja"
+    file.write_text("{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
+    apply_chat_template_setting(tokenizer, str(file))
+    assert tokenizer.chat_template == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["{% for m in %}", "{{ raise_exception('no') }}", "nothing of the question"])
+def test_a_file_that_is_no_template_is_refused(tmp_path, text):
+    file = tmp_path / "bad.jinja"
+    file.write_text(text, encoding="utf-8")
+    for setting in (str(file), str(tmp_path / "missing.jinja")):
+        with pytest.raises(PolicyError) as caught:
+            apply_chat_template_setting(make_tokenizer("chatml"), setting)
+        assert caught.value.where == "policy.chat_template"
