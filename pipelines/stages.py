@@ -124,6 +124,7 @@ class Stages:
             max_completion_length=rollout.max_completion_length,
             batch_size=rollout.batch_size,
             engine=rollout.engine_settings(),
+            harness=self.config.harness,
             seed=self.config.seed,
             **cut,
         )

@@ -242,6 +242,27 @@ class RolloutConfig(EngineSettings):
         return self
 
 
+class HarnessConfig(Section):
+    """The conversation between policy and environment, and what one rollout may take."""
+
+    max_turns: int | None = Field(
+        default=None, ge=1, description="Of the model; null: what the environment says, or 8 with tools and 1 without."
+    )
+    max_tool_calls: int = Field(default=32, ge=0, description="Of one rollout; more are answered with an error.")
+    max_tokens: int | None = Field(
+        default=None, ge=1, description="After the prompt, before another turn begins; null: what the context holds."
+    )
+    tool_timeout_seconds: float = Field(default=30.0, gt=0, description="For one call.")
+    timeout_seconds: float = Field(default=1800.0, gt=0, description="Of one rollout, before another turn begins.")
+    max_tool_characters: int = Field(default=20_000, ge=1, description="Of one result; longer ones are cut.")
+    lockstep: bool = Field(
+        default=False, description="All tools of a turn end before the next: slower, but the same bytes every time."
+    )
+    tool_format: Literal["auto", "hermes", "llama3", "mistral", "declared"] = Field(
+        default="auto", description="How calls are written; auto: as the tokenizer or its chat template says."
+    )
+
+
 class TrainingConfig(Section):
     """Rounds of GRPO."""
 
@@ -437,6 +458,7 @@ class Config(Section):
     warm_start: WarmStartConfig | None = None
     baseline: BaselineConfig = BaselineConfig()
     rollout: RolloutConfig = RolloutConfig()
+    harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     promotion: PromotionConfig = PromotionConfig()

@@ -51,6 +51,7 @@ def run_round(
         round=round,
         seed=config.seed,
         label="train",
+        harness=config.harness,
     )
     rewards = score_rollouts(
         rollouts,

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rlft.config import HarnessConfig
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.environments.base import BaseEnv
-from rlft.harness import Attempt, run_single_turn
+from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
 from rlft.types import Rollouts, Split, Task, TaskSet
 
@@ -47,11 +48,13 @@ def collect_rollouts(
     seed: int,
     label: str,
     environment_fingerprint: str = "",
+    harness: HarnessConfig | None = None,
 ) -> Rollouts:
     """Attempt each task `num_generations` times with the policy that `engine` has loaded.
 
     `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
     different policies under the same label and round draw the same random numbers, which makes them comparable.
+    `harness` bounds the conversations.
     """
     started = time.perf_counter()
     attempts = [
@@ -65,7 +68,15 @@ def collect_rollouts(
         for place, task in enumerate(tasks)
         for sample in range(num_generations)
     ]
-    rows = run_single_turn(
-        attempts, environment, policy, engine, sampling, environment_fingerprint=environment_fingerprint
+    harness = harness or HarnessConfig()
+    rows = run_attempts(
+        attempts,
+        environment,
+        policy,
+        engine,
+        sampling,
+        environment_fingerprint=environment_fingerprint,
+        limits=Limits(**harness.model_dump(exclude={"tool_format"})),
+        tool_format=harness.tool_format,
     )
     return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))

@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers import RolloutsMaterializer
-from rlft.config import EngineSettings, EnvironmentConfig, Section
+from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, Section
 from rlft.engines.base import Sampling
 from rlft.policy import PolicyFolder
 from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
@@ -37,6 +37,7 @@ class SamplingSettings(Section):
     top_k: int = 0
     min_p: float = 0.0
     engine: EngineSettings = EngineSettings()
+    harness: HarnessConfig = HarnessConfig()
 
 
 @step(cache_policy=code.ROLLOUT, output_materializers=RolloutsMaterializer)
@@ -69,4 +70,5 @@ def generate_rollouts(
         seed=sampling.seed,
         label=selection.label,
         environment_fingerprint=environment_fingerprint,
+        harness=sampling.harness,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
 _SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
+# vLLM binds its threads to some cores and waits on others by spinning: on few cores they wait for each other.
+FEW_CORES = 4
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -56,6 +59,9 @@ def serve_command(
         command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens"]  # as `start_vllm` does, and why
         command += [str(max(CPU_BATCH_TOKENS, context, config.rollout.batch_size))]
     variables = {"VLLM_NO_USAGE_STATS": "1"}
+    cores = len(os.sched_getaffinity(0))
+    if not on_gpu and cores <= FEW_CORES:
+        variables |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
     if lora is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         command += ["--enable-lora", "--max-lora-rank", str(_rank_that_holds(lora.rank)), "--max-loras", "2"]

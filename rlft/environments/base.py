@@ -36,7 +36,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from rlft.environments.marks import call_with, marked_tools, marked_weights
+from rlft.environments.calling import call
+from rlft.environments.marks import marked_tools, marked_weights, taken
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Message, Task, Trajectory
 
@@ -96,8 +97,7 @@ class BaseEnv:
         if tool_name not in {spec.name for spec in marked_tools(self)}:
             raise LookupError(f"no tool named {tool_name!r}")
         given = {"state": self.state(rollout_id), "rollout_id": rollout_id}
-        result = call_with(getattr(self, tool_name), {**args, **given})
-        return await result if inspect.isawaitable(result) else result
+        return await call(getattr(self, tool_name), **taken(getattr(self, tool_name), {**args, **given}))
 
     async def respond(self, rollout_id: str, completion: Trajectory) -> Message | str | None:
         """What the environment, or a simulated user, says to an answer without tool calls; `None` ends the rollout."""
@@ -124,7 +124,7 @@ class BaseEnv:
         }
         parts: dict[str, float | None] = {}
         for name in names:
-            score = call_with(getattr(self, name), known)
+            score = getattr(self, name)(**taken(getattr(self, name), known))
             parts[name] = await score if inspect.isawaitable(score) else score
         return parts
 
@@ -140,6 +140,10 @@ class BaseEnv:
         if task.answer is None:
             return None
         return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
+
+    def demonstration(self, task: Task) -> str | Sequence[Message] | None:
+        """What is shown of this task in supervised fine-tuning; the gold completion by default."""
+        return self.gold_completion(task)
 
     def final_answer(self, completion: Trajectory) -> str | None:
         """The answer an attempt comes down to, for majority votes; the stripped text by default."""

@@ -58,10 +58,10 @@ def marked_weights(environment: object) -> dict[str, float]:
     return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
 
 
-def call_with(method: Callable[..., Any], known: dict[str, Any]) -> Any:
-    """Call with those of the known values whose names the method takes."""
+def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Those of the known values whose names the method takes."""
     names = inspect.signature(method).parameters
-    return method(**{name: value for name, value in known.items() if name in names})
+    return {name: value for name, value in known.items() if name in names}
 
 
 def _marked(environment: object, mark: str) -> Iterator[tuple[str, Callable[..., Any]]]:

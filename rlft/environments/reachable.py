@@ -19,7 +19,7 @@ from rlft.environments.marks import marked_weights
 from rlft.environments.sources import Import, Library, imports_in, is_installed, unparse, walk
 from rlft.errors import EnvironmentSetupError
 
-REWARD_METHODS = frozenset({"compute_reward", "final_answer", "gold_completion", "reward_weights"})
+REWARD_METHODS = frozenset({"compute_reward", "demonstration", "final_answer", "gold_completion", "reward_weights"})
 _CONTRACT = frozenset(vars(BaseEnv)) - REWARD_METHODS
 _BASE_MODULE = "rlft.environments.base"
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
-from rlft.rewards.attacks import ATTACKS, OTHER_ANSWERS, attack_texts, attempt
+from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.rewards.attacks import ATTACKS, OTHER_ANSWERS, attack_scripts
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Reward, Rollouts, Task
@@ -88,11 +89,12 @@ def audit_reward(
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
     golds = _golds(tasks, environment, findings)
-    texts = attack_texts(tasks, golds, picked, seed)
-    kinds = [(task, kind) for task in picked for kind in texts[task.id]]
+    scripts = attack_scripts(tasks, golds, picked, seed)
+    kinds = [(task, kind) for task in picked for kind in scripts[task.id]]
+    parts = [Part(f"audit/{kind}/{task.id}", task, scripts[task.id][kind]) for task, kind in kinds]
     try:
         rewards = score_rollouts(
-            Rollouts(tuple(attempt(task, texts[task.id][kind], environment) for task, kind in kinds)),
+            Rollouts(tuple(play_scripts(parts, environment))),
             {task.id: task for task in picked},
             environment,
             weights=weights,
@@ -127,20 +129,21 @@ class _Findings:
         self.failed = True
 
 
-def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> dict[str, str]:
+def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> dict[str, Script]:
     """{task id: gold completion}, for the tasks that have one."""
-    golds: dict[str, str] = {}
+    golds: dict[str, Script] = {}
     errors: list[str] = []
     for task in tasks:
         try:
             gold = environment.gold_completion(task)
-            if gold is not None and not isinstance(gold, str):
-                raise TypeError(f"returned {type(gold).__name__}, not text or None")
+            script = None if gold is None else as_script(gold)
+            if script is not None and not all(isinstance(m, dict) and m.get("role") == "assistant" for m in script):
+                raise TypeError(f"returned {gold!r:.80}, not text, the assistant's messages or None")
         except Exception as error:
             errors.append(f"{task.id}: {type(error).__name__}: {error}")
             continue
-        if gold is not None:
-            golds[task.id] = gold
+        if script is not None:
+            golds[task.id] = script
     if errors:
         findings.fail(f"gold_completion failed on {len(errors)} of {len(tasks)} tasks, for example {errors[0]}")
     return golds
@@ -182,7 +185,7 @@ def _judge(scores: _Scores, findings: _Findings) -> None:
 
 
 def _say_what_was_left_out(
-    picked: Sequence[Task], golds: Mapping[str, str], scores: _Scores, findings: _Findings
+    picked: Sequence[Task], golds: Mapping[str, Script], scores: _Scores, findings: _Findings
 ) -> None:
     if not picked:
         findings.fail("there are no tasks, so nothing was checked")

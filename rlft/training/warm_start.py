@@ -13,18 +13,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rlft.chat import Chat, open_chat
 from rlft.errors import PolicyError, TaskError
 from rlft.policy.folder import Policy
-from rlft.policy.tokens import completion_tokens, render_prompt, unknown_characters
+from rlft.policy.tokens import unknown_characters
 from rlft.types import Message
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Prompt messages and the answer to be imitated."""
+    """Prompt messages, and the conversation after it: the assistant's messages are imitated, the others are read."""
 
     prompt: tuple[Message, ...]
-    answer: str
+    turns: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class SftReport:
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
     """Demonstrations from JSONL rows with `messages`, the last one the assistant's; blank lines are passed over.
+
+    The assistant's messages after the last one of the user are imitated, with their `tool_calls` if there are any.
 
     Raises TaskError with the line, and when there are none.
     """
@@ -68,7 +71,12 @@ def _demonstration(messages: list[Message]) -> Demonstration:
     for message in messages:
         if not (isinstance(message["role"], str) and isinstance(message["content"], str)):
             raise TypeError("role and content of a message must be text")
-    return Demonstration(tuple(messages[:-1]), messages[-1]["content"])
+        for wanted in message.get("tool_calls", ()):
+            if not (isinstance(wanted["name"], str) and isinstance(wanted["arguments"], dict)):
+                raise TypeError("a tool call needs a name, and arguments that are an object")
+    asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    start = asked[-1] + 1 if asked else len(messages) - 1
+    return Demonstration(tuple(messages[:start]), tuple(messages[start:]))
 
 
 def train_sft(
@@ -81,8 +89,11 @@ def train_sft(
     seed: int,
     steps: int | None = None,
     seconds: float | None = None,
+    chat: Chat | None = None,
 ) -> SftReport:
-    """Change `policy` in place by cross-entropy on the answers' tokens, for so many `steps` or `seconds`.
+    """Change `policy` in place by cross-entropy on the assistant's tokens, for so many `steps` or `seconds`.
+
+    `chat` writes the messages; by default that of the policy's tokenizer, without tools.
 
     Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
     AdamW with a linear warm-up and is not kept: reinforcement learning starts with its own, and one that the policy
@@ -91,7 +102,8 @@ def train_sft(
     """
     if (steps is None) == (seconds is None):
         raise ValueError("give steps or seconds")
-    rows = [_encode(policy, demonstration) for demonstration in demonstrations]
+    chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
+    rows = [_encode(policy, chat, demonstration) for demonstration in demonstrations]
     optimizer = torch.optim.AdamW(policy.trainable().values(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
     policy.model.eval()
@@ -125,17 +137,30 @@ def train_sft(
     )
 
 
-def _encode(policy: Policy, demonstration: Demonstration) -> tuple[list[int], int]:
-    """Token ids of prompt and answer, and the prompt's length."""
-    prompt = render_prompt(policy.tokenizer, demonstration.prompt)
-    ids = prompt + completion_tokens(policy.tokenizer, demonstration.answer)
-    where = f"warm_start, demonstration {demonstration.answer!r:.80}"
-    if unknown := unknown_characters(policy.tokenizer, demonstration.answer):
-        raise PolicyError(
-            f"the tokenizer has no token for {unknown}",
-            where=where,
-            fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
-        )
+def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[list[int], list[bool]]:
+    """Token ids of the whole conversation, and which of them are imitated."""
+    said = next((message["content"] for message in demonstration.turns if message["role"] == "assistant"), "")
+    where = f"warm_start, demonstration {said!r:.80}"
+    ids = chat.prompt(demonstration.prompt)
+    imitated = [False] * len(ids)
+    told: list[Message] = []
+    for message in demonstration.turns:
+        text = message["content"] + json.dumps(message.get("tool_calls", ""), ensure_ascii=False)
+        if unknown := unknown_characters(policy.tokenizer, text if "tool_calls" in message else message["content"]):
+            raise PolicyError(
+                f"the tokenizer has no token for {unknown}",
+                where=where,
+                fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
+            )
+        if message["role"] != "assistant":
+            told.append(message)
+            continue
+        if told:
+            ids += chat.continuation(told, ids[-1])
+            imitated += [False] * (len(ids) - len(imitated))
+            told = []
+        ids += chat.write(message)
+        imitated += [True] * (len(ids) - len(imitated))
     longest = getattr(policy.model.config, "max_position_embeddings", None)
     if longest is not None and len(ids) > longest:
         raise PolicyError(
@@ -143,7 +168,7 @@ def _encode(policy: Policy, demonstration: Demonstration) -> tuple[list[int], in
             where=where,
             fix="shorten the demonstrations, or use a model with a longer context",
         )
-    return ids, len(prompt)
+    return ids, imitated
 
 
 def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
@@ -156,15 +181,15 @@ def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
             yield order[start : start + size]
 
 
-def _loss(policy: Policy, rows: Sequence[tuple[list[int], int]]) -> Tensor:
-    """Mean cross-entropy over the answers' tokens."""
+def _loss(policy: Policy, rows: Sequence[tuple[list[int], list[bool]]]) -> Tensor:
+    """Mean cross-entropy over the imitated tokens."""
     width = max(len(ids) for ids, _ in rows)
     token_ids = torch.zeros(len(rows), width, dtype=torch.int64)
     labels = torch.full((len(rows), width), -100)
     attention = torch.zeros(len(rows), width, dtype=torch.int64)
-    for row, (ids, prompt_length) in enumerate(rows):
+    for row, (ids, imitated) in enumerate(rows):
         token_ids[row, : len(ids)] = torch.tensor(ids)
-        labels[row, prompt_length : len(ids)] = torch.tensor(ids[prompt_length:])
+        labels[row, : len(ids)] = torch.tensor(ids).where(torch.tensor(imitated), torch.tensor(-100))
         attention[row, : len(ids)] = 1
     token_ids, labels, attention = (t.to(policy.device) for t in (token_ids, labels, attention))
     logits = policy.model(input_ids=token_ids, attention_mask=attention, use_cache=False).logits[:, :-1]

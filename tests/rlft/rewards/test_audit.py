@@ -3,7 +3,7 @@ import json
 import pytest
 
 from rlft.environments.base import BaseEnv
-from rlft.rewards.attacks import attack_texts
+from rlft.rewards.attacks import attack_scripts
 from rlft.rewards.audit import AuditReport, audit_reward
 from tests.rlft.rewards.attempts import make_task
 
@@ -132,7 +132,7 @@ def test_a_gold_completion_that_raises_is_a_finding():
 def test_the_other_gold_is_one_that_differs():
     golds = {"t1": "same", "t2": "same", "t3": "different"}
     for seed in range(10):
-        assert attack_texts(TASKS[:3], golds, TASKS[:1], seed)["t1"]["other_gold"] == "different"
+        assert attack_scripts(TASKS[:3], golds, TASKS[:1], seed)["t1"]["other_gold"] == "different"
 
 
 def test_no_tasks_is_a_finding():

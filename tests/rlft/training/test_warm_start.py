@@ -3,10 +3,13 @@
 import dataclasses
 import json
 import math
+import string
 
 import pytest
 import torch
 
+import rlft
+from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
 from rlft.environments.base import BaseEnv
 from rlft.errors import PolicyError, TaskError
@@ -15,7 +18,14 @@ from rlft.training.optimizer import prepare_optimizer
 from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
 from tests.factories import make_policy, make_task, make_training, user
 
-SUMS = [Demonstration((user(f"{a}+{b}="),), str(a + b)) for a in range(4) for b in range(4)]
+
+def shown(*said):
+    """A prompt's messages, and the answer's text."""
+    *prompt, answer = said
+    return Demonstration(tuple(prompt), ({"role": "assistant", "content": answer},))
+
+
+SUMS = [shown(user(f"{a}+{b}="), str(a + b)) for a in range(4) for b in range(4)]
 
 
 def sft(policy, demonstrations=SUMS, **options):
@@ -37,11 +47,12 @@ def test_the_loss_goes_down():
 
 def test_the_loss_is_the_mean_over_answer_tokens():
     policy = make_policy(sharpness=2.0)
-    rows = [_encode(policy, d) for d in (SUMS[0], Demonstration((user("9+9+9+9="),), "36"))]
+    chat = open_chat(policy.tokenizer)
+    rows = [_encode(policy, chat, d) for d in (SUMS[0], shown(user("9+9+9+9="), "36"))]
     logprobs = []
-    for ids, prompt_length in rows:
+    for ids, imitated in rows:
         everything = policy.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        logprobs += [everything[i - 1, ids[i]].item() for i in range(prompt_length, len(ids))]
+        logprobs += [everything[i - 1, ids[i]].item() for i in range(len(ids)) if imitated[i]]
     assert len(logprobs) == 2 + 3, "answers of one and two characters, and their end tokens"
     assert _loss(policy, rows).item() == pytest.approx(-sum(logprobs) / 5, abs=1e-5)
 
@@ -102,12 +113,12 @@ def test_a_rate_that_explodes_is_an_error():
 )
 def test_a_demonstration_the_model_cannot_read(answer, what):
     with pytest.raises(PolicyError, match=what) as caught:
-        sft(make_policy(), [*SUMS, Demonstration((user("1+1="),), answer)])
+        sft(make_policy(), [*SUMS, shown(user("1+1="), answer)])
     assert caught.value.fix
 
 
 def test_a_demonstration_that_just_fits():
-    assert sft(make_policy(), [Demonstration((user("1+1="),), "1" * 59)], steps=1).steps == 1
+    assert sft(make_policy(), [shown(user("1+1="), "1" * 59)], steps=1).steps == 1
 
 
 def row(*messages):
@@ -121,8 +132,8 @@ def test_demonstrations_are_read(tmp_path):
     path = tmp_path / "shown.jsonl"
     path.write_bytes(f"{GOOD}\r\n\n{row(user('a'), user('b'), {'role': 'assistant', 'content': ''})}\n\n".encode())
     assert read_demonstrations(path) == [
-        Demonstration((user("1+1=\u2028"),), "2"),
-        Demonstration((user("a"), user("b")), ""),
+        shown(user("1+1=\u2028"), "2"),
+        shown(user("a"), user("b"), ""),
     ]
 
 
@@ -171,7 +182,7 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_gold_answers_of_the_first_tasks(tmp_path):
     tasks = [make_task(f"t{i}", prompt=f"{i}+0=", answer=answer) for i, answer in enumerate(["0", None, "2", "3"])]
     chosen = choose_demonstrations(WarmStartConfig(steps=1, demonstrations=3), tasks, BaseEnv())
-    assert [(d.prompt[0]["content"], d.answer) for d in chosen] == [("0+0=", "0"), ("2+0=", "2")]
+    assert [(d.prompt[0]["content"], d.turns[0]["content"]) for d in chosen] == [("0+0=", "0"), ("2+0=", "2")]
     with pytest.raises(TaskError, match="no train task has a gold answer"):
         choose_demonstrations(WarmStartConfig(steps=1), tasks[1:2], BaseEnv())
     path = tmp_path / "shown.jsonl"
@@ -185,3 +196,43 @@ def test_the_control_arm_runs_for_seconds_not_steps():
     settings = WarmStartConfig(steps=2, batch_size=2)
     assert run_sft(make_policy(), settings, tasks, BaseEnv(), seed=0).steps == 2
     assert run_sft(make_policy(), settings, tasks, BaseEnv(), seed=0, seconds=0.0).steps == 0
+
+
+class Adder(rlft.BaseEnv):
+    """Shows how to ask for a sum."""
+
+    @rlft.tool
+    def add(self, a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @rlft.reward
+    def right(self, text, ground_truth):
+        return float(text == ground_truth)
+
+    def gold_completion(self, task):
+        a, b = map(int, task.prompt[0]["content"].rstrip("=").split("+"))
+        asks = {"id": "1", "name": "add", "arguments": {"a": a, "b": b}}
+        return [
+            {"role": "assistant", "content": "", "tool_calls": [asks]},
+            {"role": "assistant", "content": str(a + b)},
+        ]
+
+
+def test_demonstrations_of_many_turns_imitate_the_assistant_alone(tmp_path):
+    policy = make_policy(characters=string.printable, max_position_embeddings=256)
+    settings = WarmStartConfig(steps=1, demonstrations=1)
+    (found,) = choose_demonstrations(settings, [make_task(prompt="12+3=", answer="15")], Adder())
+    assert [message["role"] for message in found.turns] == ["assistant", "tool", "assistant"]
+    assert found.turns[1]["content"] == "15"
+    chat = open_chat(policy.tokenizer)
+    ids, imitated = _encode(policy, chat, found)
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 12, "b": 3}}\n</tool_call>'
+    assert policy.tokenizer.decode(ids) == f"12+3={call}<eos>\n15\n15<eos>"
+    read = "".join(policy.tokenizer.decode([i]) for i, own in zip(ids, imitated, strict=True) if own)
+    assert read == f"{call}<eos>15<eos>"
+    path = tmp_path / "shown.jsonl"
+    path.write_text(row(*found.prompt, *found.turns))
+    assert read_demonstrations(path) == [found]
+    report = run_sft(policy, settings, [make_task(prompt="12+3=", answer="15")], Adder(), seed=0)
+    assert report.steps == 1

@@ -5,7 +5,7 @@ import numpy as np
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv, Context
-from rlft.harness import Attempt, run_single_turn
+from rlft.harness import Attempt, run_attempts
 from rlft.policy.tokens import render_prompt
 from tests.factories import make_policy, make_task, user
 
@@ -44,7 +44,7 @@ def attempt(id, seed=0, sample=0, **fields):
 
 def run(attempts, engine, environment=None):
     policy = make_policy()
-    return policy, run_single_turn(
+    return policy, run_attempts(
         attempts, environment or BaseEnv(), policy, engine, Sampling(0.5, 3), environment_fingerprint="env"
     )
 
@@ -107,7 +107,7 @@ def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an
     attempts = [Attempt(task.id, task, 0, 0, seed) for seed, task in enumerate(tasks)]
     policy.model.generation_config.eos_token_id = []  # nothing ends by itself
     sampling = Sampling(temperature=1.0, max_completion_length=8)
-    fits, tight, long = run_single_turn(attempts, BaseEnv(), policy, engine, sampling, environment_fingerprint="")
+    fits, tight, long = run_attempts(attempts, BaseEnv(), policy, engine, sampling, environment_fingerprint="")
     assert (fits.completion_length, fits.truncated, fits.error) == (8, True, None)
     assert (tight.completion_length, tight.truncated, tight.error) == (2, True, None)  # 16 - 14
     assert (long.completion_length, long.stop_reason, long.truncated) == (0, "error", False)

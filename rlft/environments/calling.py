@@ -1,0 +1,44 @@
+"""Calling an environment's code, coroutine or not, so that plain code that blocks holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+async def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own."""
+    if inspect.iscoroutinefunction(method):
+        try:
+            return await method(*args, **kwargs)
+        except (SystemExit, KeyboardInterrupt) as raised:  # they would end the loop for everyone
+            raise RuntimeError(f"{type(raised).__name__}: {raised}") from raised
+    result = await in_thread(lambda: method(*args, **kwargs))
+    return await result if inspect.isawaitable(result) else result
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """What plain code returns, run in a daemon thread of its own: it may block, and a hanging one is left behind."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not future.done():  # nobody waits any more after a time-out
+            future.set_result(result) if error is None else future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = function()
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="rlft-tool", daemon=True).start()
+    return await future

@@ -1,0 +1,15 @@
+"""The turns between a policy and an environment.
+
+- `stage`: an environment as its conversations meet it, and what a rollout may take
+- `dialogue`: one conversation with an environment: its messages, tools and state; no tokens
+- `tools`: one call of a tool, within its time limit
+- `background`: the thread in which an environment's code runs
+- `sampled`: dialogues whose turns an engine samples, all of them together, with exact tokens
+- `scripted`: a dialogue whose turns are written down, for gold answers and attacks
+"""
+
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
+from rlft.harness.stage import Limits
+
+__all__ = ["Attempt", "Limits", "run_attempts"]

@@ -1,0 +1,124 @@
+"""One conversation with an environment: its messages, tools, state and limits. It knows no tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from rlft.environments.base import prompt_messages
+from rlft.environments.calling import call
+from rlft.harness.stage import Stage
+from rlft.harness.tools import call_tool
+from rlft.types import Message, Task, ToolCall, Trajectory
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task that is to be attempted, with the identity and seed of the attempt."""
+
+    rollout_id: str
+    task: Task
+    sample: int
+    round: int
+    seed: int
+
+
+@dataclass(slots=True)
+class Dialogue:
+    """A conversation in progress. `error` is `<where>: <why>` once something failed that is not the model's doing."""
+
+    stage: Stage
+    rollout_id: str
+    task: Task
+    messages: list[Message] = field(default_factory=list)
+    prompt_messages: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    turns: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    error: str | None = None
+
+    async def open(self) -> None:
+        """Say the prompt and make the state."""
+        try:
+            self.messages = list(prompt_messages(self.task, self.stage.environment))
+            self.prompt_messages = len(self.messages)
+            self.state = await self._timed(call(self.stage.environment.setup, self.task)) or {}
+            self.stage.environment.__dict__.setdefault("_rollout_states", {})[self.rollout_id] = self.state
+        except Exception as error:
+            self.error = _reason("setup", error)
+
+    async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
+        """Take the model's next message: what it is told then, or `None` when the conversation is over.
+
+        `problems` are calls that could not be read; each is a failed call whose message says what was wrong.
+        """
+        self.messages.append(message)
+        self.turns += 1
+        calls = message.get("tool_calls", [])
+        try:
+            told = await self._use_tools(calls, problems) if calls or problems else await self._respond()
+        except Exception as error:
+            self.error = _reason("respond", error)
+            return None
+        self.messages.extend(told)
+        return told if told and self.turns < self.stage.max_turns else None
+
+    async def close(self) -> None:
+        """Let go of what belongs to the conversation; its state becomes plain JSON."""
+        try:
+            await self._timed(call(self.stage.environment.teardown, self.rollout_id))
+        except Exception as error:
+            logger.warning("teardown of %s failed: %s: %s", self.rollout_id, type(error).__name__, error)
+        self.stage.environment.__dict__.get("_rollout_states", {}).pop(self.rollout_id, None)
+        try:
+            self.state = json.loads(json.dumps(self.state, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            self.error = self.error or _reason("state", error)
+            self.state = {}
+
+    async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
+        told: list[Message] = []
+        limits = self.stage.limits
+        for wanted in calls:
+            self.tool_calls += 1
+            if self.tool_calls > limits.max_tool_calls:
+                text, failed = f"error: no more than {limits.max_tool_calls} calls are allowed", True
+            else:
+                result = await call_tool(
+                    self.stage.environment,
+                    self.stage.tools,
+                    self.rollout_id,
+                    wanted,
+                    timeout_seconds=limits.tool_timeout_seconds,
+                    max_characters=limits.max_tool_characters,
+                )
+                text, failed = result.text, result.failed
+            self.tool_errors += failed
+            told.append(
+                {"role": "tool", "content": text, "name": str(wanted["name"]), "tool_call_id": wanted.get("id", "")}
+            )
+        self.tool_calls += len(problems)
+        self.tool_errors += len(problems)
+        return [*told, *({"role": "tool", "content": f"error: {problem}"} for problem in problems)]
+
+    async def _respond(self) -> list[Message]:
+        trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
+        said = await self._timed(call(self.stage.environment.respond, self.rollout_id, trajectory))
+        if said is None:
+            return []
+        return [{"role": "user", "content": said} if isinstance(said, str) else cast(Message, dict(said))]
+
+    async def _timed(self, waiting: Awaitable[Any]) -> Any:
+        async with asyncio.timeout(self.stage.limits.tool_timeout_seconds):
+            return await waiting
+
+
+def _reason(where: str, error: Exception) -> str:
+    return f"{where}: {type(error).__name__}: {error}"[:500]

@@ -1,0 +1,274 @@
+"""Dialogues whose turns an engine samples, all of them together, with exact tokens.
+
+Every call of the engine takes all conversations that are ready; the tools of the others run meanwhile. What was sampled
+is appended as it was sampled; only what the model is told is rendered. The loss mask covers the sampled tokens alone.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlft.chat import Chat, open_chat
+from rlft.engines.base import Engine, Generation, Sampling, derive_seed
+from rlft.environments.base import BaseEnv
+from rlft.errors import RlftError
+from rlft.harness.background import Background
+from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.harness.stage import Limits, Stage, open_stage
+from rlft.policy import Policy
+from rlft.policy.tokens import completion_text
+from rlft.types import Message, Rollout, StopReason
+
+_QUIET_SECONDS, _LONGEST_QUIET = 0.01, 0.2  # conversations that get ready at about the same time go on together
+
+
+@dataclass(slots=True, eq=False)
+class _Live:
+    """A rollout in progress: a dialogue, and the tokens it is made of."""
+
+    attempt: Attempt
+    dialogue: Dialogue
+    token_ids: list[int] = field(default_factory=list)
+    sampled: list[tuple[int, Generation]] = field(default_factory=list)  # where in token_ids each turn begins
+    prompt_length: int = 0
+    stop_reason: StopReason | None = None  # none while it is alive
+    error: str | None = None
+    began: float = field(default_factory=time.perf_counter)
+    ended: float = 0.0
+
+    def end(self, reason: StopReason, error: str | None = None) -> None:
+        self.stop_reason, self.error, self.ended = reason, error, time.perf_counter()
+
+
+def run_attempts(
+    attempts: Sequence[Attempt],
+    environment: BaseEnv,
+    policy: Policy,
+    engine: Engine,
+    sampling: Sampling,
+    *,
+    environment_fingerprint: str,
+    limits: Limits | None = None,
+    tool_format: str = "auto",
+) -> list[Rollout]:
+    """Attempt every task, in conversations side by side; rollouts come in the order of `attempts`.
+
+    `sampling.max_completion_length` bounds a turn. A prompt that the model's context cannot hold is an error of its
+    rollouts, and so are an engine that did not answer and an environment's own code that failed; a failing tool is a
+    message to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
+    template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
+    """
+    limits = limits or Limits()
+    with Background() as background:
+        stage = open_stage(environment, limits, background)
+        multi_turn = stage.max_turns > 1
+        chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)
+        rows = [_Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
+        run = _Run(stage, chat, policy, engine, sampling, background)
+        run.open(rows)
+        run.play(rows)
+        return [_record(row, policy, sampling, environment_fingerprint) for row in rows]
+
+
+class _Run:
+    """The turns of many conversations."""
+
+    def __init__(
+        self, stage: Stage, chat: Chat, policy: Policy, engine: Engine, sampling: Sampling, background: Background
+    ) -> None:
+        self.stage, self.chat, self.policy, self.engine = stage, chat, policy, engine
+        self.sampling, self.background = sampling, background
+        self.told: queue.SimpleQueue[tuple[_Live, list[Message] | None]] = queue.SimpleQueue()
+        self.waiting = 0  # conversations whose environment is at work
+
+    def open(self, rows: Sequence[_Live]) -> None:
+        """Prompts and states; equal prompts are rendered once."""
+        for row in rows:
+            self._ask(row, _opened(row.dialogue))
+        rendered: dict[str, list[int]] = {}
+        for row in self._all_asked():
+            if self._failed(row):
+                continue
+            task_id = row.attempt.task.id
+            if task_id not in rendered:
+                rendered[task_id] = self.chat.prompt(row.dialogue.messages)
+            row.token_ids = list(rendered[task_id])
+            row.prompt_length = len(row.token_ids)
+            if not self._has_room(row):
+                error = f"prompt: {row.prompt_length} tokens do not fit the model's context of "
+                row.end("error", f"{error}{self.policy.context_length}")
+
+    def play(self, rows: Sequence[_Live]) -> None:
+        """Until every conversation is over; its state is closed then."""
+        ready = [row for row in rows if row.stop_reason is None]
+        while ready or self.waiting:
+            if ready:
+                self._sample(ready)
+            ready = self._collect(rows)
+        for row in rows:
+            self._ask(row, _closed(row.dialogue))
+        for row in self._all_asked():
+            if row.dialogue.error and row.error is None:
+                row.end("error", row.dialogue.error)
+
+    def _all_asked(self) -> Iterator[_Live]:
+        while self.waiting and (found := self._next(wait=True)):
+            yield found[0]
+
+    def _sample(self, ready: Sequence[_Live]) -> None:
+        """One turn of each; what follows it begins in the background."""
+        seeds = [_turn_seed(row) for row in ready]
+        for row, generation in zip(
+            ready, self.engine.generate([row.token_ids for row in ready], self.sampling, seeds), strict=True
+        ):
+            row.sampled.append((len(row.token_ids), generation))
+            row.token_ids.extend(generation.token_ids.tolist())
+            message, problems = self._read(generation)
+            if generation.error is not None:
+                row.dialogue.messages.append(message)
+                row.end("error", generation.error)
+            elif generation.stop_reason == "length":
+                row.dialogue.messages.append({"role": "assistant", "content": self._text(generation)})
+                row.dialogue.turns += 1
+                row.end("length")
+            else:
+                self._ask(row, row.dialogue.answer(message, problems))
+
+    def _read(self, generation: Generation) -> tuple[Message, Sequence[str]]:
+        if not self.stage.tools:
+            return {"role": "assistant", "content": self._text(generation)}, ()
+        turn = self.chat.read(generation.token_ids.tolist())
+        message: Message = {"role": "assistant", "content": turn.content}
+        if turn.tool_calls:
+            message["tool_calls"] = list(turn.tool_calls)
+        return message, turn.problems
+
+    def _text(self, generation: Generation) -> str:
+        return completion_text(self.policy.tokenizer, generation.token_ids.tolist())
+
+    def _collect(self, rows: Sequence[_Live]) -> list[_Live]:
+        """Conversations that can go on, in the order of `rows`: waits for one, and for those that come with it."""
+        ready: list[_Live] = []
+        until = time.perf_counter() + _LONGEST_QUIET
+        while self.waiting:
+            lockstep = self.stage.limits.lockstep
+            found = self._next(wait=not ready or lockstep, quiet=min(_QUIET_SECONDS, until - time.perf_counter()))
+            if found is None:
+                break
+            row, told = found
+            if self._goes_on(row, told):
+                ready.append(row)
+        places = {id(row): place for place, row in enumerate(rows)}
+        return sorted(ready, key=lambda row: places[id(row)])
+
+    def _goes_on(self, row: _Live, told: list[Message] | None) -> bool:
+        """Append what the model is told, and say whether it gets another turn."""
+        if self._failed(row):
+            return False
+        if told is None:
+            row.end("stop")
+            return False
+        row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
+        limits = self.stage.limits
+        spent = len(row.token_ids) - row.prompt_length
+        in_time = time.perf_counter() - row.began < limits.timeout_seconds
+        if not in_time or not self._has_room(row) or (limits.max_tokens is not None and spent >= limits.max_tokens):
+            start, generation = row.sampled[-1]
+            del row.token_ids[start + len(generation.token_ids) :]  # nothing was said to it
+            row.end("length")
+            return False
+        return True
+
+    def _failed(self, row: _Live) -> bool:
+        if row.dialogue.error is not None and row.stop_reason is None:
+            row.end("error", row.dialogue.error)
+        return row.dialogue.error is not None
+
+    def _has_room(self, row: _Live) -> bool:
+        context = self.policy.context_length
+        return context is None or len(row.token_ids) < context
+
+    def _ask(self, row: _Live, coroutine: Coroutine[Any, Any, list[Message] | None]) -> None:
+        self.waiting += 1
+        self.background.start(coroutine).add_done_callback(lambda done: self.told.put((row, done.result())))
+
+    def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[_Live, list[Message] | None] | None:
+        """The next conversation whose environment has answered; `None` after `quiet` seconds without one."""
+        patience = self.stage.limits.tool_timeout_seconds
+        while True:
+            try:
+                found = self.told.get(timeout=patience if wait else max(quiet, 0.0))
+            except queue.Empty:
+                if not wait:
+                    return None
+                self._check_background(patience)
+                continue
+            self.waiting -= 1
+            return found
+
+    def _check_background(self, seconds: float) -> None:
+        if self.background.answers(seconds):
+            return
+        self.background.abandon()
+        raise RlftError(
+            f"the environment's code has neither returned nor awaited for {2 * seconds:g} s, and holds up all rollouts",
+            where=f"environment {type(self.stage.environment).__name__}",
+            fix="write blocking code as plain methods (they get threads of their own), or await; "
+            "harness.tool_timeout_seconds is the limit",
+        )
+
+
+async def _opened(dialogue: Dialogue) -> None:
+    await dialogue.open()
+
+
+async def _closed(dialogue: Dialogue) -> None:
+    await dialogue.close()
+
+
+def _turn_seed(row: _Live) -> int:
+    """The first turn draws from the attempt's own seed, as a single turn does."""
+    turn = len(row.sampled)
+    return row.attempt.seed if turn == 0 else derive_seed(row.attempt.seed, "turn", turn)
+
+
+def _record(row: _Live, policy: Policy, sampling: Sampling, environment_fingerprint: str) -> Rollout:
+    """The rollout as arrays."""
+    attempt, dialogue = row.attempt, row.dialogue
+    mask, logprobs = np.zeros(len(row.token_ids), dtype=bool), np.zeros(len(row.token_ids), dtype=np.float32)
+    for start, generation in row.sampled:
+        turn = slice(start, start + len(generation.token_ids))
+        mask[turn], logprobs[turn] = True, generation.logprobs
+    messages = dialogue.messages
+    if len(messages) == dialogue.prompt_messages:
+        messages = [*messages, {"role": "assistant", "content": ""}]
+    reason = row.stop_reason or "error"
+    return Rollout(
+        rollout_id=attempt.rollout_id,
+        task_id=attempt.task.id,
+        sample=attempt.sample,
+        round=attempt.round,
+        messages=tuple(messages),
+        token_ids=np.asarray(row.token_ids, dtype=np.int32),
+        loss_mask=mask,
+        logprobs=logprobs,
+        prompt_length=row.prompt_length,
+        turns=len(row.sampled),
+        tool_calls=dialogue.tool_calls,
+        tool_errors=dialogue.tool_errors,
+        state=dialogue.state,
+        stop_reason=reason,
+        truncated=reason == "length",
+        error=row.error,
+        seconds=row.ended - row.began,
+        policy=policy.identity,
+        sampling=sampling.fingerprint,
+        environment=environment_fingerprint,
+        seed=attempt.seed,
+    )

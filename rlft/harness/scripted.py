@@ -1,0 +1,89 @@
+"""Conversations whose assistant's turns are written down: gold answers, attacks on a reward, examples. No tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlft.environments.base import BaseEnv
+from rlft.harness.background import Background
+from rlft.harness.dialogue import Dialogue
+from rlft.harness.stage import Limits, Stage, set_stage
+from rlft.types import Message, Rollout, Task
+
+Script = tuple[Message, ...]
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the assistant says to a task, message by message."""
+
+    rollout_id: str
+    task: Task
+    script: Script
+
+
+def as_script(said: str | Sequence[Message]) -> Script:
+    """Text is one answer; messages are the assistant's, in order."""
+    if isinstance(said, str):
+        return ({"role": "assistant", "content": said},)
+    return tuple(said)
+
+
+def play_scripts(parts: Iterable[Part], environment: BaseEnv, limits: Limits | None = None) -> list[Rollout]:
+    """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
+
+    What is left of a script when the environment has ended the conversation is not said. Raises
+    EnvironmentSetupError for tools that cannot be described; what fails later is an error of its rollout.
+    """
+    limits = limits or Limits()
+    with Background() as background:
+        return background.start(_play_all(list(parts), environment, limits)).result()
+
+
+async def _play_all(parts: Sequence[Part], environment: BaseEnv, limits: Limits) -> list[Rollout]:
+    stage = await set_stage(environment, limits)
+    some = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(part: Part) -> Rollout:
+        async with some:
+            return await _play(part, stage)
+
+    return list(await asyncio.gather(*map(one, parts)))
+
+
+async def _play(part: Part, stage: Stage) -> Rollout:
+    dialogue = Dialogue(stage, part.rollout_id, part.task)
+    await dialogue.open()
+    for message in part.script if dialogue.error is None else ():
+        if await dialogue.answer(message) is None:
+            break
+    await dialogue.close()
+    nothing = np.zeros(0)
+    return Rollout(
+        rollout_id=part.rollout_id,
+        task_id=part.task.id,
+        sample=0,
+        round=0,
+        messages=tuple(dialogue.messages),
+        token_ids=nothing.astype(np.int32),
+        loss_mask=nothing.astype(np.bool_),
+        logprobs=nothing.astype(np.float32),
+        prompt_length=0,
+        turns=dialogue.turns,
+        tool_calls=dialogue.tool_calls,
+        tool_errors=dialogue.tool_errors,
+        state=dialogue.state,
+        stop_reason="stop" if dialogue.error is None else "error",
+        truncated=False,
+        error=dialogue.error,
+        seconds=0.0,
+        policy="",
+        sampling="",
+        environment=part.task.environment,
+        seed=0,
+    )

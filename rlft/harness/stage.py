@@ -1,0 +1,65 @@
+"""An environment as its conversations meet it: its tools, how many turns there are, and what a rollout may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import TimeoutError as NoAnswerYet
+from dataclasses import dataclass
+
+from rlft.environments.base import BaseEnv
+from rlft.environments.calling import call
+from rlft.environments.tools import ToolSpec, read_tools
+from rlft.errors import EnvironmentSetupError
+from rlft.harness.background import Background
+
+TURNS_WITH_TOOLS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one rollout may take.
+
+    `max_turns` of the model (`None`: the environment's own), `max_tool_calls` in all, `max_tokens` after the prompt
+    before another turn begins (`None`: what the context holds), seconds of one call and of the whole conversation, and
+    characters of one result. `lockstep` waits for all tools before the engine goes on with any conversation.
+    """
+
+    max_turns: int | None = None
+    max_tool_calls: int = 32
+    max_tokens: int | None = None
+    tool_timeout_seconds: float = 30.0
+    timeout_seconds: float = 1800.0
+    max_tool_characters: int = 20_000
+    lockstep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An environment as its conversations meet it: the tools by name, and how many turns there are."""
+
+    environment: BaseEnv
+    tools: Mapping[str, ToolSpec]
+    max_turns: int
+    limits: Limits
+
+
+async def set_stage(environment: BaseEnv, limits: Limits) -> Stage:
+    """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described."""
+    tools = {spec.name: spec for spec in read_tools(await call(environment.list_tools))}
+    talks = bool(tools) or type(environment).respond is not BaseEnv.respond
+    turns = limits.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
+    return Stage(environment, tools, turns, limits)
+
+
+def open_stage(environment: BaseEnv, limits: Limits, background: Background | None = None) -> Stage:
+    """`set_stage` from plain code. Raises EnvironmentSetupError also when there is no answer in time."""
+    if background is None:
+        with Background() as own:
+            return open_stage(environment, limits, own)
+    try:
+        return background.start(set_stage(environment, limits)).result(limits.tool_timeout_seconds)
+    except NoAnswerYet as error:
+        background.abandon()
+        raise EnvironmentSetupError(
+            f"gave no answer within {limits.tool_timeout_seconds:g} s", where="list_tools", fix="see what it waits for"
+        ) from error

@@ -1,0 +1,61 @@
+"""One call of a tool: within a time limit, and whatever goes wrong becomes a message to the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from rlft.environments.base import BaseEnv
+from rlft.environments.calling import call
+from rlft.environments.tools import ToolArgumentsError, ToolSpec
+from rlft.types import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What the model is told, and whether the call failed."""
+
+    text: str
+    failed: bool = False
+
+
+async def call_tool(
+    environment: BaseEnv,
+    tools: Mapping[str, ToolSpec],
+    rollout_id: str,
+    wanted: ToolCall,
+    *,
+    timeout_seconds: float,
+    max_characters: int,
+) -> ToolResult:
+    """Run one call; longer results are cut to `max_characters`. Raises nothing that the tool raises."""
+    spec = tools.get(wanted["name"])
+    if spec is None:
+        close = get_close_matches(wanted["name"], tools, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
+        return ToolResult(f"error: there is no tool named {wanted['name']!r:.100}{hint}", failed=True)
+    try:
+        arguments = spec.read_arguments(wanted["arguments"])
+        async with asyncio.timeout(timeout_seconds):
+            result = await call(environment.run_tool, rollout_id, wanted["name"], **arguments)
+        return ToolResult(_cut(_text(result), max_characters))
+    except ToolArgumentsError as error:
+        return ToolResult(_cut(f"error: wrong arguments: {error}", max_characters), failed=True)
+    except TimeoutError:
+        return ToolResult(f"error: {wanted['name']} took longer than {timeout_seconds:g} s", failed=True)
+    except Exception as error:
+        return ToolResult(_cut(f"error: {type(error).__name__}: {error}", max_characters), failed=True)
+
+
+def _text(result: Any) -> str:
+    if isinstance(result, str):
+        return result
+    return json.dumps(result, ensure_ascii=False, default=str)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]} ... ({len(text) - length} more characters)"

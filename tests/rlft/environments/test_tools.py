@@ -1,0 +1,127 @@
+"""Tools as a model sees them: schemas from dicts and from functions, and arguments that are checked."""
+
+from typing import Literal
+
+import pytest
+
+from rlft.environments.tools import ToolArgumentsError, read_tools, tool_from_function
+from rlft.errors import EnvironmentSetupError
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def look_up(title: str, lines: int = 3, part: Literal["head", "tail"] = "head", state: dict | None = None) -> str:
+    """Read an article.
+
+    As it was last week.
+
+    Args:
+        title: Its title.
+        lines: How many.
+    """
+    return f"{title} {lines} {part} {state}"
+
+
+def test_plain_parameters_are_strings_that_must_all_be_given():
+    (tool,) = read_tools([{"name": "look_up", "description": "Read.", "parameters": {"title": "Its title."}}])
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {"title": {"type": "string", "description": "Its title."}},
+        "required": ["title"],
+    }
+    assert tool.read_arguments({"title": "Rome"}) == {"title": "Rome"}
+    for wrong, text in [({}, "'title' is a required property"), ({"title": 3}, "title: 3 is not of type 'string'")]:
+        with pytest.raises(ToolArgumentsError, match=text):
+            tool.read_arguments(wrong)
+
+
+def test_a_schema_is_taken_as_it_is_and_so_is_what_openai_writes():
+    plain, wrapped, bare = read_tools(
+        [
+            {"name": "a", "description": "A.", "parameters": SCHEMA},
+            {"type": "function", "function": {"name": "b", "description": "B.", "parameters": SCHEMA}},
+            {"name": "c"},
+        ]
+    )
+    assert plain.parameters == wrapped.parameters == SCHEMA
+    assert wrapped.to_json()["function"] == {"name": "b", "description": "B.", "parameters": SCHEMA}
+    assert bare.read_arguments({}) == {}
+    with pytest.raises(ToolArgumentsError, match="must be an object, not list"):
+        plain.read_arguments([1])
+
+
+def test_a_parameter_may_be_called_type():
+    (tool,) = read_tools([{"name": "find", "parameters": {"type": "What kind."}}])
+    assert tool.read_arguments({"type": "road"}) == {"type": "road"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "text"),
+    [
+        ({"name": "a"}, "returned dict, not a list"),
+        ("ab", "returned str, not a list"),
+        ([{"description": "no name"}], "has no name"),
+        ([{"name": "two words"}], "has no name"),
+        ([{"name": "a"}, {"name": "a"}], "two tools are named 'a'"),
+        ([{"name": "a", "parameters": {"type": "array"}}], None),
+        ([{"name": "a", "parameters": {"n": {"type": "integer"}}}], "no schema of an object"),
+        ([{"name": "a", "parameters": {"type": "object", "properties": {"n": {"type": "int"}}}}], "no JSON schema"),
+    ],
+)
+def test_tools_that_cannot_be_described(tools, text):
+    if text is None:  # {"type": "array"} reads as one string parameter of this name
+        assert read_tools(tools)[0].parameters["required"] == ["type"]
+        return
+    with pytest.raises(EnvironmentSetupError, match=text):
+        read_tools(tools)
+
+
+def test_a_function_is_a_tool():
+    tool = tool_from_function(look_up, hidden=("state",))
+    assert (tool.name, tool.description) == ("look_up", "Read an article.\nAs it was last week.")
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "description": "Its title."},
+            "lines": {"type": "integer", "default": 3, "description": "How many."},
+            "part": {"type": "string", "enum": ["head", "tail"], "default": "head"},
+        },
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    assert tool.read_arguments({"title": "Rome", "lines": "5"}) == {"title": "Rome", "lines": 5, "part": "head"}
+    with pytest.raises(ToolArgumentsError, match=r"title: Field required; part: .*; where: Extra inputs"):
+        tool.read_arguments({"part": "middle", "where": "there"})
+
+
+def test_an_argument_may_be_called_title_and_a_schema_may_hold_others():
+    def find(title: str, tags: list[dict[str, str]]) -> str:
+        """Find."""
+        return title + str(tags)
+
+    schema = tool_from_function(find).parameters
+    assert schema["properties"]["title"] == {"type": "string"}
+    assert schema["properties"]["tags"]["items"] == {"additionalProperties": {"type": "string"}, "type": "object"}
+
+
+def silent(x: int) -> int:
+    return x
+
+
+def untyped(x) -> int:
+    """Has no type."""
+    return x
+
+
+def open_ended(*x: int) -> int:
+    """Takes any number."""
+    return sum(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(silent, "no docstring"), (untyped, "x has no type"), (open_ended, r"\*x: int cannot be described")],
+)
+def test_functions_that_are_no_tools(function, text):
+    with pytest.raises(EnvironmentSetupError, match=text):
+        tool_from_function(function)

@@ -1,0 +1,256 @@
+"""Conversations that are written down: what an environment hears, says and leaves behind. No model, no tokens."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import rlft
+from rlft.environments.base import BaseEnv
+from rlft.errors import EnvironmentSetupError
+from rlft.harness import Limits
+from rlft.harness.scripted import Part, as_script, play_scripts
+from tests.factories import make_task
+
+
+class Shop(rlft.BaseEnv):
+    """Tools of every temper, and a record of what happened."""
+
+    def __init__(self):
+        self.log = []
+
+    async def setup(self, task):
+        return {"task": task.id, "sold": 0}
+
+    async def teardown(self, rollout_id):
+        self.log.append(f"closed {rollout_id}")
+
+    @rlft.tool
+    def sell(self, count: int, state: dict) -> dict:
+        """Sell some."""
+        state["sold"] += count
+        return {"left": 10 - state["sold"]}
+
+    @rlft.tool
+    async def wait(self, seconds: float) -> str:
+        """Wait."""
+        await asyncio.sleep(seconds)
+        return "waited"
+
+    @rlft.tool
+    def block(self, seconds: float) -> str:
+        """Wait without awaiting."""
+        time.sleep(seconds)
+        return "blocked"
+
+    @rlft.tool
+    def fail(self) -> str:
+        """Fail."""
+        raise ValueError("out of stock")
+
+    @rlft.tool
+    def leave(self) -> str:
+        """End the program."""
+        raise SystemExit(3)
+
+    @rlft.tool
+    async def leave_later(self) -> str:
+        """End the program."""
+        raise SystemExit(4)
+
+    @rlft.tool
+    def long(self) -> str:
+        """Say much."""
+        return "x" * 100
+
+    @rlft.reward
+    def sold(self, state):
+        return float(state["sold"])
+
+
+def calls(*wanted, content=""):
+    made = [{"id": f"c{n}", "name": name, "arguments": arguments} for n, (name, arguments) in enumerate(wanted)]
+    return {"role": "assistant", "content": content, "tool_calls": made}
+
+
+def say(text):
+    return {"role": "assistant", "content": text}
+
+
+def play(*script, environment=None, **limits):
+    (rollout,) = play_scripts([Part("r1", make_task(), script)], environment or Shop(), Limits(**limits))
+    return rollout
+
+
+def heard(rollout):
+    return [message["content"] for message in rollout.messages if message["role"] == "tool"]
+
+
+def test_a_conversation_with_a_tool():
+    environment = Shop()
+    rollout = play(calls(("sell", {"count": 3}), content="I sell."), say("7 left"), environment=environment)
+    assert [message["role"] for message in rollout.messages] == ["user", "assistant", "tool", "assistant"]
+    assert rollout.messages[2] == {
+        "role": "tool",
+        "content": '{"left": 7}',
+        "name": "sell",
+        "tool_call_id": "c0",
+    }
+    assert rollout.state == {"task": "t0", "sold": 3}
+    assert (rollout.turns, rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, 0, None)
+    assert environment.log == ["closed r1"]
+    assert environment._states == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (("fail", {}), "error: ValueError: out of stock"),
+        (("leave", {}), "error: RuntimeError: SystemExit: 3"),
+        (("leave_later", {}), "error: RuntimeError: SystemExit: 4"),
+        (("sel", {"count": 1}), "error: there is no tool named 'sel'; did you mean sell?"),
+        (
+            ("xyzzy", {}),
+            "error: there is no tool named 'xyzzy'; there are: sell, wait, block, fail, leave, leave_later, long",
+        ),
+        (("sell", {"count": "many"}), "error: wrong arguments: count: Input should be a valid integer"),
+        (("sell", {}), "error: wrong arguments: count: Field required"),
+        (("sell", [3]), "error: wrong arguments: arguments of sell must be an object, not list"),
+        (("sell", {"count": 1, "state": {"sold": 99}}), "error: wrong arguments: state: Extra inputs"),
+        (("wait", {"seconds": 30}), "error: wait took longer than 0.2 s"),
+        (("block", {"seconds": 1.5}), "error: block took longer than 0.2 s"),
+    ],
+)
+def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
+    started = time.perf_counter()
+    rollout = play(calls(call, ("sell", {"count": 2})), say("done"), tool_timeout_seconds=0.2)
+    first, second = heard(rollout)
+    assert first.startswith(text)
+    assert second == '{"left": 8}'  # the next call of the same turn goes on
+    assert (rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, None)
+    assert rollout.state["sold"] == 2
+    assert time.perf_counter() - started < 1.4
+
+
+def test_long_results_are_cut_and_calls_are_limited():
+    rollout = play(calls(*[("long", {})] * 3), say("done"), max_tool_characters=10, max_tool_calls=2)
+    assert heard(rollout) == ["x" * 10 + " ... (90 more characters)"] * 2 + ["error: no more than 2 calls are allowed"]
+    assert (rollout.tool_calls, rollout.tool_errors) == (3, 1)
+
+
+def test_turns_are_limited_and_the_last_calls_are_run():
+    rollout = play(*[calls(("sell", {"count": 1}))] * 9, max_turns=3)
+    assert (rollout.turns, rollout.state["sold"], len(heard(rollout))) == (3, 3, 3)
+    assert play(*[calls(("sell", {"count": 1}))] * 20).turns == 8  # the default with tools
+
+
+def test_tools_of_different_rollouts_run_side_by_side():
+    parts = [Part(f"r{n}", make_task(), (calls(("block", {"seconds": 0.3})), say("done"))) for n in range(32)]
+    started = time.perf_counter()
+    rollouts = play_scripts(parts, Shop())
+    assert time.perf_counter() - started < 3  # 9.6 one after the other
+    assert all(heard(rollout) == ["blocked"] for rollout in rollouts)
+
+
+class Examiner(BaseEnv):
+    """Asks until it hears a yes."""
+
+    def __init__(self, says="Sure?"):
+        self.says = says
+
+    async def respond(self, rollout_id, completion):
+        return None if completion.text == "yes" else self.says
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"yes": float(completion.text == "yes")}
+
+
+def test_an_environment_may_answer():
+    rollout = play(say("maybe"), say("yes"), say("never said"), environment=Examiner())
+    assert [m["content"] for m in rollout.messages] == ["1+1=", "maybe", "Sure?", "yes"]
+    assert rollout.messages[2]["role"] == "user"
+    message = {"role": "user", "content": "Really?", "name": "Ann"}
+    assert play(say("no"), say("yes"), environment=Examiner(message)).messages[2] == message
+
+
+class Elsewhere(BaseEnv):
+    """Written for the protocol by someone else: plain functions, no call of the base class, plain parameters."""
+
+    def __init__(self, client="memory"):
+        self.client, self.seen = client, {}
+
+    def list_tools(self):
+        return [{"name": "look_up", "description": "Look something up.", "parameters": {"key": "What."}}]
+
+    def run_tool(self, rollout_id, tool_name, **args):
+        self.seen.setdefault(rollout_id, []).append(args["key"])
+        return self._later(args["key"]) if args["key"] == "later" else f"{self.client}: {args['key']}"
+
+    async def _later(self, key):
+        return f"awaited {key}"
+
+    def compute_reward(self, completion, ground_truth):
+        return {"tool": any(message["role"] == "tool" for message in completion)}
+
+
+def test_a_class_written_elsewhere_runs_as_it_is():
+    environment = Elsewhere(client="disk")
+    rollout = play(
+        calls(("look_up", {"key": "now"}), ("look_up", {"key": "later"})), say("ok"), environment=environment
+    )
+    assert heard(rollout) == ["disk: now", "awaited later"]
+    assert environment.seen == {"r1": ["now", "later"]}
+    assert rollout.error is None
+
+
+class Broken(Examiner):
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+
+    async def setup(self, task):
+        if self.place == "setup":
+            raise ValueError("no room")
+        return {"value": float("nan")} if self.place == "state" else {}
+
+    async def respond(self, rollout_id, completion):
+        if self.place == "respond":
+            raise ValueError("no room")
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("setup", "setup: ValueError: no room"),
+        ("respond", "respond: ValueError: no room"),
+        ("state", "state: ValueError: Out of range float values are not JSON compliant"),
+    ],
+)
+def test_an_environment_that_fails_is_an_error_of_its_rollout(place, text):
+    rollout = play(say("maybe"), environment=Broken(place))
+    assert rollout.error.startswith(text)
+    assert rollout.stop_reason == "error"
+
+
+def test_tools_that_cannot_be_described_stop_everything():
+    class Wrong(Elsewhere):
+        def list_tools(self):
+            return [{"name": "a b"}]
+
+    with pytest.raises(EnvironmentSetupError, match="has no name"):
+        play(say("x"), environment=Wrong())
+
+
+def test_nothing_is_left_behind():
+    before = threading.active_count()
+    play(calls(("sell", {"count": 1})), say("done"))
+    deadline = time.perf_counter() + 5
+    while threading.active_count() > before and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_text_is_one_answer():
+    assert as_script("hello") == ({"role": "assistant", "content": "hello"},)
+    assert as_script([say("a"), say("b")]) == (say("a"), say("b"))

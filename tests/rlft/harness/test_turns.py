@@ -1,0 +1,231 @@
+"""Many turns with exact tokens: what was sampled stays as it was, and is all that is trained on."""
+
+import string
+import time
+
+import numpy as np
+import pytest
+
+import rlft
+from rlft.engines.base import Generation, Sampling, derive_seed
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.environments.base import BaseEnv
+from rlft.errors import RlftError
+from rlft.harness import Attempt, Limits, run_attempts
+from rlft.policy.tokens import character_tokenizer
+from rlft.training.batching import pack_groups, pad_rows
+from tests.factories import make_policy, make_task
+
+TOKENIZER = character_tokenizer(string.printable)
+EOS = 1
+
+
+def ids(text, *, end=True):
+    return TOKENIZER(text, add_special_tokens=False).input_ids + [EOS] * end
+
+
+def call(name, **arguments):
+    written = ", ".join(f'"{key}": {value}' for key, value in arguments.items())
+    return f'<tool_call>{{"name": "{name}", "arguments": {{{written}}}}}</tool_call>'
+
+
+class Script:
+    """An engine in which every conversation, known by the seed of its attempt, says what is written for it."""
+
+    def __init__(self, lines, seconds=0.0):
+        self.lines, self.seconds, self.calls = lines, seconds, []
+        self.policy_hash, self.metrics = "", {}
+        self.turn = {derive_seed(s, "turn", t) if t else s: (s, t) for s in lines for t in range(len(lines[s]))}
+
+    def load_policy(self, policy):
+        """Nothing to load."""
+
+    def close(self):
+        """Nothing to give back."""
+
+    def generate(self, prompts, sampling, seeds):
+        self.calls.append([list(prompt) for prompt in prompts])
+        time.sleep(self.seconds)
+        return [self._one(*self.turn[seed]) for seed in seeds]
+
+    def _one(self, seed, turn):
+        said = self.lines[seed][turn]
+        if said is None:
+            return Generation.failed("engine: gone")
+        cut = said.endswith("[cut]")
+        tokens = ids(said.removesuffix("[cut]"), end=not cut)
+        logprobs = -np.arange(1, len(tokens) + 1, dtype=np.float32) / 8
+        return Generation(np.asarray(tokens, dtype=np.int32), logprobs, "length" if cut else "stop")
+
+
+class Counter(rlft.BaseEnv):
+    """Adds, quickly or after a while."""
+
+    @rlft.tool
+    def add(self, a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @rlft.tool
+    async def later(self, seconds: float) -> str:
+        """Wait."""
+        import asyncio
+
+        await asyncio.sleep(seconds)
+        return "now"
+
+    @rlft.reward
+    def right(self, text, ground_truth):
+        return float(text == ground_truth)
+
+
+def play(lines, environment=None, engine=None, context=4096, **limits):
+    engine = engine or Script(lines)
+    policy = make_policy(max_position_embeddings=context, characters=string.printable)
+    attempts = [Attempt(f"r{seed}", make_task(f"t{seed}"), 0, 0, seed) for seed in lines]
+    sampling = Sampling(1.0, 200)
+    rollouts = run_attempts(
+        attempts,
+        environment or Counter(),
+        policy,
+        engine,
+        sampling,
+        environment_fingerprint="e",
+        limits=Limits(**limits),
+    )
+    return engine, rollouts
+
+
+def test_what_was_sampled_is_appended_and_only_that_is_trained():
+    first, second = call("add", a=1, b=2), "3"
+    engine, (rollout,) = play({7: [first, second]})
+    prompt, told = ids("1+1=", end=False), ids("\n3\n", end=False)
+    assert rollout.token_ids.tolist() == prompt + ids(first) + told + ids(second)
+    sampled = [False] * len(prompt) + [True] * len(ids(first)) + [False] * len(told) + [True] * 2
+    assert rollout.loss_mask.tolist() == sampled
+    assert rollout.logprobs[rollout.loss_mask].tolist() == [
+        -n / 8 for count in (len(ids(first)), 2) for n in range(1, count + 1)
+    ]
+    assert not rollout.logprobs[~rollout.loss_mask].any()
+    assert engine.calls == [[prompt], [prompt + ids(first) + told]]
+    assert rollout.prompt_length == len(prompt)
+    assert (rollout.turns, rollout.tool_calls, rollout.tool_errors) == (2, 1, 0)
+    assert (rollout.stop_reason, rollout.truncated, rollout.error) == ("stop", False, None)
+    assert [message["role"] for message in rollout.messages] == ["user", "assistant", "tool", "assistant"]
+    assert rollout.messages[1]["tool_calls"][0]["arguments"] == {"a": 1, "b": 2}
+    assert (rollout.messages[1]["content"], rollout.messages[3]["content"]) == ("", "3")
+
+
+def test_a_malformed_call_is_told_and_counted():
+    _, (rollout,) = play({7: ['<tool_call>{"name": add}</tool_call>', call("sub", a=1), "3"]})
+    tools = [message["content"] for message in rollout.messages if message["role"] == "tool"]
+    assert tools[0].startswith("error: ")
+    assert tools[1].startswith("error: there is no tool named 'sub'")
+    assert (rollout.turns, rollout.tool_calls, rollout.tool_errors, rollout.stop_reason) == (3, 2, 2, "stop")
+
+
+def test_conversations_go_on_together_and_end_by_themselves():
+    turns = {seed: [call("add", a=seed, b=turn) for turn in range(seed)] + ["end"] for seed in range(1, 5)}
+    engine, rollouts = play(turns)
+    assert [len(batch) for batch in engine.calls] == [4, 4, 3, 2, 1]
+    assert [rollout.turns for rollout in rollouts] == [2, 3, 4, 5]
+    for rollout in rollouts:  # every prompt the engine saw is the beginning of what there is at the end
+        seen = {tuple(p) for batch in engine.calls for p in batch if p == rollout.token_ids[: len(p)].tolist()}
+        assert len(seen) == rollout.turns
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_slow_tool_holds_up_nobody_but_in_lockstep(lockstep):
+    turns = {1: [call("later", seconds=0.6), "end"], 2: [call("add", a=1, b=1)] * 3 + ["end"]}
+    engine, (slow, quick) = play(turns, lockstep=lockstep)
+    assert [len(batch) for batch in engine.calls] == ([2, 2, 1, 1] if lockstep else [2, 1, 1, 1, 1])
+    assert (slow.turns, quick.turns) == (2, 4)
+    assert slow.seconds >= 0.6
+    assert (quick.seconds < 0.6) != lockstep
+
+
+def test_a_turn_that_is_cut_off_ends_the_rollout():
+    _, (rollout,) = play({7: [call("add", a=1, b=1), "<tool_call>{[cut]"]})
+    assert (rollout.stop_reason, rollout.truncated, rollout.turns) == ("length", True, 2)
+    assert rollout.messages[-1] == {"role": "assistant", "content": "<tool_call>{"}
+    assert rollout.loss_mask[-1]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"context": 64}, {"max_tokens": 40}, {"timeout_seconds": 0.001}], ids=["context", "tokens", "seconds"]
+)
+def test_without_room_or_time_for_another_turn_it_ends_with_what_was_said(limits):
+    first = call("add", a=1, b=2)
+    engine, (rollout,) = play({7: [first, "never"]}, **limits)
+    assert len(engine.calls) == 1
+    assert rollout.token_ids.tolist() == ids("1+1=", end=False) + ids(first)
+    assert (rollout.stop_reason, rollout.truncated, rollout.error) == ("length", True, None)
+    assert rollout.messages[-1]["content"] == "3"  # the tool was run
+
+
+def test_an_engine_that_fails_in_a_later_turn_is_an_error_with_what_there_was():
+    _, (lost, fine) = play({1: [call("add", a=1, b=2), None], 2: ["2"]})
+    assert (lost.error, lost.stop_reason, lost.turns) == ("engine: gone", "error", 2)
+    assert lost.loss_mask.sum() == len(ids(call("add", a=1, b=2)))
+    assert fine.error is None
+
+
+def test_one_turn_without_tools_knows_no_calls():
+    class Plain(BaseEnv):
+        async def compute_reward(self, completion, ground_truth):
+            return {"x": 1.0}
+
+    _, (rollout,) = play({7: [call("add", a=1, b=2)]}, Plain())
+    assert rollout.messages[-1] == {"role": "assistant", "content": call("add", a=1, b=2)}
+    assert (rollout.turns, rollout.tool_calls) == (1, 0)
+
+
+def test_code_that_neither_returns_nor_awaits_is_found_out():
+    class Blocks(Counter):
+        async def respond(self, rollout_id, completion):
+            time.sleep(3)
+
+    with pytest.raises(RlftError, match="neither returned nor awaited"):
+        play({7: ["2"]}, Blocks(), tool_timeout_seconds=0.3)
+
+
+class Echo(BaseEnv):
+    """Answers everything twice."""
+
+    max_turns = 3
+
+    async def respond(self, rollout_id, completion):
+        return f"{len(completion)} said"
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"x": 1.0}
+
+
+@pytest.mark.parametrize("read", [pack_groups, pad_rows])
+def test_the_trainer_finds_the_log_probabilities_of_every_sampled_token(read):
+    # A model scores the whole sequence at once; that is what each turn was sampled with, tools' tokens in between.
+    policy = make_policy(max_position_embeddings=256, characters=string.printable)
+    policy.model.generation_config.eos_token_id = list(range(1, 40))  # turns end early
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+    attempts = [Attempt(f"r{n}", make_task("t"), n, 0, n) for n in range(4)]
+    rollouts = run_attempts(attempts, Echo(), policy, engine, Sampling(1.0, 12), environment_fingerprint="e")
+    assert max(rollout.turns for rollout in rollouts) == 3
+    for rollout in rollouts:
+        sequence = rollout.token_ids.astype(np.int64)
+        scored = score(policy, sequence)
+        np.testing.assert_allclose(
+            rollout.logprobs[1:][rollout.loss_mask[1:]], scored[rollout.loss_mask[1:]], atol=1e-5
+        )
+    batch = read([(rollout, 1.0) for rollout in rollouts], policy.device)
+    expected = [token for rollout in rollouts for token in rollout.token_ids[rollout.loss_mask]]
+    assert sorted(batch.targets.tolist()) == sorted(expected)
+
+
+def score(policy, sequence):
+    """Log-probability of each token but the first, after all that stand before it."""
+    import torch
+
+    with torch.no_grad():
+        logits = policy.model(torch.from_numpy(sequence)[None]).logits[0, :-1].double()
+    return logits.log_softmax(-1).gather(-1, torch.from_numpy(sequence)[1:, None]).squeeze(-1).numpy()
