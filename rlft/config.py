@@ -104,6 +104,7 @@ class FromScratchConfig(Section):
 
     architecture: Literal["qwen3", "llama", "gpt2"] = "qwen3"
     characters: str = Field(min_length=1, description="The characters of the tokenizer: one token each.")
+    pieces: list[str] = Field(default=[], description="Longer texts that are one token too, such as parts of a call.")
     hidden_size: int = Field(default=128, ge=8)
     num_hidden_layers: int = Field(default=3, ge=1)
     num_attention_heads: int = Field(default=4, ge=1)

@@ -37,7 +37,7 @@ def choose_device(device: str) -> torch.device:
 
 def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A small float32 model with random weights drawn from `seed`, and its character tokenizer."""
-    tokenizer = character_tokenizer(settings.characters)
+    tokenizer = character_tokenizer(settings.characters, settings.pieces)
     common: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "pad_token_id": tokenizer.pad_token_id,

@@ -15,16 +15,19 @@ from rlft.types import Message
 logger = logging.getLogger(__name__)
 
 
-def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
-    """A tokenizer with one token for each character, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2.
+def character_tokenizer(characters: str, pieces: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """A tokenizer with one token for each character and each piece, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2.
 
-    These names in a text are read as the characters they are made of.
+    These names in a text are read as the characters they are made of. Where a piece stands in a text it is one token,
+    the longest one first.
     """
     vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2}
-    for character in dict.fromkeys(characters):
-        vocabulary[character] = len(vocabulary)
+    for part in dict.fromkeys([*characters, *pieces]):
+        vocabulary[part] = len(vocabulary)
+    longest_first = sorted(pieces, key=len, reverse=True)
+    split = Regex("|".join([*(_escaped(piece) for piece in longest_first), r"[\s\S]"]))
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))  # type: ignore[reportCallIssue]
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[reportAttributeAccessIssue]
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(split, "isolated")  # type: ignore[reportAttributeAccessIssue]
     tokenizer.decoder = decoders.Fuse()  # type: ignore[reportAttributeAccessIssue]
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -34,6 +37,11 @@ def character_tokenizer(characters: str) -> PreTrainedTokenizerFast:
         padding_side="left",
         split_special_tokens=True,
     )
+
+
+def _escaped(text: str) -> str:
+    """For the regular expressions of `tokenizers`, which are Oniguruma's."""
+    return "".join(f"\\x{{{ord(character):x}}}" for character in text)
 
 
 def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:

@@ -145,13 +145,6 @@ def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[l
     imitated = [False] * len(ids)
     told: list[Message] = []
     for message in demonstration.turns:
-        text = message["content"] + json.dumps(message.get("tool_calls", ""), ensure_ascii=False)
-        if unknown := unknown_characters(policy.tokenizer, text if "tool_calls" in message else message["content"]):
-            raise PolicyError(
-                f"the tokenizer has no token for {unknown}",
-                where=where,
-                fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
-            )
         if message["role"] != "assistant":
             told.append(message)
             continue
@@ -159,7 +152,7 @@ def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[l
             ids += chat.continuation(told, ids[-1])
             imitated += [False] * (len(ids) - len(imitated))
             told = []
-        ids += chat.write(message)
+        ids += _written(policy, chat, message, where)
         imitated += [True] * (len(ids) - len(imitated))
     longest = getattr(policy.model.config, "max_position_embeddings", None)
     if longest is not None and len(ids) > longest:
@@ -169,6 +162,19 @@ def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[l
             fix="shorten the demonstrations, or use a model with a longer context",
         )
     return ids, imitated
+
+
+def _written(policy: Policy, chat: Chat, message: Message, where: str) -> list[int]:
+    """An assistant's message as tokens, all of which the tokenizer knows."""
+    ids = chat.write(message)
+    text = message["content"] + json.dumps(message.get("tool_calls", []), ensure_ascii=False)
+    if policy.tokenizer.unk_token_id in ids and (unknown := unknown_characters(policy.tokenizer, text)):
+        raise PolicyError(
+            f"the tokenizer has no token for {unknown}",
+            where=where,
+            fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
+        )
+    return ids
 
 
 def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
