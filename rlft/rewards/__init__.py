@@ -4,5 +4,6 @@
 - `worker`: the thread that scores, and that can be left behind when a reward hangs
 - `rubric`: what a part may be, and how parts add up
 - `numbers`: exact numbers from the notations people and models write
+- `json_object`: the one JSON object in a text
 - `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
 """

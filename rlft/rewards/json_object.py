@@ -1,0 +1,31 @@
+"""The one JSON object that a text declares as its answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def read_json_object(text: str) -> dict[str, Any] | None:
+    """The object from a text's first brace to its last, or `None` if that is not exactly one JSON object.
+
+    A key that stands twice in any object makes it none (the first and the last value would be two answers), and so do
+    NaN and infinities. Prose and code fences around it are free; braces in them are not.
+    """
+    try:
+        value = json.loads(
+            text[text.find("{") : text.rfind("}") + 1], object_pairs_hook=_each_key_once, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands in an object twice")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
