@@ -4,5 +4,6 @@
 - `tools`, `marks`: tools as a model sees them; `@tool`, `@reward`, `@metric`
 - `loading`: an environment from its import path or file
 - `reasoning_gym`, `gsm8k`, `stories`: shipped environments, each with its rewards beside it
+- `press_releases`, `snips_slots`: the same, for extraction by tool calls
 - `sources`, `reachable`: which code an environment consists of, for `rlft.fingerprint`
 """

@@ -1,0 +1,177 @@
+"""From a military press release to a record of what happened, handed in by a tool call.
+
+The data are ISAF press releases with hand-made labels (see `docs/environments/press_releases.md`). They tell of real
+people who were killed or captured: do not show them where nobody asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from rlft.environments.base import BaseEnv, Context
+from rlft.environments.marks import tool
+from rlft.environments.press_releases.extraction import (
+    TOOL_NAME,
+    EventType,
+    Extraction,
+    TargetGroup,
+    contradictions,
+    extract_calls,
+    extraction_schema,
+    last_call,
+    malformed,
+    read_extraction,
+)
+from rlft.environments.press_releases.places import PROVINCES, named_provinces
+from rlft.environments.press_releases.scores import CONSTANT, field_scores, main_right
+from rlft.environments.tools import ToolArgumentsError, ToolSpec
+from rlft.rewards.json_object import read_json_object
+from rlft.types import Message, Task, Trajectory
+
+_RULES = """\
+The user gives you a military press release about Afghanistan, or the part of one that deals with a single incident. \
+Record that incident.
+- start_date: the day it happened, not the day of the release. Leave it empty if the text does not tell.
+- province, target_group: only what the text says; an empty list if it says nothing.
+- Numbers are lower bounds. Read "several", "multiple" and "a few" as 3, "numerous" and "a number of" as 4, a plural \
+without a number as 2. Leaders also count among the killed or captured.
+- killq and captureq: whether anyone was killed or captured. killcaptureraid: whether it was a raid to kill or capture \
+somebody. noshotsfired: only if the text says so.
+"""
+_WITH_TOOLS = (
+    "Hand the record in with extract_data; the last valid call counts. validate_extraction tells you beforehand what "
+    "is malformed or implausible. Then end with one short sentence."
+)
+_WEIGHTS = {
+    "schema": 0.1, "leaders": 0.5, "flags": 0.5, "grounded": 0.25, "plausible": 0.25,
+    "used_tool": 0.0, "extracted_right": 0.0, "lift": 0.0,
+}  # fmt: skip
+_FIELD_PARTS = tuple(field_scores(CONSTANT, CONSTANT, ""))
+
+
+class PressReleases(BaseEnv):
+    """Parts: one for each field or group of fields, and `schema`, `grounded`, `plausible`; all 0 without an extraction.
+
+    Metrics: `used_tool` (an `extract_data` call, valid or not), `extracted_right` (the five main fields are right), and
+    `lift`, their share that is right less what a constant answer has right on the same task. `lift` is left out where
+    nothing was extracted, so it moves with the extraction and not with the calling.
+
+    A task's prompt is the text, its answer an object with the fields of `Extraction`.
+    """
+
+    def __init__(self, tools: bool = True) -> None:
+        """Without `tools` the answer is a JSON object as text, in one turn."""
+        self.tools = tools
+        self.max_turns = 6 if tools else 1
+
+    def context(self, task: Task) -> Context:
+        """What the fields mean, the annotator's rules, and how to hand in."""
+        del task
+        return Context(system_prompt=_RULES + (_WITH_TOOLS if self.tools else _as_json()))
+
+    async def setup(self, task: Task) -> dict[str, Any]:
+        """The provinces that the text names, for `validate_extraction`."""
+        return {"named_provinces": list(named_provinces(_text(task)))}
+
+    async def list_tools(self) -> Sequence[ToolSpec]:
+        """`extract_data` and `validate_extraction`, or none."""
+        if not self.tools:
+            return []
+        hand_in = "Hand in what the text says of the incident. If you call it again, the last valid call counts."
+        return [ToolSpec(TOOL_NAME, hand_in, extraction_schema(), Extraction), *await super().list_tools()]
+
+    async def run_tool(self, rollout_id: str, tool_name: str, **args: Any) -> Any:
+        """Acknowledge an extraction, or run `validate_extraction`; neither knows the label."""
+        if tool_name != TOOL_NAME:
+            return await super().run_tool(rollout_id, tool_name, **args)
+        if problems := malformed(args):
+            raise ToolArgumentsError("; ".join(problems))
+        return "Recorded."
+
+    @tool
+    def validate_extraction(self, extraction: dict[str, Any], state: dict[str, Any]) -> str:
+        """Check an extraction before you hand it in: its form, and whether it contradicts itself or the text.
+
+        Args:
+            extraction: The arguments that extract_data would be called with, as one object.
+        """
+        problems = malformed(extraction)
+        if read := read_extraction(extraction):
+            problems = list(contradictions(read))
+            unnamed = [name for name in read.province if name not in state["named_provinces"]]
+            problems += [f"the text does not name the province {name}" for name in unnamed]
+        return "\n".join(problems) or "Well formed and plausible. Nothing is handed in yet."
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """Score the one extraction that counts; `used_tool` is `None` without tools."""
+        gold, text = _gold(ground_truth), _text(completion.task)
+        given = self._extraction(completion)
+        used_tool = float(bool(extract_calls(completion))) if self.tools else None
+        if given is None:
+            nothing = dict.fromkeys(("schema", *_FIELD_PARTS, "extracted_right"), 0.0)
+            return {**nothing, "used_tool": used_tool, "lift": None}
+        scores = field_scores(given, gold, text)
+        right = main_right(given, gold)
+        return {
+            "schema": 1.0,
+            **scores,
+            "extracted_right": float(right == 1.0),
+            "used_tool": used_tool,
+            "lift": right - main_right(CONSTANT, gold),
+        }
+
+    def reward_weights(self) -> dict[str, float]:
+        """1 for the date and each main field, less for what follows from them or needs no reading, 0 for metrics."""
+        return dict(_WEIGHTS)
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The extraction in one notation: lists in order."""
+        given = self._extraction(completion)
+        return None if given is None else _in_order(given).model_dump_json()
+
+    def gold_completion(self, task: Task) -> str | list[Message] | None:
+        """The label handed in by one call and a last sentence, or as JSON."""
+        if task.answer is None:
+            return None
+        gold = _gold(task.answer)
+        if not self.tools:
+            return gold.model_dump_json()
+        call: Message = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "call_1", "name": TOOL_NAME, "arguments": gold.model_dump()}],
+        }
+        return [call, {"role": "assistant", "content": "The incident is recorded."}]
+
+    def _extraction(self, completion: Trajectory) -> Extraction | None:
+        return last_call(completion) if self.tools else read_extraction(read_json_object(completion.text))
+
+
+def _as_json() -> str:
+    """How to answer without tools, with the allowed values that a tool's schema would tell."""
+    allowed = {"event_type": get_args(EventType), "province": PROVINCES, "target_group": get_args(TargetGroup)}
+    lists = "".join(f"- {name}: a list of {', '.join(values)}\n" for name, values in allowed.items())
+    return (
+        f"Allowed values:\n{lists}Answer with one JSON object and no other braces, each key once: "
+        f"{', '.join(Extraction.model_fields)}. Numbers are integers; the last five are true or false."
+    )
+
+
+def _in_order(extraction: Extraction) -> Extraction:
+    lists = ("event_type", "province", "target_group")
+    return extraction.model_copy(update={name: sorted(getattr(extraction, name)) for name in lists})
+
+
+def _text(task: Task) -> str:
+    """The release: what the user says last."""
+    return next((m["content"] for m in reversed(task.prompt) if m["role"] == "user"), "")
+
+
+def _gold(answer: Any) -> Extraction:
+    """The label; two groups that normalise to `other` count once."""
+    fields = dict(answer) if isinstance(answer, Mapping) else {}
+    fields = {name: list(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in fields.items()}
+    if gold := read_extraction(fields):
+        return gold
+    raise ValueError(f"the task's answer is no extraction: {'; '.join(malformed(fields))}")

@@ -1,0 +1,123 @@
+"""An extraction: its fields, its JSON, and in what it can contradict itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from rlft.environments.press_releases.places import Province
+from rlft.types import Message, ToolCall
+
+EventType = Literal[
+    "airstrike", "detention", "captureandkill", "insurgentskilled", "exchangeoffire", "civiliancasualty"
+]
+TargetGroup = Literal[
+    "taliban", "haqqani", "criminals", "aq", "hig", "let", "imu", "judq", "iju", "hik", "ttp", "other"
+]  # fmt: skip
+TOOL_NAME = "extract_data"
+
+_MISSION = (date(2001, 12, 20), date(2014, 12, 31))
+_ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_Item = TypeVar("_Item")
+
+
+def _all_different(values: list[_Item]) -> list[_Item]:
+    if len(set(values)) < len(values):
+        raise ValueError("a value stands in the list twice")
+    return values
+
+
+def _day_or_nothing(text: str) -> str:
+    if text:
+        if not _ISO_DAY.fullmatch(text):
+            raise ValueError("a date must be YYYY-MM-DD, or empty where the text does not tell")
+        date.fromisoformat(text)
+    return text
+
+
+_Day = Annotated[str, AfterValidator(_day_or_nothing)]
+_Choices = Annotated[list[_Item], AfterValidator(_all_different), Field(json_schema_extra={"uniqueItems": True})]
+_Count = Annotated[int, Field(ge=0)]
+
+
+class Extraction(BaseModel):
+    """What a press release says of one incident. Every field must be given; nothing is converted: "3" is no count."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    start_date: _Day = Field(description="Day of the incident, YYYY-MM-DD; empty if the text does not tell.")
+    event_type: _Choices[EventType] = Field(description="What happened; mostly one value.")
+    province: _Choices[Province] = Field(description="Where; empty if the text names no province.")
+    target_group: _Choices[TargetGroup] = Field(description="Who was its target; empty if the text does not say.")
+    min_killed: _Count = Field(description="At least so many were killed, leaders included.")
+    min_captured: _Count = Field(description="At least so many were captured, leaders included.")
+    min_leaders_killed: _Count = Field(description="At least so many of the killed were leaders.")
+    min_leaders_captured: _Count = Field(description="At least so many of the captured were leaders.")
+    killq: bool = Field(description="Whether anyone was killed.")
+    captureq: bool = Field(description="Whether anyone was captured.")
+    killcaptureraid: bool = Field(description="Whether it was a raid to kill or capture someone.")
+    airstrike: bool = Field(description="Whether there was an air strike.")
+    noshotsfired: bool = Field(description="Whether the text says that no shots were fired.")
+
+
+def extraction_schema() -> dict[str, Any]:
+    """The JSON schema of an extraction (draft 2020-12), with the allowed values and without pydantic's titles."""
+    schema = Extraction.model_json_schema()
+    fields = {
+        name: {key: value for key, value in field.items() if key != "title"}
+        for name, field in schema["properties"].items()
+    }
+    return {"type": "object", "properties": fields, "required": schema["required"], "additionalProperties": False}
+
+
+def read_extraction(value: Any) -> Extraction | None:
+    """A JSON value as an extraction, or `None` if it is not exactly one."""
+    try:
+        return Extraction.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def malformed(value: Any) -> list[str]:
+    """What is wrong with the form of a JSON value that should be an extraction, a sentence per field."""
+    try:
+        Extraction.model_validate(value)
+    except ValidationError as error:
+        return [f"{'.'.join(map(str, found['loc'])) or 'extraction'}: {found['msg']}" for found in error.errors()]
+    return []
+
+
+def extract_calls(messages: Sequence[Message]) -> list[ToolCall]:
+    """The assistant's calls of `extract_data`, valid or not."""
+    said = [message for message in messages if message["role"] == "assistant"]
+    return [call for message in said for call in message.get("tool_calls") or () if call["name"] == TOOL_NAME]
+
+
+def last_call(messages: Sequence[Message]) -> Extraction | None:
+    """The extraction of the last valid `extract_data` call; later calls that are not valid change nothing."""
+    read = (read_extraction(call["arguments"]) for call in reversed(extract_calls(messages)))
+    return next((extraction for extraction in read if extraction is not None), None)
+
+
+def contradictions(extraction: Extraction) -> tuple[str, ...]:
+    """In what an extraction cannot be right whatever the text says, a sentence each; never what would be right."""
+    e = extraction
+    said = set(e.event_type)
+    checks = {
+        "killq must be true exactly if min_killed is above 0": e.killq == (e.min_killed > 0),
+        "captureq must be true exactly if min_captured is above 0": e.captureq == (e.min_captured > 0),
+        "more leaders than people were killed": e.min_leaders_killed <= e.min_killed,
+        "more leaders than people were captured": e.min_leaders_captured <= e.min_captured,
+        "event_type has an airstrike, the flag airstrike is false": "airstrike" not in said or e.airstrike,
+        "a detention without anyone captured": "detention" not in said or e.captureq,
+        "insurgentskilled without anyone killed": "insurgentskilled" not in said or e.killq,
+        "captureandkill without both": "captureandkill" not in said or (e.killq and e.captureq),
+        "people were killed and no shots fired": not (e.noshotsfired and e.min_killed and not e.airstrike),
+        "start_date is not between December 2001 and December 2014": not e.start_date
+        or _MISSION[0] <= date.fromisoformat(e.start_date) <= _MISSION[1],
+    }
+    return tuple(sentence for sentence, holds in checks.items() if not holds)
