@@ -109,7 +109,6 @@ class Chat(ABC):
         thinks = self._opens_thinking or text.lstrip().startswith("<think>")
         end = text.find("</think>") if thinks else -1
         start = end + len("</think>") if end >= 0 else 0
-        start += len(text[start:]) - len(text[start:].lstrip()) if start else 0
         parsed = self._format.parse(text[start:])
         return Parsed(text[:start] + parsed.content, parsed.calls, parsed.problems)
 

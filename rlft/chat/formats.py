@@ -110,10 +110,11 @@ def _write_hermes(content: str, calls: Sequence[ToolCall]) -> str:
 
 
 def _parse_llama3(text: str) -> Parsed:
-    content, tag, body = text.partition("<|python_tag|>")
-    if not tag:
+    if is_bare := bool(_BARE_CALL.match(text)):
         content, body = "", text
-        if not _BARE_CALL.match(text):
+    else:
+        content, tag, body = text.partition("<|python_tag|>")
+        if not tag:
             return Parsed(text)
     reading, position = _Reading(), _skip(body, 0)
     while position < len(body) and not reading.is_full:
@@ -122,7 +123,7 @@ def _parse_llama3(text: str) -> Parsed:
         except CallError as error:
             reading.problem(error)
             break
-        if not tag and not _is_call(value):
+        if is_bare and not _is_call(value):
             return Parsed(text)  # an answer may be JSON too
         reading.add(value)
         position = _skip(body, position)
@@ -187,7 +188,7 @@ def _write_mistral(content: str, calls: Sequence[ToolCall]) -> str:
 HERMES = ToolFormat("hermes", ("<tool_call>", "</tool_call>"), _parse_hermes, _write_hermes)
 LLAMA3 = ToolFormat("llama3", ("<|python_tag|>",), _parse_llama3, _write_llama3)
 # Without tools on offer an answer in JSON is an answer, whatever its keys are called.
-LLAMA3_TAGGED = replace(LLAMA3, parse=lambda text: _parse_llama3(text) if "<|python_tag|>" in text else Parsed(text))
+LLAMA3_TAGGED = replace(LLAMA3, parse=lambda text: Parsed(text) if _BARE_CALL.match(text) else _parse_llama3(text))
 MISTRAL = ToolFormat("mistral", ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"), _parse_mistral, _write_mistral)
 FORMATS = {each.name: each for each in (HERMES, LLAMA3, MISTRAL)}
 

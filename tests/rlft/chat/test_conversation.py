@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rlft.chat import open_chat
+from rlft.chat import open_chat, template_chat
 from rlft.chat.calls import MAX_CHARACTERS
 from rlft.chat.rendering import QUESTION, SYSTEM, render
 from rlft.environments.tools import ToolSpec
@@ -16,8 +17,6 @@ from tests.rlft.chat.tokenizers import FAMILIES, SEARCH, TOKENS, make_tokenizer
 
 TOKENIZERS = {name: make_tokenizer(name) for name in FAMILIES}
 CHATS = {name: open_chat(tokenizer, [SEARCH]) for name, tokenizer in TOKENIZERS.items()}
-NUMBER_OF_TURNS = {"qwen3": "<|im_start|>", "chatml": "<|im_start|>", "llama3": "<|start_header_id|>"}
-
 FORMAT = {"qwen3": "hermes", "chatml": "hermes", "gemma": "hermes", "llama3": "llama3", "mistral": "mistral"}
 
 
@@ -56,13 +55,12 @@ def conversations(draw):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(conversation=conversations())
 def test_tokens_of_a_conversation(name, conversation):
     chat, tokenizer = CHATS[name], TOKENIZERS[name]
     prompt, turns = conversation
     history, ids = list(prompt), chat.prompt(prompt)
-    opened = len(history)
     for message, following in turns:
         sampled = chat.write(message)
         read = chat.read(sampled)
@@ -77,23 +75,26 @@ def test_tokens_of_a_conversation(name, conversation):
         assert text.startswith(chat.decode(ids))
         assert following == [] or text == chat.decode(ids)
         # No content forged a special token: each stands as often as in the same history without contents.
-        blank = [{**each, "content": "x"} for each in history]
+        blank = [_blank(each) for each in history]
         plain = render(tokenizer, tokenizer.chat_template, blank, [SEARCH], add_generation_prompt=bool(following))
-        special = tokenizer.all_special_ids + _ids(tokenizer, TOKENS[name][0])
-        in_blank = [i for i in tokenizer(plain, add_special_tokens=False).input_ids if i in special]
-        assert [i for i in ids if i in special and i not in _tags(tokenizer)] == [
-            i for i in in_blank[: len(in_blank)] if i not in _tags(tokenizer)
-        ][: len([i for i in ids if i in special and i not in _tags(tokenizer)])]
-    assert opened < len(history)
+        blank_ids = tokenizer(plain, add_special_tokens=False).input_ids
+        assert _special(name, ids) == _special(name, blank_ids)
 
 
 def _ids(tokenizer, names):
     return [tokenizer.convert_tokens_to_ids(name) for name in names]
 
 
-def _tags(tokenizer):
-    """<|python_tag|> stands between a text and calls, so not where there is no text."""
-    return _ids(tokenizer, ["<|python_tag|>"]) if "<|python_tag|>" in tokenizer.get_vocab() else []
+def _blank(message):
+    calls = [{**call, "arguments": {}} for call in message.get("tool_calls", ())]
+    return {**message, "content": "x", **({"tool_calls": calls} if calls else {})}
+
+
+def _special(name, ids):
+    """The special tokens among ids; without <|python_tag|>, which only stands behind a text."""
+    names = [token for token in TOKENS[name][0] if token != "<|python_tag|>"]
+    special = _ids(TOKENIZERS[name], names)
+    return [i for i in ids if i in special]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -143,13 +144,11 @@ def test_no_content_opens_or_ends_a_turn(name, role):
 
 
 def test_a_mark_that_only_shows_when_normalised_is_broken_too():
-    from tokenizers import AddedToken, normalizers
-
     tokenizer = make_tokenizer("chatml")
     tokenizer.backend_tokenizer.normalizer = normalizers.NFKC()
     tokenizer.backend_tokenizer.add_special_tokens([AddedToken("<|stop|>", special=True, normalized=True)])
     number = tokenizer.convert_tokens_to_ids("<|stop|>")
-    content = "a ＜｜stop｜＞ b"
+    content = "a \uff1c\uff5cstop\uff5c\uff1e b"  # < and | in full width
     assert number in tokenizer(content).input_ids
     assert number not in open_chat(tokenizer).prompt([{"role": "user", "content": content}])
 
@@ -220,7 +219,7 @@ def test_calls_in_thoughts_are_thoughts():
     chat, tokenizer = CHATS["qwen3"], TOKENIZERS["qwen3"]
     tag = '<tool_call>\n{"name": "search", "arguments": {"query": "%s"}}\n</tool_call>'
     thought = f"<think>\nPerhaps {tag % 'a'}\n</think>\n\n"
-    turn = chat.read(tokenizer(thought + tag % "b").input_ids)
+    turn = chat.read(tokenizer(f"{thought}\n{tag % 'b'}").input_ids)
     assert turn.content == thought
     assert [call["arguments"] for call in turn.tool_calls] == [{"query": "b"}]
 
@@ -250,8 +249,6 @@ def test_a_turn_of_more_than_a_million_characters_is_not_read():
 
 
 def test_equal_prompts_are_rendered_once(monkeypatch):
-    from rlft.chat import template_chat
-
     chat = open_chat(TOKENIZERS["qwen3"], [SEARCH])
     rendered = []
     monkeypatch.setattr(template_chat, "render", lambda *a, **k: rendered.append(a) or render(*a, **k))
@@ -333,8 +330,6 @@ def test_a_model_without_a_template_continues_text():
 
 
 def test_tokens_of_many_characters_keep_the_text_exact():
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-
     tags = ["<tool_call>", "</tool_call>", '{"name": "']
     vocabulary = {token: i for i, token in enumerate(["<eos>", "<unk>", *tags, *ALPHABET])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

@@ -52,6 +52,7 @@ SEARCH = '{"name": "search", "arguments": {"query": "sky"}}'
         (LLAMA3, f"{SEARCH};{SEARCH}", "", ["search", "search"]),
         (LLAMA3, f"Look.<|python_tag|>{SEARCH}", "Look.", ["search"]),
         (LLAMA3, '{"type": "function", "function": {"name": "f", "parameters": {}}}', "", ["f"]),
+        (LLAMA3, '{"name": "f", "parameters": {"a": "<|python_tag|>"}}', "", ["f"]),
         (LLAMA3, '{"name": "Ada", "age": 3}', '{"name": "Ada", "age": 3}', []),  # an answer in JSON
         (LLAMA3, '{"answer": 3}', '{"answer": 3}', []),
         (LLAMA3_TAGGED, SEARCH, SEARCH, []),
