@@ -43,9 +43,9 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     """The identities of an environment's two sides: an edit to the reward must not sample anything again.
 
     Both cover the class's name, `kwargs`, `data_fingerprint()`, `__init__` and the class's attributes. `reward` covers
-    the code that `compute_reward`, `final_answer` and `gold_completion` lead to, `harness` that of all other methods;
-    code that both use is in both (see `rlft.environments.reachable`). `name` is the import path or file and class of
-    the config; where the file lies does not matter.
+    `reward_fingerprint()` and the code that `compute_reward`, `final_answer` and `gold_completion` lead to, `harness`
+    that of all other methods; code that both use is in both (see `rlft.environments.reachable`). `name` is the import
+    path or file and class of the config; where the file lies does not matter.
 
     Raises `EnvironmentSetupError` for arguments that are not JSON and for a class without a source file.
     """
@@ -60,7 +60,8 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": environment.data_fingerprint()}
     code = environment_code(type(environment))
     return EnvironmentFingerprints(
-        harness=_digest({**shared, "code": code.harness}), reward=_digest({**shared, "code": code.reward})
+        harness=_digest({**shared, "code": code.harness}),
+        reward=_digest({**shared, "code": code.reward, "named": environment.reward_fingerprint()}),
     )
 
 

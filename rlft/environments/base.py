@@ -129,7 +129,10 @@ class BaseEnv:
         return parts
 
     def reward_weights(self) -> dict[str, float]:
-        """{part: weight} where it is not 1; `reward.weights` in a config goes before. 0 is a metric."""
+        """{part: weight} where it is not 1; `reward.weights` in a config goes before. 0 is a metric.
+
+        The weight under `*` is that of all parts that are named nowhere.
+        """
         return marked_weights(self)
 
     def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
@@ -151,6 +154,10 @@ class BaseEnv:
 
     def data_fingerprint(self) -> str:
         """Identity of data the environment reads (a corpus, an index); override when it reads any."""
+        return ""
+
+    def reward_fingerprint(self) -> str:
+        """Identity of code of the reward that reading the class does not find, such as functions named in a config."""
         return ""
 
     @property

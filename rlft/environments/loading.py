@@ -1,4 +1,4 @@
-"""An environment from its name in the config: `package.module:Class` or `path/to/file.py:Class`."""
+"""Environments and functions from their names in the config: `package.module:Class`, `path/to/file.py:function`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -18,26 +20,78 @@ from rlft.environments.marks import marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A function, the name it has after the colon, and the module it was found in."""
+
+    name: str
+    call: Callable[..., Any]
+    module: ModuleType
+
+
 def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     """Import the class that `name` names and build it with `kwargs`.
 
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
     anew when its text has changed. Raises `EnvironmentSetupError` that says what is wrong and what to do.
     """
-    location, _, class_name = name.rpartition(":")
-    if not location or not class_name.isidentifier():
+    named = _Name.read(name, "environment.name", "Class")
+    return _build(_find_class(_import(named), named), kwargs)
+
+
+def load_function(name: str, setting: str) -> LoadedFunction:
+    """Import the function that `name` names, found as an environment is; anything that can be called will do.
+
+    `setting` is where the name stands in the config. Raises `EnvironmentSetupError`.
+    """
+    named = _Name.read(name, setting, "function")
+    module = _import(named)
+    found = getattr(module, named.attribute, None)
+    if found is None:
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        close = get_close_matches(named.attribute, functions, cutoff=0.5) or functions
+        hint = f"did you mean {' or '.join(close)}?" if close else "define it there"
+        raise EnvironmentSetupError(f"there is no function {named.attribute!r}", where=named.where, fix=hint)
+    if not callable(found):
         raise EnvironmentSetupError(
-            f"{name!r} does not name a class",
-            where="environment.name",
-            fix="write package.module:Class or path/to/file.py:Class",
+            f"{named.attribute} is {type(found).__name__}, not a function", where=named.where, fix="name a function"
         )
+    return LoadedFunction(named.attribute, found, module)
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """`location:attribute` of a setting, and what kind of thing it names."""
+
+    location: str
+    attribute: str
+    setting: str
+    kind: str
+
+    @classmethod
+    def read(cls, name: str, setting: str, kind: str) -> _Name:
+        location, _, attribute = name.rpartition(":")
+        if not location or not attribute.isidentifier():
+            raise EnvironmentSetupError(
+                f"{name!r} does not name a {kind.lower()}",
+                where=setting,
+                fix=f"write package.module:{kind} or path/to/file.py:{kind}",
+            )
+        return cls(location, attribute, setting, kind)
+
+    @property
+    def where(self) -> str:
+        return f"{self.setting}: {self.location}"
+
+
+def _import(named: _Name) -> ModuleType:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    module = _load_file(location) if location.endswith(".py") else _load_module(location)
-    return _build(_find_class(module, class_name, location), kwargs)
+    return _load_file(named) if named.location.endswith(".py") else _load_module(named)
 
 
-def _load_module(location: str) -> ModuleType:
+def _load_module(named: _Name) -> ModuleType:
+    location = named.location
     importlib.invalidate_caches()
     try:
         return importlib.import_module(location)
@@ -45,21 +99,21 @@ def _load_module(location: str) -> ModuleType:
         if error.name and (location == error.name or location.startswith(error.name + ".")):
             raise EnvironmentSetupError(
                 f"no module named {error.name!r}",
-                where=f"environment.name: {location}",
+                where=named.where,
                 fix=f"check the spelling, run from the folder that holds it ({Path.cwd()} is searched), or give the "
-                "file: path/to/file.py:Class",
+                f"file: path/to/file.py:{named.kind}",
             ) from error
-        raise _import_failed(location, error) from error
+        raise _import_failed(named, error) from error
     except Exception as error:
-        raise _import_failed(location, error) from error
+        raise _import_failed(named, error) from error
 
 
-def _load_file(location: str) -> ModuleType:
-    path = Path(location).expanduser().resolve()
+def _load_file(named: _Name) -> ModuleType:
+    path = Path(named.location).expanduser().resolve()
     if not path.is_file():
         raise EnvironmentSetupError(
             f"there is no file {path}",
-            where=f"environment.name: {location}",
+            where=named.where,
             fix="give the path from the working directory, or an absolute one",
         )
     digest = hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()[:12]
@@ -71,30 +125,30 @@ def _load_file(location: str) -> ModuleType:
     importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:  # pragma: no cover - only for suffixes other than .py
-        raise EnvironmentSetupError(f"{path} is no Python file", where=f"environment.name: {location}")
+        raise EnvironmentSetupError(f"{path} is no Python file", where=named.where)
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[module_name]
-        raise _import_failed(location, error) from error
+        raise _import_failed(named, error) from error
     return module
 
 
-def _import_failed(location: str, error: Exception) -> EnvironmentSetupError:
+def _import_failed(named: _Name, error: Exception) -> EnvironmentSetupError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     return EnvironmentSetupError(
         f"its import failed: {type(error).__name__}: {error}{place}",
-        where=f"environment.name: {location}",
+        where=named.where,
         fix=f"install {missing}, or remove its import" if missing else "mend the module; it must import by itself",
     )
 
 
-def _find_class(module: ModuleType, class_name: str, location: str) -> type[BaseEnv]:
-    where = f"environment.name: {location}"
+def _find_class(module: ModuleType, named: _Name) -> type[BaseEnv]:
+    where, class_name = named.where, named.attribute
     found = getattr(module, class_name, None)
     if found is None:
         environments = [key for key, value in vars(module).items() if _is_environment(value)]

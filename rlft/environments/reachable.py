@@ -13,13 +13,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_weights
 from rlft.environments.sources import Import, Library, imports_in, is_installed, unparse, walk
 from rlft.errors import EnvironmentSetupError
 
-REWARD_METHODS = frozenset({"compute_reward", "demonstration", "final_answer", "gold_completion", "reward_weights"})
+REWARD_METHODS = frozenset(
+    {"compute_reward", "demonstration", "final_answer", "gold_completion", "reward_fingerprint", "reward_weights"}
+)
 _CONTRACT = frozenset(vars(BaseEnv)) - REWARD_METHODS
 _BASE_MODULE = "rlft.environments.base"
 
@@ -42,7 +45,7 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     """
     own = [each for each in environment_class.__mro__ if each not in BaseEnv.__mro__]
     read = [each for each in own if each.__module__.partition(".")[0] not in sys.stdlib_module_names]
-    files = {each.__module__: _source_file(each) for each in read}
+    files = {each.__module__: _source_file(sys.modules.get(each.__module__), each.__name__) for each in read}
     library = _library(files)
     labels = {module: _label(module, path) for module, path in files.items()}
     modules = {module: _Module.read(labels[module], path) for module, path in files.items()}
@@ -52,6 +55,18 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     for module in modules.values():
         analysis.always.extend(_Piece(module, node) for node in module.loose)
     return analysis.sides()
+
+
+def module_code(module: ModuleType) -> str:
+    """The code of a loaded module and of all it imports, as text; installed modules stand there by name alone.
+
+    Raises `EnvironmentSetupError` for a module without a source file.
+    """
+    path = _source_file(module, module.__name__)
+    if is_installed(path):
+        return f"# module {module.__name__}\n"
+    code = _library({module.__name__: path}).closure([_label(module.__name__, path)])
+    return "\n".join(f"# module {name}\n{text}" for name, text in sorted(code.items()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,13 +282,13 @@ def _stored_attributes(method: ast.AST, self_name: str | None) -> set[str]:
     return stored
 
 
-def _source_file(each: type) -> Path:
-    file = getattr(sys.modules.get(each.__module__), "__file__", None)
+def _source_file(module: ModuleType | None, name: str) -> Path:
+    file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file() or Path(file).suffix != ".py":
         raise EnvironmentSetupError(
-            f"the source of {each.__name__} cannot be read, so nothing it does could be cached safely",
+            f"the source of {name} cannot be read, so nothing it does could be cached safely",
             where="environment.name",
-            fix="put the class into a .py file",
+            fix="put it into a .py file",
         )
     return Path(file).resolve()
 

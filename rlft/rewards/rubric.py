@@ -11,6 +11,7 @@ import numpy as np
 
 Parts = dict[str, float | None]
 TOLERANCE = 1e-9
+UNNAMED = "*"  # the key of the weight that parts without one of their own have
 
 
 def check_parts(scores: Any) -> Parts:
@@ -23,14 +24,19 @@ def check_parts(scores: Any) -> Parts:
     return {_check_name(name): _check_score(name, score) for name, score in scores.items()}
 
 
+def weight_of(part: str, weights: Mapping[str, float]) -> float:
+    """The part's own weight, else that of `*`, else 1."""
+    return weights.get(part, weights.get(UNNAMED, 1.0))
+
+
 def combine(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
-    """The sum of weight times score over the parts that apply; a part without a weight weighs 1."""
-    return math.fsum(weights.get(name, 1.0) * score for name, score in parts.items() if score is not None)
+    """The sum of weight times score over the parts that apply."""
+    return math.fsum(weight_of(name, weights) * score for name, score in parts.items() if score is not None)
 
 
 def full_total(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
     """The total of an attempt that earns 1 in every part that applies and pays no penalty (a negative weight)."""
-    return math.fsum(max(weights.get(name, 1.0), 0.0) for name, score in parts.items() if score is not None)
+    return math.fsum(max(weight_of(name, weights), 0.0) for name, score in parts.items() if score is not None)
 
 
 def _check_name(name: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlft.environments.base import BaseEnv, prompt_messages
 from rlft.errors import ConfigError, TaskError
-from rlft.rewards.rubric import TOLERANCE, Parts, check_parts, combine, full_total
+from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weight_of
 from rlft.rewards.worker import RewardHangs, RewardWorker
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
 
@@ -35,11 +35,11 @@ def score_rollouts(
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
 
-    `weights` maps parts to weights and goes before the environment's own (1 for parts that neither names); `full` is
-    the total that counts as solved (default: the positive weights of the parts that apply); `timeout_seconds` bounds
-    each score. A reward that raises, takes too long or returns anything but finite numbers leaves `total=None` and an
-    `error` that says where and why, and so does a rollout that failed itself. `compute_reward` runs in a thread with an
-    event loop of its own.
+    `weights` maps parts to weights and goes before the environment's own (parts that neither names weigh what `*`
+    does, or 1); `full` is the total that counts as solved (default: the positive weights of the parts that apply);
+    `timeout_seconds` bounds each score. A reward that raises, takes too long or returns anything but finite numbers
+    leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
+    `compute_reward` runs in a thread with an event loop of its own.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has, and
     `RewardHangs` (an `RlftError`) when scores do not return again and again.
@@ -58,10 +58,10 @@ def score_rollouts(
             rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, weights, full, timeout_seconds))
     _check_weights(rows, given)
     _log_errors(rows)
-    names = sorted({name for row in rows for name in row.parts} | set(weights))
+    names = sorted({name for row in rows for name in row.parts} | (set(weights) - {UNNAMED}))
     return Rewards(
         rows=tuple(rows),
-        weights={name: float(weights.get(name, 1.0)) for name in names},
+        weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
     )
 
@@ -136,7 +136,7 @@ async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -
 
 
 def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tuple[float, bool]:
-    if not any(score is not None and weights.get(name, 1.0) != 0 for name, score in parts.items()):
+    if not any(score is not None and weight_of(name, weights) != 0 for name, score in parts.items()):
         raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts})")
     total = combine(parts, weights)
     if not math.isfinite(total):
@@ -147,7 +147,7 @@ def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tu
 def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
     known = sorted({name for row in rows for name in row.parts})
     for name in weights:
-        if known and name not in known:
+        if known and name not in known and name != UNNAMED:
             close = get_close_matches(name, known, cutoff=0.5) or known
             raise ConfigError(
                 f"no rollout has a part named {name!r}",

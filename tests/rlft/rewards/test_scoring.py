@@ -246,3 +246,20 @@ def test_an_unknown_task_stops():
 def test_two_thousand_cheap_scores_take_well_below_a_second():
     rewards = score(Plain(), answered(TASK, *["4"] * 2000))
     assert rewards.seconds < 1.0
+
+
+def test_the_weight_of_parts_that_are_named_nowhere():
+    class Graded(BaseEnv):
+        def reward_weights(self):
+            return {"exact": 2.0, "*": 0.0}
+
+        async def compute_reward(self, completion, ground_truth):
+            return {"exact": 1.0, "length": 7.0}
+
+    task = make_task("w", "?", "x")
+    for weights, total, shown in (({}, 2.0, 0.0), ({"length": 0.5}, 5.5, 0.5), ({"*": 1.0}, 9.0, 1.0)):
+        rewards = score_rollouts(
+            answered(task, "x"), {"w": task}, Graded(), weights=weights, full=None, timeout_seconds=5.0
+        )
+        assert rewards.rows[0].total == total
+        assert rewards.weights == {"exact": 2.0, "length": shown}

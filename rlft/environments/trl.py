@@ -1,0 +1,140 @@
+"""Reward functions in TRL's form, used as they are: `f(prompts, completions, **columns) -> list[float | None]`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from rlft.environments.base import BaseEnv
+from rlft.environments.loading import LoadedFunction, load_function
+from rlft.environments.reachable import module_code
+from rlft.errors import EnvironmentSetupError, TaskError
+from rlft.tasks.fields import format_template
+from rlft.types import Task, Trajectory
+
+Format = Literal["standard", "conversational"]
+NOT_GIVEN = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+"""What TRL's trainer passes beside prompts, completions and columns, and this environment does not."""
+_SETTING = "environment.kwargs.reward_functions"
+
+
+class TrlRewards(BaseEnv):
+    """Parts: one per reward function, under the function's name; `None` means not applicable, as in TRL.
+
+    A function is called by keyword with `prompts`, `completions` and the row's other columns, each a list of length
+    one, since a reward here is a function of one rollout. What compares the completions of a batch with each other
+    sees only one and does not work. It may be a coroutine function. The task's answer is the column `answer_column`.
+    """
+
+    def __init__(
+        self,
+        reward_functions: Sequence[str],
+        format: Format,
+        answer_column: str = "answer",
+        gold_template: str | None = None,
+    ) -> None:
+        """`reward_functions` are names, `package.module:function` or `path/to/file.py:function`.
+
+        `format` is what the functions were written for: `standard` (prompt and completion are texts) or
+        `conversational` (both are lists of messages). `gold_template` is how a full answer is written from the columns,
+        such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer.
+        """
+        if format not in get_args(Format):
+            raise EnvironmentSetupError(
+                f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
+            )
+        self._functions = _load(reward_functions)
+        self.format: Format = format
+        self.answer_column = answer_column
+        self.gold_template = gold_template
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """What each function says of the one completion. Raises what a function raises."""
+        del ground_truth
+        task = completion.task
+        if self.format == "standard":
+            given: dict[str, Any] = {"prompts": _text_of(task), "completions": completion.text}
+        else:
+            given = {"prompts": list(task.prompt), "completions": list(completion)}
+        given |= columns_of(task, self.answer_column)
+        return {each.name: await _ask(each, given) for each in self._functions}
+
+    def gold_completion(self, task: Task) -> str | None:
+        """The columns in `gold_template`; `None` without one."""
+        if self.gold_template is None:
+            return None
+        return format_template(columns_of(task, self.answer_column), self.gold_template)
+
+    def reward_fingerprint(self) -> str:
+        """The code of the functions' modules and of what these import."""
+        return "\n".join(f"# {each.name}\n{module_code(each.module)}" for each in self._functions)
+
+
+def columns_of(task: Task, answer_column: str) -> dict[str, Any]:
+    """The row's columns beside the prompt: `info`, and the task's answer under its name."""
+    return {**({} if task.answer is None else {answer_column: task.answer}), **task.info}
+
+
+def _load(names: Sequence[str]) -> tuple[LoadedFunction, ...]:
+    if isinstance(names, str) or not names:
+        raise EnvironmentSetupError(
+            f"{names!r} is no list of names", where=_SETTING, fix="write [my_rewards.py:exact, my_rewards.py:brief]"
+        )
+    functions = tuple(load_function(name, _SETTING) for name in names)
+    parts = [each.name for each in functions]
+    if twice := sorted({part for part in parts if parts.count(part) > 1}):
+        raise EnvironmentSetupError(
+            f"two functions are named {twice[0]!r}, so their parts would be one", where=_SETTING, fix="rename one"
+        )
+    for each in functions:
+        _check(each)
+    return functions
+
+
+def _check(function: LoadedFunction) -> None:
+    """Refuse a function that cannot do without what is not given."""
+    wanted = [parameter.name for parameter in _required(function) if parameter.name in NOT_GIVEN]
+    if wanted:
+        raise EnvironmentSetupError(
+            f"{function.name} needs {', '.join(wanted)}, which only TRL's trainer has",
+            where=_SETTING,
+            fix="give it a default that works without, or write the reward as an rlft.BaseEnv",
+        )
+
+
+def _required(function: LoadedFunction) -> Iterable[inspect.Parameter]:
+    for parameter in inspect.signature(function.call).parameters.values():
+        many = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if parameter.default is parameter.empty and not many:
+            yield parameter
+
+
+def _text_of(task: Task) -> str:
+    if len(task.prompt) != 1 or task.prompt[0]["role"] != "user":
+        raise TaskError(
+            f"the prompt of task {task.id} is a conversation of {len(task.prompt)} messages, not a text",
+            where="TrlRewards",
+            fix="set format: conversational in environment.kwargs, and use functions written for messages",
+        )
+    return task.prompt[0]["content"]
+
+
+async def _ask(function: LoadedFunction, given: Mapping[str, Any]) -> float | None:
+    """The function's score. It gets copies: what it changes must not reach the task or the next function."""
+    missing = [each.name for each in _required(function) if each.name not in given]
+    if missing:
+        raise TaskError(
+            f"{function.name} needs {', '.join(missing)}; the row has {', '.join(sorted(given))}",
+            where="TrlRewards",
+            fix="name the columns as the function does, and the answer's in answer_column",
+        )
+    takes = inspect.signature(function.call).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in takes)
+    names = [name for name in given if takes_all or name in {each.name for each in takes}]
+    scores = function.call(**{name: [copy.deepcopy(given[name])] for name in names})
+    scores = list(await scores if inspect.isawaitable(scores) else scores)
+    if len(scores) != 1:
+        raise ValueError(f"{function.name} returned {len(scores)} scores for one completion")
+    return scores[0]

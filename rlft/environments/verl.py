@@ -1,0 +1,95 @@
+"""A scoring function in verl's form, used as it is: `compute_score(data_source, solution_str, ground_truth, ...)`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rlft.environments.base import BaseEnv
+from rlft.environments.loading import load_function
+from rlft.environments.reachable import module_code
+from rlft.errors import EnvironmentSetupError, TaskError
+from rlft.rewards.rubric import UNNAMED
+from rlft.tasks.fields import format_template
+from rlft.types import Task, Trajectory
+
+_GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
+
+
+class VerlRewards(BaseEnv):
+    """Parts: `score`, and as metrics of weight 0 all other numbers that the function returns beside it.
+
+    The function is called by keyword with `data_source`, `solution_str` (the last answer's text), `ground_truth` and
+    `extra_info` (a dict, empty where the row has none), and returns a number or a dict with `score`; it may be a
+    coroutine function. Tasks are rows in verl's form: `prompt`, `data_source`, `reward_model.ground_truth`,
+    `extra_info`. verl's own additions to `extra_info` (`num_turns`, say) are not there.
+    """
+
+    def __init__(
+        self, compute_score: str, reward_kwargs: Mapping[str, Any] | None = None, gold_template: str | None = None
+    ) -> None:
+        """`compute_score` is a name, `package.module:function` or `path/to/file.py:function`.
+
+        `reward_kwargs` are passed on with every call. `gold_template` is how a full answer is written from the row's
+        columns, such as `#### {reward_model[ground_truth]}`; without one the reward audit knows no gold answer.
+        """
+        self._function = load_function(compute_score, "environment.kwargs.compute_score")
+        self.reward_kwargs = dict(reward_kwargs or {})
+        self.gold_template = gold_template
+        signature = inspect.signature(self._function.call)
+        try:
+            signature.bind(**dict.fromkeys((*_GIVEN, *self.reward_kwargs)))
+        except TypeError as error:
+            raise EnvironmentSetupError(
+                f"{self._function.name}{signature} cannot be called as verl does: {error}",
+                where="environment.kwargs.compute_score",
+                fix=f"it must take {', '.join(_GIVEN)} and what stands in reward_kwargs",
+            ) from error
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """What the function says of the last answer. Raises what it raises."""
+        info = completion.task.info
+        if "data_source" not in info:
+            raise TaskError(
+                f"task {completion.task.id} has no data_source (its info has {sorted(info)})",
+                where="VerlRewards",
+                fix="use rows in verl's form, or another environment",
+            )
+        # Copies, as what the function changes must not reach the task.
+        score = self._function.call(
+            data_source=info["data_source"],
+            solution_str=completion.text,
+            ground_truth=copy.deepcopy((info.get("reward_model") or {}).get("ground_truth", ground_truth)),
+            extra_info=copy.deepcopy(info.get("extra_info") or {}),
+            **copy.deepcopy(self.reward_kwargs),
+        )
+        return _parts(await score if inspect.isawaitable(score) else score)
+
+    def reward_weights(self) -> dict[str, float]:
+        """Only `score` weighs anything."""
+        return {"score": 1.0, UNNAMED: 0.0}
+
+    def gold_completion(self, task: Task) -> str | None:
+        """The row's columns in `gold_template`; `None` without one."""
+        return None if self.gold_template is None else format_template(task.info, self.gold_template)
+
+    def reward_fingerprint(self) -> str:
+        """The code of the function's module and of what it imports."""
+        return module_code(self._function.module)
+
+
+def _parts(returned: Any) -> dict[str, float | None]:
+    """The score and the other numbers of what a function returned; texts and lists beside the score are left out."""
+    if not isinstance(returned, Mapping):
+        return {"score": returned}
+    if "score" not in returned:
+        raise ValueError(f"returned a dict without 'score': {sorted(map(str, returned))}")
+    others: dict[str, Any] = {
+        str(name): value for name, value in returned.items() if isinstance(value, (Real, np.bool_))
+    }
+    return {**others, "score": returned["score"]}
