@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.verifiers import gold_answer, score_answer
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.tasks.reasoning_gym import load_generator
 from rlft.types import Task, Trajectory
@@ -39,13 +40,13 @@ class ReasoningGym(BaseEnv):
             )
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """The verifier's score of the answer; no answer scores 0."""
+        """The verifier's score of the answer; no answer, and one that it cannot read, scores 0."""
         del ground_truth
         answer = self.final_answer(completion)
         score = 0.0
         if answer is not None:
             info = _info(completion.task)
-            score = float(self._generator(info).score_answer(answer=answer, entry=info["entry"]))
+            score = score_answer(self._generator(info), _generator_name(info), answer, info["entry"])
         parts: dict[str, float | None] = {"correct": float(score == 1.0)}
         return {**parts, "score": score} if self.partial_credit else parts
 
@@ -54,12 +55,15 @@ class ReasoningGym(BaseEnv):
         return self._declared(completion.text)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The entry's own answer, written so that `answer_pattern` finds it; `None` where it has none or cannot."""
-        answer = _info(task)["entry"].get("answer")
+        """The entry's own answer, written so that `answer_pattern` finds it; `None` where it has none or cannot.
+
+        Where an entry names no answer but an example of one (`graph_color`, `rubiks_cube`), it is that.
+        """
+        answer = gold_answer(_info(task)["entry"])
         if answer is None:
             return None
-        text = self.gold_template.replace("{answer}", str(answer))
-        return text if self._declared(text) == str(answer).strip() else None
+        text = self.gold_template.replace("{answer}", answer)
+        return text if self._declared(text) == answer.strip() else None
 
     def _declared(self, text: str) -> str | None:
         if self.answer_pattern is None:
@@ -100,3 +104,10 @@ def _info(task: Task) -> dict[str, Any]:
             fix="use tasks.source: reasoning_gym, or another environment",
         )
     return task.info
+
+
+def _generator_name(info: dict[str, Any]) -> str:
+    """The generator that made the entry: of a composite, the one within it."""
+    if info["generator"] != "composite":
+        return info["generator"]
+    return info["entry"]["metadata"]["source_dataset"]

@@ -71,7 +71,7 @@ def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -
             fix=own + _close(unknown[0], known),
         )
     try:
-        return package.create_dataset(name, seed=seed, size=size, **kwargs)
+        return package.create_dataset(name, seed=seed, size=size, **_typed(name, kwargs))
     except ImportError as error:
         raise TaskError(str(error), where=f"generator {name}", fix=SAT_FIX) from error
     except Exception as error:  # each generator checks its arguments in its own way: assert, ValueError, KeyError
@@ -80,6 +80,14 @@ def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -
             where="tasks.generator_kwargs",
             fix="correct the arguments; where the size is refused, lower the counts in tasks.splits",
         ) from error
+
+
+def _typed(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as the generator takes them: a composite has a class of its own for what it is made of."""
+    if name != "composite" or "datasets" not in kwargs:
+        return dict(kwargs)
+    part = importlib.import_module("reasoning_gym.composite").DatasetSpec
+    return {**kwargs, "datasets": [part(**{"weight": 1.0, "config": {}, **each}) for each in kwargs["datasets"]]}
 
 
 def _close(name: str, names: Iterable[str]) -> str:
