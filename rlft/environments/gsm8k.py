@@ -11,7 +11,8 @@ declared is a setting:
 
 A second declaration earns nothing, even of the same number; neither does a declaration followed, in the three forms
 that are lines, by further lines with a digit in them, nor one in the last line of a truncated text, whose number may
-be cut. Numbers are compared exactly (`rlft.rewards.numbers`); units and currencies are not compared.
+be cut. Numbers are compared exactly (`rlft.rewards.numbers`, and for LaTeX
+`rlft.rewards.latex`); units and currencies are not compared.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Literal, get_args
 
 from rlft.environments.base import BaseEnv, Context
 from rlft.errors import EnvironmentSetupError
+from rlft.rewards.latex import latex_number, up_to_closing_brace
 from rlft.rewards.numbers import format_number, parse_number
 from rlft.types import Task, Trajectory
 
@@ -90,22 +92,18 @@ def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fracti
         return None
     rest = text[declarations[0].end() :]
     if form == "boxed":
-        return parse_number(_up_to_closing_brace(rest))
+        return _number(up_to_closing_brace(rest) or "")
     first, *following = rest.splitlines() or [""]
     is_cut = truncated and rest == first
     if is_cut or any(_has_digit(line) for line in following):
         return None
-    return parse_number(first)
+    return _number(first)
 
 
-def _up_to_closing_brace(text: str) -> str:
-    """The text before the brace that closes an open one; nothing if none does."""
-    depth = 1
-    for position, character in enumerate(text):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            return text[:position]
-    return ""
+def _number(text: str) -> Fraction | None:
+    """One number as people write it, or as LaTeX does."""
+    plain = parse_number(text)
+    return latex_number(text) if plain is None else plain
 
 
 def _has_digit(text: str) -> bool:
@@ -113,7 +111,7 @@ def _has_digit(text: str) -> bool:
 
 
 def _gold(answer: Any) -> Fraction:
-    gold = parse_number(str(answer).rsplit("####", 1)[-1])  # the data's own answers end with "#### N"
+    gold = _number(str(answer).rsplit("####", 1)[-1])  # the data's own answers end with "#### N"
     if gold is None:
         raise ValueError(f"the task's answer {answer!r} is not one number; name the field that holds the number")
     return gold

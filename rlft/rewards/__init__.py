@@ -5,5 +5,6 @@
 - `rubric`: what a part may be, and how parts add up
 - `numbers`: exact numbers from the notations people and models write
 - `json_object`: the one JSON object in a text
+- `latex`, `expressions`: answers in LaTeX compared by math-verify, and which texts may be evaluated at all
 - `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
 """

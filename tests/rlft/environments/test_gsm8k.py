@@ -56,6 +56,22 @@ def test_one_declared_gold_number_is_full(form, text):
     assert parts(text, form=form) == {"correct": 1.0, "format": 1.0}
 
 
+@pytest.mark.parametrize("written", ["1800", r"1.8\cdot10^3", r"$1.8 \times 10^{3}$", r"\frac{3600}{2}"])
+@pytest.mark.parametrize("form", ["hashes", "a_colon", "answer_is", "boxed"])
+def test_numbers_in_latex(form, written):
+    declared = {"hashes": "#### {}", "a_colon": "A: {}", "answer_is": "The answer is {}", "boxed": "\\boxed{{{}}}"}[
+        form
+    ]
+    assert parts(declared.format(written), answer="1800", form=form) == {"correct": 1.0, "format": 1.0}
+    for other in (f"{written}, 17", f"{written}+0", f"{written} {written}"):
+        assert parts(declared.format(other), answer="1800", form=form) == {"correct": 0.0, "format": 0.0}
+
+
+@pytest.mark.parametrize("written", ["10^{10^8}", "10**10**8", r"2\cdot 900", r"2^{3}", "9+9", r"\sqrt{324}"])
+def test_a_calculation_is_no_number(written):
+    assert parts(f"\\boxed{{{written}}}", form="boxed") == {"correct": 0.0, "format": 0.0}
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

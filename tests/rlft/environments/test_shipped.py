@@ -9,6 +9,7 @@ import pytest
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.gsm8k import GSM8K
+from rlft.environments.maths import Maths
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.stories import Stories
 from rlft.rewards.attacks import attempt
@@ -51,6 +52,7 @@ CASES = [
         Case(f"gsm8k-{form}", lambda form=form: GSM8K(form), maths, {"format": weight})
         for form, weight in (("hashes", 0.0), ("a_colon", 0.1), ("answer_is", 0.0), ("boxed", 1.0))
     ),
+    Case("maths", Maths, maths, {"format": 0.1}),
     Case("stories", Stories, stories, {}),
     Case("stories-long", lambda: Stories(min_sentences=12), stories, {}),
     Case("chain_sum", ReasoningGym, lambda: generated("chain_sum"), {}),

@@ -1,0 +1,92 @@
+r"""Maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
+
+Equality is symbolic (`rlft.rewards.latex`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
+compared exactly and must be a number: `2+3` is not 5. An answer that only repeats a piece of the problem earns nothing
+unless the gold answer stands in the problem too.
+
+Known loopholes: where the problem is to rewrite an expression (factor, expand), the same expression in a slightly
+different order than the problem has it counts as equal; give such tasks another environment. Names and single letters
+are compared without regard to case.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+from rlft.environments.base import BaseEnv, Context
+from rlft.rewards.latex import boxed_answer, latex_number, same_answer
+from rlft.rewards.numbers import format_number, parse_number
+from rlft.types import Task, Trajectory
+
+_ASSIGNED = re.compile(r"^\$?\s*[A-Za-z]\s*=")
+_LAYOUT = re.compile(r"\s+|\\left|\\right|\\[,;:! ]|\$")
+
+
+class Maths(BaseEnv):
+    r"""Parts: `correct` (the one boxed answer is the gold one), `format` (there is one box, and it is not empty).
+
+    A task's answer is the gold expression in LaTeX, alone or as `\boxed{...}` in a solution. `format` alone is never
+    full; give it a weight of 0 or a small one.
+    """
+
+    def context(self, task: Task) -> Context:
+        """How to declare the answer."""
+        del task
+        return Context("Solve the problem step by step. Give the final answer once, at the end, as \\boxed{answer}.")
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """1 in `correct` for the gold answer, 1 in `format` for one declared answer. Raises for an unreadable gold."""
+        gold, answer = _gold(ground_truth), _declared(completion)
+        if answer is None:
+            return {"correct": 0.0, "format": 0.0}
+        problem = "\n".join(message["content"] for message in completion.task.prompt)
+        return {"correct": float(_is_gold(answer, gold) and not _is_echo(answer, gold, problem)), "format": 1.0}
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The declared answer, numbers in one notation and the rest without layout."""
+        answer = _declared(completion)
+        number = None if answer is None else _number(answer)
+        if answer is None or number is not None:
+            return None if number is None else format_number(number)
+        return _without_layout(answer)
+
+    def gold_completion(self, task: Task) -> str | None:
+        """The gold answer in its box; without any reasoning."""
+        return None if task.answer is None else f"\\boxed{{{_gold(task.answer)}}}"
+
+
+def _declared(completion: Trajectory) -> str | None:
+    answer = boxed_answer(completion.text)
+    return answer.strip() or None if answer is not None else None
+
+
+def _gold(answer: Any) -> str:
+    text = str(answer)
+    gold = boxed_answer(text) if "\\boxed" in text else text
+    if gold is None or not gold.strip():
+        raise ValueError(f"the task's answer {answer!r:.200} is not one expression; name the field that holds it")
+    return gold.strip()
+
+
+def _is_gold(answer: str, gold: str) -> bool:
+    wanted = _number(gold)
+    if wanted is None:
+        return same_answer(gold, answer)
+    return _number(_ASSIGNED.sub("", answer)) == wanted
+
+
+def _number(text: str) -> Fraction | None:
+    plain = parse_number(text)
+    return latex_number(text) if plain is None else plain
+
+
+def _is_echo(answer: str, gold: str, problem: str) -> bool:
+    """Whether an answer of more than one symbol stands in the problem, where the gold answer does not."""
+    said, wanted, asked = map(_without_layout, (answer, gold, problem))
+    return len(said) > 1 and _number(gold) is None and said in asked and wanted not in asked
+
+
+def _without_layout(text: str) -> str:
+    return _LAYOUT.sub("", text)

@@ -1,0 +1,89 @@
+import asyncio
+
+import pytest
+
+from rlft.environments.loading import load_environment
+from rlft.rewards.attacks import attempt
+from rlft.rewards.audit import audit_reward
+from rlft.rewards.scoring import score_rollouts
+from rlft.types import Rollouts, Trajectory
+from tests.rlft.rewards.attempts import make_task
+
+MATHS = load_environment("rlft.environments.maths:Maths", {})
+
+
+def parts(text, answer=r"\frac{\sqrt{3}}{2}", prompt="What is the height of an equilateral triangle of side 1?"):
+    completion = Trajectory([{"role": "assistant", "content": text}], task=make_task("m", prompt, answer))
+    return asyncio.run(MATHS.compute_reward(completion, answer))
+
+
+FULL, FORMAT, NOTHING = ({"correct": c, "format": f} for c, f in ((1.0, 1.0), (0.0, 1.0), (0.0, 0.0)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (r"\frac{\sqrt{3}}{2}", r"It is $\boxed{\frac{3}{2\sqrt{3}}}$."),
+        (r"So we have \boxed{\frac{1}{2}}", r"\boxed{0.5}"),
+        ("1500", r"\boxed{1.5\cdot 10^3}"),
+        ("(x-1)(x+1)", r"\boxed{(x+1)(x-1)}"),
+        (7, r"\boxed{7}"),
+    ],
+)
+def test_equal_answers_are_full(answer, text):
+    assert parts(text, answer) == FULL
+
+
+@pytest.mark.parametrize("text", ["", r"\frac{\sqrt{3}}{2}", r"\boxed{}", r"\boxed{1} \boxed{\frac{\sqrt{3}}{2}}"])
+def test_no_single_box_earns_nothing(text):
+    assert parts(text) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "prompt"),
+    [
+        ("5", r"\boxed{2+3}", "What is 2+3?"),
+        ("5", r"\boxed{4, 5}", "?"),
+        ("5", r"\boxed{x = 4 \text{ or } 5}", "?"),
+        ("5", r"\boxed{\{5\}}", "?"),
+        ("(x-1)(x+1)", r"\boxed{x^2 - 1}", "Factor $x^2-1$."),
+        (r"\frac{\sqrt{3}}{2}", r"\boxed{10^{10^8}}", "?"),
+        (r"\frac{\sqrt{3}}{2}", r"\boxed{" + "((" * 5000 + "}", "?"),
+    ],
+)
+def test_a_wrong_or_repeated_answer_earns_only_the_format(answer, text, prompt):
+    assert parts(text, answer, prompt) == FORMAT
+
+
+def test_votes_go_together():
+    def vote(text):
+        return MATHS.final_answer(Trajectory([{"role": "assistant", "content": text}], task=make_task("m", "?", "1")))
+
+    assert vote(r"\boxed{\frac12}") == vote(r"\boxed{0.5}") == "1/2"
+    assert vote(r"\boxed{x + 1}") == vote(r"\boxed{x+1}") == "x+1"
+    assert vote("none") is None
+
+
+def test_scores_and_passes_the_audit():
+    golds = [r"\frac{\pi}{6}", "x+1", r"\{1,2\}", "12", r"\sqrt{5}"]
+    tasks = [make_task(f"m{n}", f"Problem {n}: find the answer.", gold) for n, gold in enumerate(golds)]
+    for task in tasks:
+        gold = MATHS.gold_completion(task)
+        first, silence, again = score_rollouts(
+            Rollouts(tuple(attempt(task, text, MATHS) for text in (gold, "", gold))),
+            {task.id: task},
+            MATHS,
+            weights={},
+            full=None,
+            timeout_seconds=30.0,
+        )
+        assert (first.solved, silence.total, again.parts) == (True, 0.0, first.parts)
+    report = audit_reward(tasks, MATHS, weights={"format": 0.1}, full=None, timeout_seconds=30.0)
+    assert report.passed, report.text()
+
+
+def test_a_gold_that_is_no_expression_is_an_error():
+    with pytest.raises(ValueError, match="cannot be read"):
+        parts(r"\boxed{x}", "see the figure!")
+    with pytest.raises(ValueError, match="is not one expression"):
+        parts(r"\boxed{x}", r"\boxed{1} \boxed{2}")
