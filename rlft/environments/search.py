@@ -1,0 +1,343 @@
+"""Questions whose answers stand in documents that have to be found, read and cited."""
+
+from __future__ import annotations
+
+import asyncio
+import pkgutil
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from rlft.environments.base import BaseEnv, Context
+from rlft.environments.marks import metric, reward, tool
+from rlft.environments.tools import ToolSpec
+from rlft.errors import EnvironmentSetupError
+from rlft.rewards.answers import exact_match, normalise_answer, token_f1
+from rlft.search.client import MODES, SearchClient
+from rlft.search.index import CorpusIndex, shorten
+from rlft.types import Message, Task, ToolCall, Trajectory
+
+AnswerScore = Literal["f1", "exact"]
+
+_ANSWER = re.compile(r"\W*answer\W*:(.*)", re.IGNORECASE)
+_SOURCES = re.compile(r"\W*sources?\W*:(.*)", re.IGNORECASE)
+_WHERE = "environment.kwargs"
+_SYSTEM_PROMPT = """\
+Answer the question from the documents: find them with search, then read them. A question may need several documents, \
+found one after the other. Only what you have read counts as a source. End with exactly these two lines:
+Answer: the answer alone, as short as possible
+Sources: the ids of the documents it rests on, separated by commas"""
+
+
+class Search(BaseEnv):
+    """Parts: `answer` (weight 1), `sources` (0.5), `cost` (-0.05); the other parts are metrics.
+
+    A task's answer is text or a list of texts that are all right; `info["gold_doc_ids"]` lists the documents that it
+    takes, `info["near_duplicates_of_gold"]` maps some of these to ids that do as well.
+    """
+
+    max_turns = 10
+
+    def __init__(
+        self,
+        documents: str | None = None,
+        client: str | None = None,
+        client_kwargs: Mapping[str, Any] | None = None,
+        modes: Sequence[str] = ("auto",),
+        max_results: int = 10,
+        max_document_characters: int = 4000,
+        read_found_only: bool = True,
+        answer_score: AnswerScore = "f1",
+        answer_needs_source: bool = True,
+        cost_calls: int = 10,
+    ) -> None:
+        """Either `documents`, a JSON Lines file, or `client`, the import path of a `rlft.search.client.SearchClient`.
+
+        `client_kwargs` go to the client (without one: to `rlft.search.index.CorpusIndex`). `modes` are those a model
+        may choose from, the first is the default; with one alone there is no choice. With `read_found_only` a document
+        can be read once a search has found it: ids that can be guessed are no way round searching. `cost_calls` is how
+        many needless calls cost the whole of `cost`. Raises `EnvironmentSetupError`.
+        """
+        known = get_args(AnswerScore)
+        _check(answer_score in known, f"answer_score={answer_score!r} is unknown", f"use one of {', '.join(known)}")
+        limits = {
+            "max_results": max_results,
+            "max_document_characters": max_document_characters,
+            "cost_calls": cost_calls,
+        }
+        for name, value in limits.items():
+            _check(value >= 1, f"{name}={value} is out of range", "use at least 1")
+        self.client = _make_client(documents, client, dict(client_kwargs or {}), modes)
+        self.modes = tuple(modes)
+        self.max_results = max_results
+        self.max_document_characters = max_document_characters
+        self.read_found_only = read_found_only
+        self.score_answer = token_f1 if answer_score == "f1" else exact_match
+        self.answer_needs_source = answer_needs_source
+        self.cost_calls = cost_calls
+
+    def context(self, task: Task) -> Context:
+        """What to do, and the form of the answer."""
+        del task
+        return Context(system_prompt=_SYSTEM_PROMPT)
+
+    async def setup(self, task: Task) -> dict[str, Any]:
+        """Nothing found, nothing read, no calls."""
+        del task
+        if isinstance(self.client, CorpusIndex):
+            await asyncio.to_thread(self.client.prepare)
+        return {"found": [], "read": [], "searches": 0, "reads": 0}
+
+    async def list_tools(self) -> Sequence[ToolSpec]:
+        """`search` and `read`; a mode is asked for only where there is a choice."""
+        return [self._fitted(spec) if spec.name == "search" else spec for spec in await super().list_tools()]
+
+    @tool
+    async def search(self, query: str, limit: int = 5, mode: str = "", *, state: dict[str, Any]) -> str:
+        """Find documents. Gives the id, the title and a passage of each, best first.
+
+        Args:
+            query: What to look for: key words or a question.
+            limit: How many documents at most.
+            mode: How to search.
+        """
+        state["searches"] += 1
+        if not query.strip():
+            raise ValueError("the query is empty")
+        if limit < 1:
+            raise ValueError(f"limit is {limit}; use 1 to {self.max_results}")
+        mode = mode or self.modes[0]
+        if mode not in self.modes:
+            raise ValueError(f"there is no mode {mode!r:.80}; use one of {', '.join(self.modes)}")
+        limit = min(limit, self.max_results)
+        hits = await asyncio.to_thread(self.client.search, query, mode=mode, limit=limit)
+        state["found"] += [hit.doc_id for hit in hits if hit.doc_id not in state["found"]]
+        lines = [f"{hit.doc_id} | {_one_line(hit.title)} | {_one_line(hit.snippet)}" for hit in hits]
+        return "\n".join(lines) or "Nothing found. Try other words."
+
+    @tool
+    async def read(self, doc_id: str, *, state: dict[str, Any]) -> str:
+        """Read a whole document.
+
+        Args:
+            doc_id: Its id, as search gave it.
+        """
+        state["reads"] += 1
+        doc_id = doc_id.strip()
+        if self.read_found_only and doc_id not in state["found"]:
+            raise LookupError(f"no search has found a document {doc_id!r:.80}; read takes ids that search gave")
+        document = await asyncio.to_thread(self.client.read, doc_id)
+        if doc_id not in state["read"]:
+            state["read"].append(doc_id)
+        text = shorten(document.text, self.max_document_characters)
+        return f"{document.doc_id} | {_one_line(document.title)}\n{text}"
+
+    @reward(weight=1.0)
+    def answer(self, completion: Trajectory, ground_truth: Any) -> float:
+        """How well the declared answer fits; 0 if no gold document was read (unless `answer_needs_source` is off)."""
+        declared = declared_answer(completion)
+        if declared is None or (self.answer_needs_source and not _accepted(completion)):
+            return 0.0
+        return self.score_answer(declared.text, _golds(ground_truth))
+
+    @reward(weight=0.5)
+    def sources(self, completion: Trajectory) -> float:
+        """F1 between the cited documents and the gold ones; a citation of what was not read is a wrong one."""
+        declared = declared_answer(completion)
+        if declared is None:
+            return 0.0
+        cited, gold = set(declared.sources), set(_gold_ids(completion.task))
+        accepted = cited & _accepted(completion)
+        right, wrong = len(_as_gold(accepted, completion.task)), len(cited - accepted)
+        return 2 * right / (right + wrong + len(gold))
+
+    @reward(weight=-0.05)
+    def cost(self, completion: Trajectory, ground_truth: Any) -> float:
+        """The share of needless calls, 0 to 1, times what was earned: who earned nothing loses nothing by searching.
+
+        One search and a read for each gold document, and one search more, are free.
+        """
+        free = 2 * len(_gold_ids(completion.task)) + 1
+        share = min(1.0, max(0, self.tool_calls(completion.state) - free) / self.cost_calls)
+        return share * (self.answer(completion, ground_truth) + self.sources(completion)) / 2
+
+    @metric
+    def exact(self, completion: Trajectory, ground_truth: Any) -> float:
+        """Whether the declared answer is a gold one, whatever was read."""
+        declared = declared_answer(completion)
+        return 0.0 if declared is None else exact_match(declared.text, _golds(ground_truth))
+
+    @metric
+    def found_recall(self, completion: Trajectory) -> float:
+        """The share of gold documents that searches found."""
+        return _recall(completion.state.get("found", ()), completion.task)
+
+    @metric
+    def read_recall(self, completion: Trajectory) -> float:
+        """The share of gold documents that were read."""
+        return _recall(completion.state.get("read", ()), completion.task)
+
+    @metric
+    def searches(self, state: dict[str, Any]) -> float:
+        """How many searches there were."""
+        return float(state.get("searches", 0))
+
+    @metric
+    def reads(self, state: dict[str, Any]) -> float:
+        """How many documents were asked for, whether there or not."""
+        return float(state.get("reads", 0))
+
+    @metric
+    def tool_calls(self, state: dict[str, Any]) -> float:
+        """Both together."""
+        return self.searches(state) + self.reads(state)
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The declared answer, normalised."""
+        declared = declared_answer(completion)
+        return None if declared is None else normalise_answer(declared.text)
+
+    def gold_completion(self, task: Task) -> list[Message] | None:
+        """Search with the question; read each gold document, after a search for it where the question finds it not.
+
+        `None` for a task without an answer, and where a gold document is found by nothing that stands in it.
+        """
+        if task.answer is None:
+            return None
+        question, calls = task.prompt[-1]["content"], list[ToolCall]()
+        found = self._search(question)
+        calls.append(_call(calls, "search", query=question))
+        for doc_id in _gold_ids(task):
+            if doc_id not in found:
+                query = self._query_that_finds(doc_id, question)
+                if query is None:
+                    return None
+                calls.append(_call(calls, "search", query=query))
+            calls.append(_call(calls, "read", doc_id=doc_id))
+        final = f"Answer: {_one_line(_golds(task.answer)[0])}\nSources: {', '.join(_gold_ids(task))}"
+        return [
+            *(Message(role="assistant", content="", tool_calls=[call]) for call in calls),
+            Message(role="assistant", content=final),
+        ]
+
+    def data_fingerprint(self) -> str:
+        """The client's identity: documents, settings, models. Raises `EnvironmentSetupError` if it has none."""
+        identity = self.client.fingerprint
+        _check(isinstance(identity, str) and identity != "", "the client's fingerprint is empty", "return a hash in it")
+        return identity
+
+    def _fitted(self, spec: ToolSpec) -> ToolSpec:
+        properties = {name: dict(schema) for name, schema in spec.parameters["properties"].items()}
+        properties["limit"] |= {"minimum": 1, "maximum": self.max_results, "default": min(5, self.max_results)}
+        if len(self.modes) == 1:
+            del properties["mode"]
+        else:
+            properties["mode"] |= {"enum": list(self.modes), "default": self.modes[0]}
+        return replace(spec, parameters={**spec.parameters, "properties": properties})
+
+    def _search(self, query: str) -> list[str]:
+        hits = self.client.search(query, mode=self.modes[0], limit=min(5, self.max_results))
+        return [hit.doc_id for hit in hits]
+
+    def _query_that_finds(self, doc_id: str, question: str) -> str | None:
+        document = self.client.read(doc_id)
+        queries = (document.title, f"{document.title} {question}", f"{document.title} {document.text[:200]}")
+        return next((query for query in queries if query.strip() and doc_id in self._search(query)), None)
+
+
+def _make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
+    _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
+    if documents is not None:
+        index = CorpusIndex(documents, **kwargs)
+        known = ", ".join(index.modes)
+        has_all = bool(modes) and set(modes) <= set(index.modes)
+        _check(has_all, f"modes={list(modes)} are not all there", f"use some of {known}, or give an embedding")
+        return index
+    _check(bool(modes) and set(modes) <= set(MODES), f"modes={list(modes)}", f"use some of {', '.join(MODES)}")
+    try:
+        client: Any = pkgutil.resolve_name(str(name))(**kwargs)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise EnvironmentSetupError(
+            f"the client {name!r} cannot be made: {error}",
+            where=_WHERE,
+            fix="write package.module:Class, and its arguments as client_kwargs",
+        ) from error
+    lacks = [each for each in ("search", "read", "fingerprint") if not hasattr(client, each)]
+    _check(not lacks, f"the client {name!r} has no {', '.join(lacks)}", "see rlft.search.client.SearchClient")
+    return client
+
+
+def _check(holds: bool, what: str, fix: str) -> None:
+    if not holds:
+        raise EnvironmentSetupError(what, where=_WHERE, fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What an attempt ends with: the answer as it was written, and the ids it cites."""
+
+    text: str
+    sources: tuple[str, ...]
+
+
+def declared_answer(completion: Trajectory) -> Declared | None:
+    """The answer and the sources in the last two lines of the last message, or `None` if that is not its form.
+
+    The last message must be the assistant's, complete and without tool calls. Further lines that begin with Answer: or
+    Sources:, or a second one in the same line, are a second declaration: then nothing is declared.
+    """
+    if not completion or completion.truncated:
+        return None
+    last = completion[-1]
+    if last["role"] != "assistant" or last.get("tool_calls"):
+        return None
+    lines = [line.strip() for line in last["content"].splitlines() if line.strip()]
+    answers = [match for line in lines if (match := _ANSWER.fullmatch(line))]
+    sources = [match for line in lines if (match := _SOURCES.fullmatch(line))]
+    if len(answers) != 1 or len(sources) != 1 or [answers[0].string, sources[0].string] != lines[-2:]:
+        return None
+    text = answers[0].group(1).strip(" \t*_`")
+    if not text or re.search(r"\b(?:answer|sources?)\W*:", text, re.IGNORECASE):
+        return None
+    cited = (each.strip("[](){}<>\"'`*.") for each in re.split(r"[\s,;]+", sources[0].group(1)))
+    return Declared(text, tuple(dict.fromkeys(filter(None, cited))))
+
+
+def _gold_ids(task: Task) -> list[str]:
+    ids = task.info.get("gold_doc_ids")
+    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
+        raise ValueError(f"gold_doc_ids of task {task.id} are {ids!r:.80}, not a list of document ids")
+    return list(dict.fromkeys(ids))
+
+
+def _as_gold(ids: set[str], task: Task) -> set[str]:
+    """Ids, with the gold document's in place of a near duplicate's."""
+    twins = {twin: gold for gold, all_of in (task.info.get("near_duplicates_of_gold") or {}).items() for twin in all_of}
+    return {twins.get(each, each) for each in ids}
+
+
+def _accepted(completion: Trajectory) -> set[str]:
+    """The documents that were read and are gold, or as good."""
+    gold = set(_gold_ids(completion.task))
+    return {each for each in completion.state.get("read", ()) if _as_gold({each}, completion.task) <= gold}
+
+
+def _recall(ids: Sequence[str], task: Task) -> float:
+    gold = set(_gold_ids(task))
+    return len(_as_gold(set(ids), task) & gold) / len(gold)
+
+
+def _golds(answer: Any) -> list[str]:
+    golds = [answer] if isinstance(answer, str) else answer
+    if not isinstance(golds, list) or not golds or not all(isinstance(each, str) and each.strip() for each in golds):
+        raise ValueError(f"the task's answer {answer!r:.80} is neither text nor a list of texts")
+    return golds
+
+
+def _call(earlier: Sequence[ToolCall], name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"call-{len(earlier) + 1}", name=name, arguments=arguments)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

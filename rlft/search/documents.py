@@ -1,0 +1,67 @@
+"""Documents from a JSON Lines file with `doc_id`, `title` (may be missing) and `text`; other fields are ignored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rlft.errors import EnvironmentSetupError
+from rlft.search.client import Document
+
+_ID = re.compile(r"[^\s,]+")
+_FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
+
+
+def load_documents(path: str | Path) -> tuple[Document, ...]:
+    """The documents of a file, sorted by id.
+
+    Raises `EnvironmentSetupError` that names the line for a row that is no document and for an id given twice.
+    """
+    path = Path(path).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError) as error:
+        raise EnvironmentSetupError(
+            f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
+        ) from error
+    found: dict[str, Document] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"documents: {path}:{number}"
+        document = _document(line, where)
+        if document.doc_id in found:
+            raise EnvironmentSetupError(f"the id {document.doc_id!r} is given twice", where=where, fix="rename one")
+        found[document.doc_id] = document
+    if not found:
+        raise EnvironmentSetupError("there are no documents in it", where=f"documents: {path}", fix=_FIX)
+    return tuple(found[doc_id] for doc_id in sorted(found))
+
+
+def hash_documents(documents: Iterable[Document]) -> str:
+    """Sha256 (hexadecimal) of ids, titles and texts in their order."""
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(json.dumps([document.doc_id, document.title, document.text]).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _document(line: str, where: str) -> Document:
+    try:
+        row: Any = json.loads(line)
+    except ValueError as error:
+        raise EnvironmentSetupError(f"no JSON: {error}", where=where, fix=_FIX) from error
+    if not isinstance(row, dict):
+        raise EnvironmentSetupError(f"{row!r:.80} is no object", where=where, fix=_FIX)
+    doc_id, title, text = row.get("doc_id"), row.get("title") or "", row.get("text")
+    if not isinstance(doc_id, str) or not _ID.fullmatch(doc_id):
+        raise EnvironmentSetupError(
+            f"{doc_id!r:.80} is no doc_id", where=where, fix="use text without white space and commas"
+        )
+    if not isinstance(title, str) or not isinstance(text, str):
+        raise EnvironmentSetupError(f"title or text of {doc_id!r} is no text", where=where, fix=_FIX)
+    return Document(doc_id, title, text)

@@ -1,0 +1,158 @@
+"""A search over the documents of a file, in memory: fine for some ten thousand paragraphs, without a server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlft.search.client import MODES, Document, Hit, Mode
+from rlft.search.documents import hash_documents, load_documents
+from rlft.search.lexical import Lexical, lexical_identity, stemmer_of
+
+RRF_K = 60
+RRF_DEPTH = 100
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+class CorpusIndex:
+    """Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), `auto`.
+
+    `auto` is `hybrid` where there is an embedding, else `lexical`. Scores are rounded to six decimals and ties go by
+    id, so that results do not hang on the order of floating-point sums. Indexes are built by `prepare`, or at the first
+    search.
+    """
+
+    def __init__(
+        self,
+        documents: str,
+        language: str | None = "english",
+        embedding: str | None = None,
+        embedding_kwargs: Mapping[str, Any] | None = None,
+        cache_dir: str | None = None,
+        snippet_characters: int = 200,
+    ) -> None:
+        """`documents` is a JSON Lines file, `language` that of its stemmer (`None`: words as they are).
+
+        `embedding` is a model's folder or hub name, or the import path of a function; `embedding_kwargs` are arguments
+        of `rlft.search.embedding.ModelEmbedding`. Vectors of documents are kept in `cache_dir` if one is given.
+        Raises `EnvironmentSetupError` for what cannot be read or loaded.
+        """
+        self._documents = load_documents(documents)
+        self._by_id = {document.doc_id: document for document in self._documents}
+        self._language = language if stemmer_of(language) else None
+        self._cache_dir = None if cache_dir is None else Path(cache_dir).expanduser()
+        self._snippet_characters = snippet_characters
+        self._lock = threading.Lock()
+        self._embedding = None
+        if embedding is not None:
+            from rlft.search.embedding import load_embedding  # imports torch, which BM25 alone does not need
+
+            self._embedding = load_embedding(embedding, **(embedding_kwargs or {}))
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes that this index can search with."""
+        return MODES if self._embedding else ("auto", "lexical")
+
+    @property
+    def fingerprint(self) -> str:
+        """Sha256 of documents, settings, versions of the libraries that rank, and the embedding's identity."""
+        identity = [
+            hash_documents(self._documents),
+            lexical_identity(self._language),
+            [RRF_K, RRF_DEPTH, self._snippet_characters],
+            self._embedding.fingerprint if self._embedding else None,
+        ]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+    def prepare(self) -> None:
+        """Build what searches need, so that none of them has to wait for it: seconds to minutes with an embedding."""
+        with self._lock:
+            _ = self._lexical, self._embedding and self._vectors
+
+    def read(self, doc_id: str) -> Document:
+        """The whole document. Raises `LookupError` for an unknown id."""
+        if doc_id not in self._by_id:
+            raise LookupError(f"there is no document {doc_id!r:.80}")
+        return self._by_id[doc_id]
+
+    def search(self, query: str, *, mode: str = "auto", limit: int = 5) -> list[Hit]:
+        """At most `limit` hits, best first. Raises `ValueError` for a mode that this index does not have."""
+        if mode not in self.modes:
+            raise ValueError(f"there is no mode {mode!r:.80}; there are: {', '.join(self.modes)}")
+        if mode == "auto":
+            mode = "hybrid" if self._embedding else "lexical"
+        with self._lock:  # neither stemmers nor tokenizers are for several threads at once
+            ranked = self._ranked(query, mode, limit)
+            words = set(self._lexical.words(query))
+            return [self._hit(place, score, words) for place, score in ranked]
+
+    def _ranked(self, query: str, mode: str, count: int) -> list[tuple[int, float]]:
+        if self._embedding is None or mode == "lexical":
+            return _best(self._lexical.scores(query), count, above=0.0)
+        by_vector = self._vectors @ self._embedding.query(query)
+        if mode == "vector":
+            return _best(by_vector, count)
+        both = _best(self._lexical.scores(query), RRF_DEPTH, above=0.0), _best(by_vector, RRF_DEPTH)
+        return fuse([[place for place, _ in ranking] for ranking in both])[:count]
+
+    @cached_property
+    def _lexical(self) -> Lexical:
+        return Lexical(self._documents, self._language)
+
+    @cached_property
+    def _vectors(self) -> NDArray[np.float32]:
+        from rlft.search.embedding import cached_vectors
+
+        def make() -> NDArray[np.float32]:
+            assert self._embedding is not None
+            return self._embedding.documents([_titled(document) for document in self._documents])
+
+        if self._cache_dir is None or self._embedding is None:
+            return make()
+        key = hashlib.sha256(f"{hash_documents(self._documents)} {self._embedding.fingerprint}".encode()).hexdigest()
+        return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make, len(self._documents))
+
+    def _hit(self, place: int, score: float, words: set[str]) -> Hit:
+        document = self._documents[place]
+        sentences = _SENTENCE.split(" ".join(document.text.split()))
+        shared = [len(words & set(self._lexical.words(sentence))) for sentence in sentences]
+        best = sentences[shared.index(max(shared))]
+        return Hit(document.doc_id, document.title, shorten(best, self._snippet_characters), score)
+
+
+def fuse(rankings: Iterable[Sequence[int]], k: int = RRF_K) -> list[tuple[int, float]]:
+    """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): the sum of 1 / (k + rank), with ranks from 1.
+
+    Returns (item, score), best first; equal scores by item.
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, start=1):
+            scores[item] = scores.get(item, 0.0) + 1.0 / (k + rank)
+    return sorted(((item, round(score, 9)) for item, score in scores.items()), key=lambda pair: (-pair[1], pair[0]))
+
+
+def shorten(text: str, characters: int) -> str:
+    """The text, cut to at most so many characters; the last three are dots where something was left out."""
+    return text if len(text) <= characters else text[: max(characters - 3, 0)] + "..."
+
+
+def _best(scores: NDArray[np.float32], count: int, above: float = -np.inf) -> list[tuple[int, float]]:
+    """The `count` best (place, score) above a score; equal ones by place, which is the order of the ids."""
+    rounded = np.round(scores.astype(np.float64), 6)
+    order = np.argsort(-rounded, kind="stable")[:count]
+    return [(int(place), float(rounded[place])) for place in order if rounded[place] > above]
+
+
+def _titled(document: Document) -> str:
+    return f"{document.title}. {document.text}" if document.title else document.text
