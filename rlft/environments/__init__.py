@@ -4,7 +4,7 @@
 - `tools`, `marks`: tools as a model sees them; `@tool`, `@reward`, `@metric`
 - `loading`: an environment from its import path or file
 - `reasoning_gym`, `gsm8k`, `maths`, `stories`: shipped environments, each with its rewards beside it
-- `press_releases`, `snips_slots`, `calculator`: the same, with tools
+- `press_releases`, `snips_slots`, `search`, `code`, `calculator`: the same, with tools
 - `trl`, `verl`: reward functions of these libraries, as they are
 - `verifiers`: what stands between an answer and a verifier of reasoning-gym
 - `sources`, `reachable`: which code an environment consists of, for `rlft.fingerprint`

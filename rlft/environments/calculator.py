@@ -20,7 +20,7 @@ from rlft.errors import EnvironmentSetupError
 from rlft.rewards.numbers import format_number, parse_number
 from rlft.types import Message, Task, Trajectory
 
-_OPERATIONS: dict[type[ast.operator] | type[ast.unaryop], Callable[..., Fraction]] = {
+_OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from rlft.environments.tools import ToolSpec, tool_from_function
 from rlft.errors import EnvironmentSetupError
@@ -25,7 +25,11 @@ def tool(method: Method) -> Method:
     return method
 
 
-def reward(weight: float = 1.0) -> Callable[[Method], Method]:
+@overload
+def reward(weight: Method) -> Method: ...
+@overload
+def reward(weight: float = 1.0) -> Callable[[Method], Method]: ...
+def reward(weight: Any = 1.0) -> Any:
     """The method is a part of the reward with this weight, which `reward.weights` in a config replaces.
 
     It takes, by name, what it needs of: completion, text, ground_truth, task, state.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import pkgutil
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from rlft.environments.base import BaseEnv, Context
@@ -14,14 +12,13 @@ from rlft.environments.marks import metric, reward, tool
 from rlft.environments.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.answers import exact_match, normalise_answer, token_f1
-from rlft.search.client import MODES, SearchClient
+from rlft.rewards.cited import declared_answer
 from rlft.search.index import CorpusIndex, shorten
+from rlft.search.loading import make_client
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 AnswerScore = Literal["f1", "exact"]
 
-_ANSWER = re.compile(r"\W*answer\W*:(.*)", re.IGNORECASE)
-_SOURCES = re.compile(r"\W*sources?\W*:(.*)", re.IGNORECASE)
 _WHERE = "environment.kwargs"
 _SYSTEM_PROMPT = """\
 Answer the question from the documents: find them with search, then read them. A question may need several documents, \
@@ -68,12 +65,12 @@ class Search(BaseEnv):
         }
         for name, value in limits.items():
             _check(value >= 1, f"{name}={value} is out of range", "use at least 1")
-        self.client = _make_client(documents, client, dict(client_kwargs or {}), modes)
+        self.client = make_client(documents, client, dict(client_kwargs or {}), modes)
         self.modes = tuple(modes)
         self.max_results = max_results
         self.max_document_characters = max_document_characters
         self.read_found_only = read_found_only
-        self.score_answer = token_f1 if answer_score == "f1" else exact_match
+        self.answer_score = answer_score
         self.answer_needs_source = answer_needs_source
         self.cost_calls = cost_calls
 
@@ -139,7 +136,8 @@ class Search(BaseEnv):
         declared = declared_answer(completion)
         if declared is None or (self.answer_needs_source and not _accepted(completion)):
             return 0.0
-        return self.score_answer(declared.text, _golds(ground_truth))
+        score = token_f1 if self.answer_score == "f1" else exact_match
+        return score(declared.text, _golds(ground_truth))
 
     @reward(weight=0.5)
     def sources(self, completion: Trajectory) -> float:
@@ -246,62 +244,9 @@ class Search(BaseEnv):
         return next((query for query in queries if query.strip() and doc_id in self._search(query)), None)
 
 
-def _make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
-    _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
-    if documents is not None:
-        index = CorpusIndex(documents, **kwargs)
-        known = ", ".join(index.modes)
-        has_all = bool(modes) and set(modes) <= set(index.modes)
-        _check(has_all, f"modes={list(modes)} are not all there", f"use some of {known}, or give an embedding")
-        return index
-    _check(bool(modes) and set(modes) <= set(MODES), f"modes={list(modes)}", f"use some of {', '.join(MODES)}")
-    try:
-        client: Any = pkgutil.resolve_name(str(name))(**kwargs)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise EnvironmentSetupError(
-            f"the client {name!r} cannot be made: {error}",
-            where=_WHERE,
-            fix="write package.module:Class, and its arguments as client_kwargs",
-        ) from error
-    lacks = [each for each in ("search", "read", "fingerprint") if not hasattr(client, each)]
-    _check(not lacks, f"the client {name!r} has no {', '.join(lacks)}", "see rlft.search.client.SearchClient")
-    return client
-
-
 def _check(holds: bool, what: str, fix: str) -> None:
     if not holds:
         raise EnvironmentSetupError(what, where=_WHERE, fix=fix)
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What an attempt ends with: the answer as it was written, and the ids it cites."""
-
-    text: str
-    sources: tuple[str, ...]
-
-
-def declared_answer(completion: Trajectory) -> Declared | None:
-    """The answer and the sources in the last two lines of the last message, or `None` if that is not its form.
-
-    The last message must be the assistant's, complete and without tool calls. Further lines that begin with Answer: or
-    Sources:, or a second one in the same line, are a second declaration: then nothing is declared.
-    """
-    if not completion or completion.truncated:
-        return None
-    last = completion[-1]
-    if last["role"] != "assistant" or last.get("tool_calls"):
-        return None
-    lines = [line.strip() for line in last["content"].splitlines() if line.strip()]
-    answers = [match for line in lines if (match := _ANSWER.fullmatch(line))]
-    sources = [match for line in lines if (match := _SOURCES.fullmatch(line))]
-    if len(answers) != 1 or len(sources) != 1 or [answers[0].string, sources[0].string] != lines[-2:]:
-        return None
-    text = answers[0].group(1).strip(" \t*_`")
-    if not text or re.search(r"\b(?:answer|sources?)\W*:", text, re.IGNORECASE):
-        return None
-    cited = (each.strip("[](){}<>\"'`*.") for each in re.split(r"[\s,;]+", sources[0].group(1)))
-    return Declared(text, tuple(dict.fromkeys(filter(None, cited))))
 
 
 def _gold_ids(task: Task) -> list[str]:

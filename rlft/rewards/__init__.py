@@ -6,5 +6,6 @@
 - `numbers`: exact numbers from the notations people and models write
 - `json_object`: the one JSON object in a text
 - `latex`, `expressions`: answers in LaTeX compared by math-verify, and which texts may be evaluated at all
+- `answers`, `cited`: short answers in words as SQuAD compares them; an answer with its sources
 - `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
 """

@@ -12,7 +12,11 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that can be found and read. `doc_id` has neither white space nor a comma: answers list ids."""
+    """A text that can be found and read.
+
+    Answers list ids in a sentence, so `doc_id` has no white space, comma or semicolon, and begins and ends with a
+    letter or digit; a closing bracket, as in "Mercury_(planet)", may end it too.
+    """
 
     doc_id: str
     title: str

@@ -12,7 +12,7 @@ from typing import Any
 from rlft.errors import EnvironmentSetupError
 from rlft.search.client import Document
 
-_ID = re.compile(r"[^\s,]+")
+_ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
 _FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": "..."}'
 
 
@@ -60,7 +60,9 @@ def _document(line: str, where: str) -> Document:
     doc_id, title, text = row.get("doc_id"), row.get("title") or "", row.get("text")
     if not isinstance(doc_id, str) or not _ID.fullmatch(doc_id):
         raise EnvironmentSetupError(
-            f"{doc_id!r:.80} is no doc_id", where=where, fix="use text without white space and commas"
+            f"{doc_id!r:.80} is no doc_id",
+            where=where,
+            fix="use one word without commas that begins and ends with a letter or digit",
         )
     if not isinstance(title, str) or not isinstance(text, str):
         raise EnvironmentSetupError(f"title or text of {doc_id!r} is no text", where=where, fix=_FIX)

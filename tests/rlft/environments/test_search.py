@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.environments.search import Search, declared_answer
+from rlft.environments.search import Search
 from rlft.environments.tools import read_tools
 from rlft.errors import EnvironmentSetupError
+from rlft.rewards.cited import declared_answer
 from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory
 
@@ -455,3 +456,9 @@ def test_gold_is_full_and_attacks_earn_less_on_all_real_questions(shared_data, n
 
     asyncio.run(check_all())
     assert len(rows) >= 165
+
+
+def test_an_id_may_end_with_a_bracket():
+    declared = declared_answer(Trajectory([say("Answer: x\nSources: Mercury_(planet), d1.")], task=make_task()))
+    assert declared is not None
+    assert declared.sources == ("Mercury_(planet)", "d1")

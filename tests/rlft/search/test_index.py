@@ -107,7 +107,9 @@ def test_the_fingerprint_changes_with_all_that_results_depend_on(documents, tmp_
         ("{", ":1: no JSON"),
         ('{"doc_id": "a", "text": "x"}\n[]', ":2: .* no object"),
         ('{"doc_id": "a, b", "text": "x"}', "no doc_id"),
-        ('{"doc_id": "a"}', "no text"),
+        ('{"doc_id": "a.", "text": "x"}', "no doc_id"),
+        ('{"doc_id": "", "text": "x"}', "no doc_id"),
+        ('{"doc_id": "Mercury_(planet)"}', "no text"),
         ('{"doc_id": "a", "text": "x"}\n\n{"doc_id": "a", "text": "y"}', ":3: the id 'a' is given twice"),
     ],
 )
