@@ -34,6 +34,10 @@ class EnvironmentSetupError(RlftError):
     """An environment that cannot be imported or built."""
 
 
+class SandboxError(RlftError):
+    """A sandbox that failed itself, as opposed to the program inside."""
+
+
 class PolicyError(RlftError):
     """A model, tokenizer or policy folder that cannot be loaded."""
 

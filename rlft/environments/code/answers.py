@@ -1,0 +1,45 @@
+"""From what a model wrote to code that can be run."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
+
+
+def extract_code(text: str) -> str:
+    """The last fenced block of Python, or the whole text if it has none. A last block may lack its closing fence."""
+    blocks = [body for language, body in _FENCE.findall(text) if language.lower() in _PYTHON]
+    return (blocks[-1] if blocks else text).replace("\r\n", "\n")
+
+
+def defines(code: str, name: str) -> bool:
+    """Whether the code binds `name` at its top: a function, a class or an assignment."""
+    name = re.escape(name)
+    return (
+        re.search(rf"^(?:(?:async[ ]+)?def[ ]+{name}\b|class[ ]+{name}\b|{name}[ ]*(?::[^=\n]+)?=)", code, re.M)
+        is not None
+    )
+
+
+def complete(prompt: str, code: str, entry_point: str) -> str:
+    """The program that a completion makes of a prompt which ends with a signature and a docstring.
+
+    The completion is the whole function, or its body; a body may have lost the indentation of its first line, or all.
+    """
+    if defines(code, entry_point):
+        return f"{prompt}\n{code}"
+    return prompt + _indented(code.strip("\n"))
+
+
+def _indented(body: str) -> str:
+    first, _, rest = body.partition("\n")
+    if not first.strip() or first[0].isspace():
+        return body
+    is_rest_indented = all(line[0].isspace() for line in rest.splitlines() if line.strip())
+    ends_with_colon = first.rstrip().endswith(":")
+    if rest.strip() and is_rest_indented and not ends_with_colon:
+        return f"    {first}\n{rest}"
+    return textwrap.indent(body, "    ")

@@ -1,0 +1,130 @@
+"""Running the model's code against tests: two sandboxes, with the code in one and the tests in the other.
+
+    tests  -> judge   <- plain values ->   subject <- the model's code
+    (trusted)         (relayed, as text)              (not trusted)
+
+This process reads what the judge says and passes on what the subject says, unread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlft.errors import SandboxError, TaskError
+from rlft.sandbox.base import MIB, Limits, Sandbox, SandboxProcess, Stopped
+
+_FOLDER = Path(__file__).parent
+_GONE = b'{"gone": 1}\n'
+_ANSWER_BYTES = 16 * MIB
+_JUDGE_MIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """What decides about some code: asserts, each with its own names and calls, or a function `check(candidate)`.
+
+    `prelude` is the data's own code that runs before (imports, helpers). `check` needs `entry_point`.
+    """
+
+    prelude: str = ""
+    asserts: Sequence[str] = ()
+    check: str | None = None
+    entry_point: str = ""
+
+    def to_json(self, *, explain: bool) -> dict[str, Any]:
+        """As the judge reads it."""
+        return {
+            "prelude": self.prelude,
+            "tests": list(self.asserts),
+            "check": self.check,
+            "entry_point": self.entry_point,
+            "explain": explain,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which tests passed, in order. `loaded` says whether the code ran before the first call, `stopped` names the limit
+    that the code ran into, `messages` are for the model."""
+
+    passed: tuple[bool, ...]
+    loaded: bool
+    stopped: Stopped | None
+    messages: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Passed tests of all tests, 0 to 1."""
+        return sum(self.passed) / len(self.passed)
+
+
+async def run_code(code: str, tests: Tests, sandbox: Sandbox, limits: Limits, *, explain: bool = False) -> Verdict:
+    """Run `tests` on `code`. What the code does wrong is in the verdict: it never raises for that.
+
+    Raises `SandboxError` when a sandbox fails, `TaskError` when the tests are no tests.
+    """
+    patient = replace(limits, seconds=limits.seconds + 5, output_bytes=_ANSWER_BYTES, memory_mib=_JUDGE_MIB)
+    generous = replace(limits, output_bytes=_ANSWER_BYTES)
+    async with (
+        sandbox.open(_python(sandbox, "judge"), files=_files(), limits=patient) as judge,
+        sandbox.open(_python(sandbox, "subject"), files=_files(), limits=generous) as subject,
+    ):
+        count = await _start_judge(judge, tests, explain)
+        loaded = await _load(subject, code)
+        said = await _relay(judge, subject)
+    stopped = _limit(subject) or _limit(judge)
+    if said is None:
+        return Verdict((False,) * count, loaded, stopped)
+    return Verdict(tuple(said["passed"]), loaded, stopped, tuple(said["messages"]))
+
+
+async def _start_judge(judge: SandboxProcess, tests: Tests, explain: bool) -> int:
+    await judge.write(_line(tests.to_json(explain=explain)))
+    line = await judge.read_line()
+    count = json.loads(line)["ready"] if line else 0
+    if not count:
+        said = (await judge.result()).stderr.decode(errors="replace").strip()[-500:]
+        raise TaskError(f"its tests cannot be run: {said or 'there are none'}", where="code environment")
+    return count
+
+
+async def _load(subject: SandboxProcess, code: str) -> bool:
+    """Whether the code ran to its end before any call."""
+    if await subject.read_line() is None and subject.stopped is None:
+        raise SandboxError("the program that holds the model's code did not start", where="code environment")
+    await subject.write(_line({"code": code}))
+    answer = await subject.read_line()
+    return answer is not None and answer.strip() == b'{"value": null}'
+
+
+async def _relay(judge: SandboxProcess, subject: SandboxProcess) -> dict[str, Any] | None:
+    """Carry calls and answers until the judge is done; `None` if it was stopped, which the answers may do to it."""
+    while (line := await judge.read_line()) is not None:
+        said = json.loads(line)
+        if "passed" in said:
+            return said
+        await subject.write(line)
+        await judge.write(await subject.read_line() or _GONE)
+    return None
+
+
+def _limit(process: SandboxProcess) -> Stopped | None:
+    """The limit that a program ran into; none if it was merely no longer needed."""
+    return None if process.stopped == "caller" else process.stopped
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def _python(sandbox: Sandbox, module: str) -> list[str]:
+    return [*sandbox.python, "-m", f"rlft.environments.code.{module}"]
+
+
+def _files() -> dict[str, str]:
+    names = ("values.py", "judge.py", "subject.py")
+    return {f"rlft/environments/code/{name}": (_FOLDER / name).read_text(encoding="utf-8") for name in names}

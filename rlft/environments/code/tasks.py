@@ -1,0 +1,68 @@
+"""What HumanEval and MBPP rows say: which tests are shown, which are hidden. Pure functions of a task."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from typing import Any
+
+from rlft.environments.code.running import Tests
+from rlft.errors import TaskError
+from rlft.types import Task
+
+
+def humaneval_prompt(task: Task) -> str:
+    """The code that the model continues: the last message of the user, as the data has it."""
+    return task.prompt[-1]["content"]
+
+
+def humaneval_hidden(task: Task) -> Tests:
+    """The task's `check(candidate)`, with the prompt's helpers around it."""
+    return Tests(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
+
+
+def humaneval_shown(task: Task) -> Tests:
+    """The docstring's examples that compare with a literal (`>>> f(1)` and `2` below it)."""
+    shown = []
+    for example in doctest.DocTestParser().get_examples(_docstring(task)):
+        try:
+            ast.literal_eval(example.want.strip())
+            ast.parse(example.source.strip(), mode="eval")
+        except (ValueError, SyntaxError):
+            continue
+        shown.append(f"assert ({example.source.strip()}) == ({example.want.strip()})")
+    return Tests(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
+
+
+def mbpp_row(task: Task) -> dict[str, Any]:
+    """The row's fields, those of its hand-verified version (`sanitized`) where it has one."""
+    sanitized = task.info.get("sanitized")
+    return {**task.info, "test_setup_code": "", "challenge_test_list": [], **sanitized} if sanitized else task.info
+
+
+def mbpp_tests(task: Task) -> tuple[Tests, Tests]:
+    """The first assert, which the prompt shows, and the others. Raises `TaskError` with fewer than two of them."""
+    row = mbpp_row(task)
+    prelude = "\n".join([*row.get("test_imports", ()), row.get("test_setup_code") or ""]).replace("\r\n", "\n")
+    asserts = [test.strip() for test in [*(row.get("test_list") or ()), *(row.get("challenge_test_list") or ())]]
+    hidden = [test for test in dict.fromkeys(asserts) if test != asserts[0]]
+    if not hidden:
+        raise TaskError(
+            f"task {task.id} has no test that could be hidden", where="test_list", fix="give it two different asserts"
+        )
+    return Tests(prelude, tuple(asserts[:1])), Tests(prelude, tuple(hidden))
+
+
+def _docstring(task: Task) -> str:
+    for node in ast.walk(ast.parse(humaneval_prompt(task))):
+        if isinstance(node, ast.FunctionDef) and node.name == task.info["entry_point"]:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def _field(task: Task, name: str) -> str:
+    if not isinstance(task.info.get(name), str):
+        raise TaskError(
+            f"task {task.id} has no text in {name!r}", where="tasks", fix="use rows with HumanEval's own fields"
+        )
+    return task.info[name]

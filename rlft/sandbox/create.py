@@ -1,0 +1,39 @@
+"""A sandbox from its name in the config."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from rlft.errors import EnvironmentSetupError
+from rlft.sandbox.base import Sandbox
+from rlft.sandbox.bubblewrap import Bubblewrap
+from rlft.sandbox.plain import NoSandbox
+
+log = logging.getLogger(__name__)
+
+
+def create_sandbox(name: str = "auto") -> Sandbox:
+    """The sandbox of this name: `bubblewrap`, `none`, or `auto`, which is the former and never the latter.
+
+    A sandbox is tried before it is given out (about 0.1 s). Raises `EnvironmentSetupError` that says what to install or
+    to allow when it does not hold. `none` must be written out; it is logged as a warning.
+    """
+    if name == "none":
+        log.warning("sandbox: none. Code that the model writes runs with the rights of this process")
+        return NoSandbox()
+    if name not in ("auto", "bubblewrap"):
+        raise EnvironmentSetupError(
+            f"there is no sandbox {name!r}", where="environment.kwargs.sandbox", fix="use auto, bubblewrap or none"
+        )
+    try:
+        sandbox = Bubblewrap()
+        # In a thread of its own, because the caller may be inside an event loop.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, sandbox.check()).result()
+    except EnvironmentSetupError as error:
+        raise EnvironmentSetupError(
+            error.what, where=error.where, fix=f"{error.fix}; or write sandbox: none where the model's code may do harm"
+        ) from error
+    return sandbox

@@ -1,0 +1,145 @@
+"""A child process whose time, output and memory are watched from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+from rlft.errors import SandboxError
+from rlft.sandbox.base import Limits, SandboxResult, Stopped
+
+log = logging.getLogger(__name__)
+_WATCH_SECONDS = 0.05
+_CHUNK = 1 << 16
+Watch = Callable[[int], Stopped | None]
+Kill = Callable[[int], None]
+
+
+class LimitedProcess:
+    """A `SandboxProcess` on a local child; made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch, kill: Kill) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process, self._limits, self._watch, self._kill = process, limits, watch, kill
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._started, self._left = time.perf_counter(), limits.output_bytes
+        self._stopped: Stopped | None = None
+        self._timer = asyncio.get_running_loop().call_later(limits.seconds, self.stop, "time")
+        self._stderr = asyncio.create_task(_read_bounded(process.stderr, limits.output_bytes, self.stop))
+        self._watcher = asyncio.create_task(self._watch_it())
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """The limit that ended the program, `caller` if it was ended from outside, else `None`."""
+        if self._stopped is None and self._process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
+            return "cpu"
+        return self._stopped
+
+    def stop(self, why: Stopped) -> None:
+        """End the program and everything it has started, now; the first reason is kept."""
+        if self._process.returncode is None and self._stopped is None:
+            self._stopped = why
+            self._kill(self._process.pid)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes to its stdin, if it still listens."""
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            self._stdin.write(data)
+            await self._stdin.drain()
+
+    async def close_stdin(self) -> None:
+        """Let it read the end of its stdin."""
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            self._stdin.close()
+            await self._stdin.wait_closed()
+
+    async def read_line(self) -> bytes | None:
+        """The next whole line of its stdout, or `None`."""
+        try:
+            line = await self._stdout.readline()
+        except ValueError:  # longer than the reader's limit, which is output_bytes
+            self.stop("output")
+            return None
+        self._left -= len(line)
+        if self._left < 0:
+            self.stop("output")
+        return line if line.endswith(b"\n") and self._stopped is None else None
+
+    async def result(self) -> SandboxResult:
+        """Wait for its end."""
+        stdout = await _read_bounded(self._stdout, max(self._left, 0), self.stop)
+        stderr = await self._stderr
+        code = await self._process.wait()
+        seconds = time.perf_counter() - self._started
+        return SandboxResult(128 - code if code < 0 else code, stdout, stderr, seconds, self.stopped)
+
+    async def end(self) -> None:
+        """Kill what still runs and free what the process held."""
+        if self._stdout.at_eof():  # about to end by itself; then how it did is worth knowing
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _WATCH_SECONDS)
+        self.stop("caller")
+        self._timer.cancel()
+        self._watcher.cancel()
+        self._stdin.close()
+        while await self._stdout.read(_CHUNK):
+            pass
+        await self._stderr
+        await self._process.wait()
+
+    async def _watch_it(self) -> None:
+        while self._process.returncode is None:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                if why := self._watch(self._process.pid):
+                    self.stop(why)
+            except OSError:  # it ended while it was looked at
+                log.debug("a program ended while it was watched", exc_info=True)
+
+
+@contextlib.asynccontextmanager
+async def start(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    limits: Limits,
+    watch: Watch,
+    kill: Kill,
+    pass_fds: Sequence[int] = (),
+    folder: str = "/",
+) -> AsyncIterator[LimitedProcess]:
+    """Start `argv` in a session of its own, without a shell; it is ended when the context is left."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=dict(environment), pass_fds=tuple(pass_fds), cwd=folder, start_new_session=True,
+            limit=limits.output_bytes,
+        )  # fmt: skip
+    except OSError as error:
+        raise SandboxError(f"{argv[0]} does not start: {error}", where="sandbox") from error
+    finally:
+        for descriptor in pass_fds:
+            os.close(descriptor)
+    limited = LimitedProcess(process, limits, watch, kill)
+    try:
+        yield limited
+    finally:
+        await asyncio.shield(limited.end())
+
+
+async def _read_bounded(stream: asyncio.StreamReader, limit: int, stop: Callable[[Stopped], None]) -> bytes:
+    """All that comes, at most `limit` bytes; what is beyond is thrown away and stops the program."""
+    kept = bytearray()
+    while chunk := await stream.read(_CHUNK):
+        if len(kept) + len(chunk) > limit:
+            stop("output")
+        kept += chunk[: limit - len(kept)]
+    return bytes(kept)

@@ -1,0 +1,71 @@
+"""A filter of system calls, as the kernel takes it (seccomp, classic BPF; see seccomp(2)).
+
+The namespaces already hide the host. The filter takes away what would give a program new ones (and with them file
+systems in memory that no limit bounds), sockets that no network namespace holds (vsock), memory outside of the address
+space (memfd, System V), and the calls in which most holes of the kernel were found.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+
+from rlft.errors import EnvironmentSetupError
+
+# name: (x86_64, aarch64)
+_DENIED = {
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "open_by_handle_at": (304, 265), "socket": (41, 198), "memfd_create": (319, 279), "memfd_secret": (447, 447),
+    "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "quotactl": (179, 60),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "swapon": (167, 224), "reboot": (169, 142), "acct": (163, 89),
+}  # fmt: skip
+_CLONE = (56, 220)
+_CLONE3 = (435, 435)
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_NEW_NAMESPACES = 0x7E020080  # CLONE_NEWUSER, NEWNS, NEWPID, NEWNET, NEWIPC, NEWUTS, NEWCGROUP, NEWTIME
+_X32 = 0x40000000
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+
+
+def seccomp_filter(machine: str | None = None) -> bytes:
+    """The filter for a machine (this one by default), an array of `struct sock_filter`.
+
+    Refused calls fail with EPERM, clone3 with ENOSYS (its flags lie in memory, where a filter cannot look; the C
+    library then takes clone). Raises `EnvironmentSetupError` for a machine whose call numbers are not known here.
+    """
+    name = machine or platform.machine()
+    if name not in _MACHINES:
+        raise EnvironmentSetupError(
+            f"the calls of a {name} machine are not known", where="sandbox", fix="use x86_64 or aarch64"
+        )
+    column, architecture = _MACHINES[name]
+    lines = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        (_RETURN, 0, 0, _KILL),
+    ]
+    for numbers in _DENIED.values():
+        lines += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _REFUSE | errno.EPERM)]
+    lines += [
+        (_EQUAL, 0, 1, _CLONE3[column]),
+        (_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
+        (_EQUAL, 0, 3, _CLONE[column]),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
+        (_RETURN, 0, 0, _REFUSE | errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)

@@ -1,0 +1,59 @@
+"""Looking at a tree of processes from outside: what they use together, and ending all of them. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from rlft.sandbox.base import MIB, Limits, Stopped
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_FILE_SIZE = 4096  # what an empty file costs the kernel, generously
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below `pid`, parents first. A process left by its parent belongs to the namespace's init."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        current = waiting.pop()
+        try:
+            threads = os.listdir(f"/proc/{current}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            with contextlib.suppress(OSError), open(f"/proc/{current}/task/{thread}/children") as file:
+                children = [int(child) for child in file.read().split()]
+                found += children
+                waiting += children
+    return found
+
+
+def used_bytes(pids: list[int]) -> int:
+    """Memory in use by these processes; what two of them share counts twice."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm") as file:
+            total += int(file.read().split()[1]) * _PAGE
+    return total
+
+
+def exceeded(pid: int, limits: Limits, work: str | None) -> Stopped | None:
+    """Which limit the processes below `pid` exceed together. `work` is their writable folder, as they see it."""
+    pids = descendants(pid)
+    if used_bytes(pids) > limits.memory_mib * MIB:
+        return "memory"
+    if work is not None and pids and limits.file_bytes:
+        with contextlib.suppress(OSError):
+            place = os.statvfs(f"/proc/{pids[-1]}/root{work}")
+            if place.f_files - place.f_ffree > 64 + limits.file_bytes // _FILE_SIZE:
+                return "files"
+    return None
+
+
+def kill_tree(pid: int) -> None:
+    """Kill `pid` and all below it. Killing the init of a process namespace ends everything inside at once."""
+    for each in [*descendants(pid), pid]:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
