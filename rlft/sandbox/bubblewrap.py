@@ -27,7 +27,7 @@ from rlft.sandbox.process import LimitedProcess, start
 from rlft.sandbox.seccomp import seccomp_filter
 from rlft.sandbox.watch import exceeded, kill_tree
 
-PROGRAM, WORK = "/program", "/work"
+PROGRAM, WORK = "/program", "/scratch"
 INSTALL = "install bubblewrap 0.8 or newer (Debian and Ubuntu: apt-get install bubblewrap)"
 _FIRST_FREE_UID, _FREE_UIDS = 1 << 30, 1 << 29
 _NOBODY = 65534
@@ -49,6 +49,7 @@ interfaces = open("/proc/net/dev").read().split()
 print(json.dumps({
     "processes": started(),
     "home": os.path.exists("/home"),
+    "init": os.path.exists("/proc/1/mem"),
     "memory": resource.getrlimit(resource.RLIMIT_AS),
     "interfaces": sum(name.endswith(":") for name in interfaces),
 }))
@@ -56,7 +57,7 @@ print(json.dumps({
 
 
 class Bubblewrap:
-    """A `Sandbox` made by bubblewrap. Starts about 20 ms later than the program alone would."""
+    """A `Sandbox` made by bubblewrap. It adds about 10 ms to the start of a program."""
 
     def __init__(self) -> None:
         """Raises `EnvironmentSetupError` when a program that it needs is missing."""
@@ -111,7 +112,7 @@ class Bubblewrap:
             seen = json.loads(result.stdout) if result.exit_code == 0 else {}
         except (SandboxError, ValueError) as error:
             raise EnvironmentSetupError(f"bubblewrap does not work here: {error}", where="sandbox", fix=_FIX) from error
-        expected = {"home": False, "memory": [limits.memory_mib * MIB] * 2, "interfaces": 1}
+        expected = {"home": False, "init": False, "memory": [limits.memory_mib * MIB] * 2, "interfaces": 1}
         wrong = [f"{name} is {seen.get(name)}" for name, value in expected.items() if seen.get(name) != value]
         if not 0 < seen.get("processes", 0) < limits.processes:
             wrong.append(f"it could start {seen.get('processes')} processes beside itself, not {limits.processes - 1}")
@@ -155,9 +156,11 @@ class Bubblewrap:
             "PYTHONHASHSEED": "0", "PYTHONPATH": PROGRAM, "LD_LIBRARY_PATH": str(self._inside_prefix / "lib"),
         }  # fmt: skip
         settings = [part for name, value in variables.items() for part in ("--setenv", name, value)]
+        # Without root the init has the program's user id and no limits: through /proc/1/mem it could be rewritten.
+        proc = ["--proc", "/proc", "--perms", "0555", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
         return [
             *user, *rights, "--new-session", "--die-with-parent", "--hostname", "sandbox", "--clearenv", *settings,
-            *system, "--perms", "0755", "--dir", "/dev", *devices, "--proc", "/proc", *work,
+            *system, "--perms", "0755", "--dir", "/dev", *devices, *proc, *work,
             "--chdir", WORK if work else "/",
         ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rlft.environments.base import BaseEnv, Context
 from rlft.environments.code.answers import complete, extract_code
-from rlft.environments.code.running import Tests, Verdict, run_code
+from rlft.environments.code.running import Checks, Verdict, run_code
 from rlft.environments.code.tasks import humaneval_hidden, humaneval_shown, mbpp_row, mbpp_tests
 from rlft.environments.marks import tool
 from rlft.sandbox.base import Limits
@@ -45,15 +45,15 @@ class CodeEnv(BaseEnv):
         self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
         self.sandbox = create_sandbox(sandbox)
 
-    def shown_tests(self, task: Task) -> Tests:
+    def shown_tests(self, task: Task) -> Checks:
         """The tests that the model may see."""
         raise NotImplementedError
 
-    def hidden_tests(self, task: Task) -> Tests:
+    def hidden_tests(self, task: Task) -> Checks:
         """The tests that decide."""
         raise NotImplementedError
 
-    def program(self, prompt: str, code: str, tests: Tests) -> str:
+    def program(self, prompt: str, code: str, tests: Checks) -> str:
         """What runs, given the user's last message and the code of an answer."""
         del prompt, tests
         return code
@@ -73,7 +73,7 @@ class CodeEnv(BaseEnv):
         Args:
             code: The whole code, with all imports and the function that is asked for.
         """
-        tests = Tests(**state["shown"])
+        tests = Checks(**state["shown"])
         if not tests.asserts:
             return "This task shows no tests."
         program = self.program(state["prompt"], code, tests)
@@ -130,15 +130,15 @@ class HumanEval(CodeEnv):
             "function and all it needs."
         )
 
-    def shown_tests(self, task: Task) -> Tests:
+    def shown_tests(self, task: Task) -> Checks:
         """The examples in the docstring."""
         return humaneval_shown(task)
 
-    def hidden_tests(self, task: Task) -> Tests:
+    def hidden_tests(self, task: Task) -> Checks:
         """The task's `check`; some of what it tests may be an example in the docstring."""
         return humaneval_hidden(task)
 
-    def program(self, prompt: str, code: str, tests: Tests) -> str:
+    def program(self, prompt: str, code: str, tests: Checks) -> str:
         """The prompt, and the function or its body."""
         return complete(prompt, code, tests.entry_point)
 
@@ -162,11 +162,11 @@ class MBPP(CodeEnv):
             f"{self.shown_tests(task).asserts[0]}{clearer}"
         )
 
-    def shown_tests(self, task: Task) -> Tests:
+    def shown_tests(self, task: Task) -> Checks:
         """The first assert."""
         return mbpp_tests(task)[0]
 
-    def hidden_tests(self, task: Task) -> Tests:
+    def hidden_tests(self, task: Task) -> Checks:
         """All asserts but the first."""
         return mbpp_tests(task)[1]
 

@@ -38,8 +38,9 @@ def _indented(body: str) -> str:
     first, _, rest = body.partition("\n")
     if not first.strip() or first[0].isspace():
         return body
-    is_rest_indented = all(line[0].isspace() for line in rest.splitlines() if line.strip())
-    ends_with_colon = first.rstrip().endswith(":")
-    if rest.strip() and is_rest_indented and not ends_with_colon:
+    indents = [len(line) - len(line.lstrip()) for line in rest.splitlines() if line.strip()]
+    # A block below the first line is indented once more than the line; if it is by eight, the line has lost its four.
+    least = 8 if first.rstrip().endswith(":") else 4
+    if indents and indents[0] >= least and min(indents) >= 4:
         return f"    {first}\n{rest}"
     return textwrap.indent(body, "    ")

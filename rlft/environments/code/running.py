@@ -24,7 +24,7 @@ _JUDGE_MIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class Checks:
     """What decides about some code: asserts, each with its own names and calls, or a function `check(candidate)`.
 
     `prelude` is the data's own code that runs before (imports, helpers). `check` needs `entry_point`.
@@ -62,7 +62,7 @@ class Verdict:
         return sum(self.passed) / len(self.passed)
 
 
-async def run_code(code: str, tests: Tests, sandbox: Sandbox, limits: Limits, *, explain: bool = False) -> Verdict:
+async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits, *, explain: bool = False) -> Verdict:
     """Run `tests` on `code`. What the code does wrong is in the verdict: it never raises for that.
 
     Raises `SandboxError` when a sandbox fails, `TaskError` when the tests are no tests.
@@ -82,7 +82,7 @@ async def run_code(code: str, tests: Tests, sandbox: Sandbox, limits: Limits, *,
     return Verdict(tuple(said["passed"]), loaded, stopped, tuple(said["messages"]))
 
 
-async def _start_judge(judge: SandboxProcess, tests: Tests, explain: bool) -> int:
+async def _start_judge(judge: SandboxProcess, tests: Checks, explain: bool) -> int:
     await judge.write(_line(tests.to_json(explain=explain)))
     line = await judge.read_line()
     count = json.loads(line)["ready"] if line else 0

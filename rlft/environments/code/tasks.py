@@ -6,7 +6,7 @@ import ast
 import doctest
 from typing import Any
 
-from rlft.environments.code.running import Tests
+from rlft.environments.code.running import Checks
 from rlft.errors import TaskError
 from rlft.types import Task
 
@@ -16,12 +16,12 @@ def humaneval_prompt(task: Task) -> str:
     return task.prompt[-1]["content"]
 
 
-def humaneval_hidden(task: Task) -> Tests:
+def humaneval_hidden(task: Task) -> Checks:
     """The task's `check(candidate)`, with the prompt's helpers around it."""
-    return Tests(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
+    return Checks(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
 
 
-def humaneval_shown(task: Task) -> Tests:
+def humaneval_shown(task: Task) -> Checks:
     """The docstring's examples that compare with a literal (`>>> f(1)` and `2` below it)."""
     shown = []
     for example in doctest.DocTestParser().get_examples(_docstring(task)):
@@ -31,7 +31,7 @@ def humaneval_shown(task: Task) -> Tests:
         except (ValueError, SyntaxError):
             continue
         shown.append(f"assert ({example.source.strip()}) == ({example.want.strip()})")
-    return Tests(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
+    return Checks(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
 
 
 def mbpp_row(task: Task) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def mbpp_row(task: Task) -> dict[str, Any]:
     return {**task.info, "test_setup_code": "", "challenge_test_list": [], **sanitized} if sanitized else task.info
 
 
-def mbpp_tests(task: Task) -> tuple[Tests, Tests]:
+def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
     """The first assert, which the prompt shows, and the others. Raises `TaskError` with fewer than two of them."""
     row = mbpp_row(task)
     prelude = "\n".join([*row.get("test_imports", ()), row.get("test_setup_code") or ""]).replace("\r\n", "\n")
@@ -50,7 +50,7 @@ def mbpp_tests(task: Task) -> tuple[Tests, Tests]:
         raise TaskError(
             f"task {task.id} has no test that could be hidden", where="test_list", fix="give it two different asserts"
         )
-    return Tests(prelude, tuple(asserts[:1])), Tests(prelude, tuple(hidden))
+    return Checks(prelude, tuple(asserts[:1])), Checks(prelude, tuple(hidden))
 
 
 def _docstring(task: Task) -> str:
