@@ -1,11 +1,13 @@
 """What no program may achieve: a reward without the work, a way out, harm to the machine it runs on."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import platform
 import socket
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +15,9 @@ import pytest
 
 from rlft.environments.code.running import Checks, run_code
 from rlft.sandbox.base import MIB, Limits, run_program
+from rlft.sandbox.bubblewrap import Bubblewrap
 from rlft.sandbox.create import create_sandbox
 from rlft.sandbox.plain import NoSandbox
-from rlft.sandbox.watch import descendants
 from tests.rlft.sandbox.attacks import BOMBS, ESCAPES, FORGERIES, WORKS_WITHOUT_A_SANDBOX
 
 TESTS = Checks(asserts=("assert f(3) == 6", "assert f(10) == 20", "assert f(-7) == -14"))
@@ -24,9 +26,42 @@ NUMBERS = {"x86_64": {"clone": 56, "keyctl": 250, "bpf": 321}, "aarch64": {"clon
 PROJECT = Path(__file__).resolve().parents[3]
 
 
+MARK = f"mark={uuid.uuid4()}"  # in the command line of all that is started here, and of what that starts by forking
+
+
+class Marked(Bubblewrap):
+    @property
+    def python(self):
+        return (*super().python, "-X", MARK)
+
+
 @pytest.fixture(scope="module")
 def sandbox():
-    return create_sandbox("bubblewrap")
+    create_sandbox("bubblewrap")
+    return Marked()
+
+
+def left_behind():
+    """The processes with our mark, once those that are dying have had a second to be gone."""
+    for _ in range(20):
+        found = []
+        for place in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                found += [place] if MARK.encode() in place.read_bytes() else []
+        if not found:
+            break
+        time.sleep(0.05)
+    return found
+
+
+def test_what_is_left_behind_would_be_seen(sandbox):
+    async def look():
+        async with sandbox.open([*sandbox.python, "-c", "print(1, flush=True); input()"]) as process:
+            await process.read_line()
+            return left_behind()
+
+    assert len(asyncio.run(look())) >= 2  # bwrap and the program
+    assert left_behind() == []
 
 
 def attack(sandbox, code, limits=LIMITS):
@@ -98,7 +133,7 @@ def test_a_bomb_ends_in_time_and_leaves_nothing_behind(sandbox, name):
     # The judge may take up to 5 s longer than the program; a busy machine adds to that.
     assert time.perf_counter() - started < LIMITS.seconds + 12
     assert verdict.passed == (False, False, False)
-    assert descendants(os.getpid()) == []
+    assert left_behind() == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +197,7 @@ def test_eight_bombs_at_a_time_do_the_host_no_harm(sandbox, tmp_path):
 
     verdicts = asyncio.run(everything())
     assert not any(passed for verdict in verdicts for passed in verdict.passed)
-    assert descendants(os.getpid()) == []
+    assert left_behind() == []
     assert len(os.listdir("/proc/self/fd")) <= files
     assert (tmp_path / "kept").read_text() == "as it was"
     # Eight programs of 256 MiB, of which four take what they can get, and what 50 ms of not looking let pass.
