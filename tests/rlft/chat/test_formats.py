@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.chat.calls import MAX_CALLS, MAX_DEPTH
@@ -17,6 +17,7 @@ def names_and_arguments(calls):
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
+@settings(deadline=None)
 @given(content=contents, calls=some_calls)
 def test_what_is_written_is_read(name, content, calls):
     tool_format = FORMATS[name]
@@ -27,6 +28,7 @@ def test_what_is_written_is_read(name, content, calls):
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
+@settings(deadline=None)
 @given(parts=st.lists(st.sampled_from([*'{}[]":,;\\ \n1a', *HERMES.marks, *LLAMA3.marks, *MISTRAL.marks, '"name"'])))
 def test_nothing_raises(name, parts):
     parsed = FORMATS[name].parse("".join(parts))
