@@ -56,7 +56,12 @@ class Stages:
         """The base policy."""
         config = self.config
         return initialize_policy(
-            tasks, config.policy, config.environment, config.rollout.max_completion_length, config.seed
+            tasks,
+            config.policy,
+            config.environment,
+            config.rollout.max_completion_length,
+            config.harness,
+            config.seed,
         )
 
     def supervise(

@@ -134,6 +134,10 @@ class PolicyConfig(Section):
     revision: str | None = Field(default=None, description="Commit or tag of the Hub model.")
     from_scratch: FromScratchConfig | None = None
     lora: LoraSettings | None = Field(default=None, description="Train an adapter; null trains all weights.")
+    chat_template: str | None = Field(
+        default=None,
+        description="qwen3, llama3, mistral, gemma, chatml or a file; null: the model's, if it keeps earlier turns.",
+    )
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     keep: KeepConfig = KeepConfig()

@@ -36,6 +36,11 @@ def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | 
     return tuple(task for split in splits for task in task_set.split(split)[:limit])
 
 
+def limits_of(harness: HarnessConfig) -> Limits:
+    """What one rollout may take, by the settings."""
+    return Limits(**harness.model_dump(exclude={"tool_format"}))
+
+
 def collect_rollouts(
     tasks: Sequence[Task],
     environment: BaseEnv,
@@ -76,7 +81,7 @@ def collect_rollouts(
         engine,
         sampling,
         environment_fingerprint=environment_fingerprint,
-        limits=Limits(**harness.model_dump(exclude={"tool_format"})),
+        limits=limits_of(harness),
         tool_format=harness.tool_format,
     )
     return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))

@@ -7,28 +7,39 @@ from typing import Annotated
 from zenml import step
 
 from materializers import PolicyMaterializer
-from rlft.config import EnvironmentConfig, PolicyConfig
+from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.environments.base import prompt_messages
+from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.tokens import check_prompts
+from rlft.rollout import limits_of
 from rlft.types import TaskSet
 from steps.runtime import current_runtime
 
 
 @step(enable_cache=False, output_materializers=PolicyMaterializer)
 def initialize_policy(
-    tasks: TaskSet, policy: PolicyConfig, environment: EnvironmentConfig, max_completion_length: int, seed: int
+    tasks: TaskSet,
+    policy: PolicyConfig,
+    environment: EnvironmentConfig,
+    max_completion_length: int,
+    harness: HarnessConfig,
+    seed: int,
 ) -> Annotated[PolicyFolder, "policy"]:
     """Load or build the base policy, and check that it can read every prompt. Not cached: a folder may have changed."""
     runtime = current_runtime()
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
+    chat = prepare_policy(
+        live, env, limits_of(harness), tool_format=harness.tool_format, chat_template=policy.chat_template
+    )
     check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
         max_completion_length=max_completion_length,
         context_length=live.context_length,
+        render=chat.prompt,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")
     runtime.keep(live)

@@ -44,12 +44,14 @@ def open_chat(
     if tool_format not in ("auto", "declared", *FORMATS):
         raise PolicyError(
             f"tool_format={tool_format!r} is unknown",
-            where="tool_format",
+            where="harness.tool_format",
             fix=f"use one of auto, declared, {', '.join(FORMATS)}",
         )
     if tool_format == "declared" and not declares_format(tokenizer):
         raise PolicyError(
-            "the tokenizer declares no form of tool calls", where="tool_format", fix="use auto, or name the form"
+            "the tokenizer declares no form of tool calls",
+            where="harness.tool_format",
+            fix="use auto, or name the form",
         )
     _check_descriptions(tokenizer, tools)
     template = choose_template(tokenizer, tools=bool(tools), multi_turn=multi_turn)

@@ -1,6 +1,7 @@
 """The turns between a policy and an environment.
 
 - `stage`: an environment as its conversations meet it, and what a rollout may take
+- `preparing`: a policy made ready for an environment's conversations
 - `dialogue`: one conversation with an environment: its messages, tools and state; no tokens
 - `tools`: one call of a tool, within its time limit
 - `background`: the thread in which an environment's code runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -98,14 +98,19 @@ def check_prompts(
     *,
     max_completion_length: int,
     context_length: int | None,
+    render: Callable[[Sequence[Message]], list[int]] | None = None,
 ) -> None:
     """Look at every prompt before anything is sampled.
 
-    `prompts` are (task id, messages). Raises PolicyError that names the task for a prompt without tokens or with a
-    character that has none, and when no prompt at all fits the model's `context_length` (tokens). Some that do not fit
-    are warned of: their rollouts end `errored`, and those with little room are cut short.
+    `prompts` are (task id, messages), which `render` makes tokens of (`render_prompt` by default). Raises PolicyError
+    that names the task for a prompt without tokens or with a character that has none, and when no prompt at all fits
+    the model's `context_length` (tokens). Some that do not fit are warned of: their rollouts end `errored`, and those
+    with little room are cut short.
     """
-    lengths = [_check_prompt(tokenizer, task_id, messages) for task_id, messages in prompts]
+    lengths = [
+        _check_prompt(tokenizer, task_id, messages, render(messages) if render else render_prompt(tokenizer, messages))
+        for task_id, messages in prompts
+    ]
     if context_length is None or not lengths:
         return
     unreadable = sum(length >= context_length for length in lengths)
@@ -128,9 +133,10 @@ def check_prompts(
         )
 
 
-def _check_prompt(tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message]) -> int:
+def _check_prompt(
+    tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
+) -> int:
     """Tokens of a prompt that can be read."""
-    ids = render_prompt(tokenizer, messages)
     where = f"task {task_id}"
     if not ids:
         raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
