@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from rlft.search.client import MODES, Document, Hit, Mode
 from rlft.search.documents import hash_documents, load_documents
 from rlft.search.lexical import Lexical, lexical_identity, stemmer_of
+
+if TYPE_CHECKING:
+    from rlft.search.embedding import Embedding
 
 RRF_K = 60
 RRF_DEPTH = 100
@@ -27,8 +30,8 @@ class CorpusIndex:
     """Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), `auto`.
 
     `auto` is `hybrid` where there is an embedding, else `lexical`. Scores are rounded to six decimals and ties go by
-    id, so that results do not hang on the order of floating-point sums. Indexes are built by `prepare`, or at the first
-    search.
+    id, so that results do not hang on the order of floating-point sums. Documents are embedded when the index is made,
+    their words indexed by `prepare` or at the first search.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class CorpusIndex:
             from rlft.search.embedding import load_embedding  # imports torch, which BM25 alone does not need
 
             self._embedding = load_embedding(embedding, **(embedding_kwargs or {}))
+            self._vectors = self._embed(self._embedding)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -75,9 +79,9 @@ class CorpusIndex:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def prepare(self) -> None:
-        """Build what searches need, so that none of them has to wait for it: seconds to minutes with an embedding."""
+        """Index the words, which takes a second or more, so that no search has to wait for it."""
         with self._lock:
-            _ = self._lexical, self._embedding and self._vectors
+            _ = self._lexical
 
     def read(self, doc_id: str) -> Document:
         """The whole document. Raises `LookupError` for an unknown id."""
@@ -109,17 +113,15 @@ class CorpusIndex:
     def _lexical(self) -> Lexical:
         return Lexical(self._documents, self._language)
 
-    @cached_property
-    def _vectors(self) -> NDArray[np.float32]:
+    def _embed(self, embedding: Embedding) -> NDArray[np.float32]:
         from rlft.search.embedding import cached_vectors
 
         def make() -> NDArray[np.float32]:
-            assert self._embedding is not None
-            return self._embedding.documents([_titled(document) for document in self._documents])
+            return embedding.documents([_titled(document) for document in self._documents])
 
-        if self._cache_dir is None or self._embedding is None:
+        if self._cache_dir is None:
             return make()
-        key = hashlib.sha256(f"{hash_documents(self._documents)} {self._embedding.fingerprint}".encode()).hexdigest()
+        key = hashlib.sha256(f"{hash_documents(self._documents)} {embedding.fingerprint}".encode()).hexdigest()
         return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make, len(self._documents))
 
     def _hit(self, place: int, score: float, words: set[str]) -> Hit:
