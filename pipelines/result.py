@@ -33,6 +33,8 @@ def show_summary(summary: dict[str, Any], console: Console, *, where: list[str])
         parts.append(summary["baseline"]["advice"])
     if summary["difference"]:
         parts += [_sentence(summary), _arms(summary)]
+    if len(summary.get("differences", {})) > 1:
+        parts.append(_parts(summary))
     promotion = summary["promotion"]
     if promotion["version"]:
         parts.append(f"Registry: {promotion['name']} version {promotion['version']}, alias {promotion['alias']}")
@@ -67,4 +69,18 @@ def _arms(summary: dict[str, Any]) -> Table:
         cells = [arm.get(name) for name in (metric, f"gate/{metric}", f"off_distribution/{metric}")]
         if any(cell is not None for cell in cells):
             table.add_row(label, *("" if cell is None else f"{cell:.3f}" for cell in cells))
+    return table
+
+
+def _parts(summary: dict[str, Any]) -> Table:
+    table = Table(
+        "on test", "before", "after", "change (95 % interval)", title="parts and metrics", title_justify="left"
+    )
+    start = summary["warm_start"] or summary["base"]
+    for name, change in summary["differences"].items():
+        if change is not None:
+            interval = f"{change['mean']:+.3f} ({change['ci_low']:+.3f} to {change['ci_high']:+.3f})"
+            table.add_row(
+                name.removeprefix("rewards/"), f"{start[name]:.3f}", f"{summary['final'][name]:.3f}", interval
+            )
     return table

@@ -25,6 +25,7 @@ def empty_summary(status: Status) -> dict[str, Any]:
         "final": {},
         "difference": None,
         "difference_base": None,
+        "differences": {},
         "ledger": dict.fromkeys(("sampled", "trained", "filtered", "errored"), 0),
         "promotion": {"promoted": False, "name": None, "version": None, "alias": None, "reasons": []},
         "seconds": seconds,
@@ -62,6 +63,15 @@ def difference(
         "ci_high": interval.high,
         "tasks": interval.count,
     }
+
+
+def part_differences(
+    trained: Evaluation, other: Evaluation, *, resamples: int, seed: int
+) -> dict[str, dict[str, Any] | None]:
+    """`difference` of every part of the reward and every metric of the environment, by its name."""
+    names = [name for name in trained.splits["test"].per_task if name.startswith("rewards/")]
+    both = [name for name in names if name in other.splits["test"].per_task]
+    return {name: difference(trained, other, metric=name, resamples=resamples, seed=seed) for name in both}
 
 
 def status_of(difference_to_start: dict[str, Any] | None) -> Status:

@@ -18,7 +18,7 @@ from pipelines.home import PROJECT
 from pipelines.record import Record, open_record
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
-from pipelines.summary import arm_metrics, difference, promotion_section, status_of
+from pipelines.summary import arm_metrics, difference, part_differences, promotion_section, status_of
 from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
@@ -175,7 +175,9 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     trained, base = loaded["final"], loaded["base"]
     options: dict[str, Any] = {"metric": evaluation.metric, "resamples": evaluation.resamples, "seed": seed}
     record.summary["difference_base"] = difference(trained, base, **options)
-    record.summary["difference"] = difference(trained, loaded.get("warm_start", base), **options)
+    start = loaded.get("warm_start", base)
+    record.summary["difference"] = difference(trained, start, **options)
+    record.summary["differences"] = part_differences(trained, start, resamples=evaluation.resamples, seed=seed)
     if "sft_control" in loaded:
         record.summary["difference_sft_control"] = difference(trained, loaded["sft_control"], **options)
     record.summary["status"] = status_of(record.summary["difference"])

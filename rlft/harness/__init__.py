@@ -5,6 +5,7 @@
 - `dialogue`: one conversation with an environment: its messages, tools and state; no tokens
 - `tools`: one call of a tool, within its time limit
 - `background`: the thread in which an environment's code runs
+- `live`: a rollout while it is made, with its tokens
 - `sampled`: dialogues whose turns an engine samples, all of them together, with exact tokens
 - `scripted`: a dialogue whose turns are written down, for gold answers and attacks
 """

@@ -9,41 +9,21 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from rlft.chat import Chat, open_chat
-from rlft.engines.base import Engine, Generation, Sampling, derive_seed
+from rlft.engines.base import Engine, Generation, Sampling
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.harness.background import Background
 from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.harness.live import Live
 from rlft.harness.stage import Limits, Stage, open_stage
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
-from rlft.types import Message, Rollout, StopReason
+from rlft.types import Message, Rollout
 
 _QUIET_SECONDS, _LONGEST_QUIET = 0.01, 0.2  # conversations that get ready at about the same time go on together
-
-
-@dataclass(slots=True, eq=False)
-class _Live:
-    """A rollout in progress: a dialogue, and the tokens it is made of."""
-
-    attempt: Attempt
-    dialogue: Dialogue
-    token_ids: list[int] = field(default_factory=list)
-    sampled: list[tuple[int, Generation]] = field(default_factory=list)  # where in token_ids each turn begins
-    prompt_length: int = 0
-    stop_reason: StopReason | None = None  # none while it is alive
-    error: str | None = None
-    began: float = field(default_factory=time.perf_counter)
-    ended: float = 0.0
-
-    def end(self, reason: StopReason, error: str | None = None) -> None:
-        self.stop_reason, self.error, self.ended = reason, error, time.perf_counter()
 
 
 def run_attempts(
@@ -69,11 +49,11 @@ def run_attempts(
         stage = open_stage(environment, limits, background)
         multi_turn = stage.max_turns > 1
         chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)
-        rows = [_Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
+        rows = [Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
         run = _Run(stage, chat, policy, engine, sampling, background)
         run.open(rows)
         run.play(rows)
-        return [_record(row, policy, sampling, environment_fingerprint) for row in rows]
+        return [row.record(policy, sampling, environment_fingerprint) for row in rows]
 
 
 class _Run:
@@ -84,10 +64,10 @@ class _Run:
     ) -> None:
         self.stage, self.chat, self.policy, self.engine = stage, chat, policy, engine
         self.sampling, self.background = sampling, background
-        self.told: queue.SimpleQueue[tuple[_Live, list[Message] | None]] = queue.SimpleQueue()
+        self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
         self.waiting = 0  # conversations whose environment is at work
 
-    def open(self, rows: Sequence[_Live]) -> None:
+    def open(self, rows: Sequence[Live]) -> None:
         """Prompts and states; equal prompts are rendered once."""
         for row in rows:
             self._ask(row, _opened(row.dialogue))
@@ -104,7 +84,7 @@ class _Run:
                 error = f"prompt: {row.prompt_length} tokens do not fit the model's context of "
                 row.end("error", f"{error}{self.policy.context_length}")
 
-    def play(self, rows: Sequence[_Live]) -> None:
+    def play(self, rows: Sequence[Live]) -> None:
         """Until every conversation is over; its state is closed then."""
         ready = [row for row in rows if row.stop_reason is None]
         while ready or self.waiting:
@@ -117,13 +97,13 @@ class _Run:
             if row.dialogue.error and row.error is None:
                 row.end("error", row.dialogue.error)
 
-    def _all_asked(self) -> Iterator[_Live]:
+    def _all_asked(self) -> Iterator[Live]:
         while self.waiting and (found := self._next(wait=True)):
             yield found[0]
 
-    def _sample(self, ready: Sequence[_Live]) -> None:
+    def _sample(self, ready: Sequence[Live]) -> None:
         """One turn of each; what follows it begins in the background."""
-        seeds = [_turn_seed(row) for row in ready]
+        seeds = [row.turn_seed() for row in ready]
         for row, generation in zip(
             ready, self.engine.generate([row.token_ids for row in ready], self.sampling, seeds), strict=True
         ):
@@ -152,9 +132,9 @@ class _Run:
     def _text(self, generation: Generation) -> str:
         return completion_text(self.policy.tokenizer, generation.token_ids.tolist())
 
-    def _collect(self, rows: Sequence[_Live]) -> list[_Live]:
+    def _collect(self, rows: Sequence[Live]) -> list[Live]:
         """Conversations that can go on, in the order of `rows`: waits for one, and for those that come with it."""
-        ready: list[_Live] = []
+        ready: list[Live] = []
         until = time.perf_counter() + _LONGEST_QUIET
         while self.waiting:
             lockstep = self.stage.limits.lockstep
@@ -167,7 +147,7 @@ class _Run:
         places = {id(row): place for place, row in enumerate(rows)}
         return sorted(ready, key=lambda row: places[id(row)])
 
-    def _goes_on(self, row: _Live, told: list[Message] | None) -> bool:
+    def _goes_on(self, row: Live, told: list[Message] | None) -> bool:
         """Append what the model is told, and say whether it gets another turn."""
         if self._failed(row):
             return False
@@ -185,20 +165,20 @@ class _Run:
             return False
         return True
 
-    def _failed(self, row: _Live) -> bool:
+    def _failed(self, row: Live) -> bool:
         if row.dialogue.error is not None and row.stop_reason is None:
             row.end("error", row.dialogue.error)
         return row.dialogue.error is not None
 
-    def _has_room(self, row: _Live) -> bool:
+    def _has_room(self, row: Live) -> bool:
         context = self.policy.context_length
         return context is None or len(row.token_ids) < context
 
-    def _ask(self, row: _Live, coroutine: Coroutine[Any, Any, list[Message] | None]) -> None:
+    def _ask(self, row: Live, coroutine: Coroutine[Any, Any, list[Message] | None]) -> None:
         self.waiting += 1
         self.background.start(coroutine).add_done_callback(lambda done: self.told.put((row, done.result())))
 
-    def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[_Live, list[Message] | None] | None:
+    def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
         """The next conversation whose environment has answered; `None` after `quiet` seconds without one."""
         patience = self.stage.limits.tool_timeout_seconds
         while True:
@@ -230,45 +210,3 @@ async def _opened(dialogue: Dialogue) -> None:
 
 async def _closed(dialogue: Dialogue) -> None:
     await dialogue.close()
-
-
-def _turn_seed(row: _Live) -> int:
-    """The first turn draws from the attempt's own seed, as a single turn does."""
-    turn = len(row.sampled)
-    return row.attempt.seed if turn == 0 else derive_seed(row.attempt.seed, "turn", turn)
-
-
-def _record(row: _Live, policy: Policy, sampling: Sampling, environment_fingerprint: str) -> Rollout:
-    """The rollout as arrays."""
-    attempt, dialogue = row.attempt, row.dialogue
-    mask, logprobs = np.zeros(len(row.token_ids), dtype=bool), np.zeros(len(row.token_ids), dtype=np.float32)
-    for start, generation in row.sampled:
-        turn = slice(start, start + len(generation.token_ids))
-        mask[turn], logprobs[turn] = True, generation.logprobs
-    messages = dialogue.messages
-    if len(messages) == dialogue.prompt_messages:
-        messages = [*messages, {"role": "assistant", "content": ""}]
-    reason = row.stop_reason or "error"
-    return Rollout(
-        rollout_id=attempt.rollout_id,
-        task_id=attempt.task.id,
-        sample=attempt.sample,
-        round=attempt.round,
-        messages=tuple(messages),
-        token_ids=np.asarray(row.token_ids, dtype=np.int32),
-        loss_mask=mask,
-        logprobs=logprobs,
-        prompt_length=row.prompt_length,
-        turns=len(row.sampled),
-        tool_calls=dialogue.tool_calls,
-        tool_errors=dialogue.tool_errors,
-        state=dialogue.state,
-        stop_reason=reason,
-        truncated=reason == "length",
-        error=row.error,
-        seconds=row.ended - row.began,
-        policy=policy.identity,
-        sampling=sampling.fingerprint,
-        environment=environment_fingerprint,
-        seed=attempt.seed,
-    )

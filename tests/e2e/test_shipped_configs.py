@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import pytest
 
 from tests.e2e.conftest import ROOT
+from tests.shipped import overrides
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -42,3 +46,59 @@ def test_stories_runs_on_a_real_pretrained_model_and_shows_every_part(make_home,
     assert {"rewards/ends", "rewards/no_repeats", "rewards/word"} <= set(result.summary["final"])
     assert result.summary["warm_start"] == {}
     assert result.summary["difference"] == result.summary["difference_base"]
+
+
+@pytest.fixture(scope="module")
+def small_model(shared_data, tmp_path_factory):
+    """A model that knows stories alone, with room for long prompts."""
+    folder = tmp_path_factory.mktemp("model") / "stories"
+    shutil.copytree(shared_data / "model_stories260k" / "hf", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 8192}))
+    return folder
+
+
+SMALL = {
+    "policy__dtype": "float32",
+    "policy__lora": "null",
+    "baseline__num_tasks": 3,
+    "baseline__num_generations": 2,
+    "rollout__max_completion_length": 24,
+    "training__rounds": 1,
+    "training__tasks_per_round": 2,
+    "training__num_generations": 2,
+    "training__updates_per_round": 1,
+    "evaluation__resamples": 200,
+    "tasks__splits": "{train: 30, validation: 4, gate: 4, test: 4}",
+}
+
+
+@pytest.mark.parametrize("name", ["press_releases", "search_multihop", "mbpp"])
+def test_a_weak_model_is_told_that_it_is_too_hard(make_home, shared_data, small_model, name):
+    home = make_home(name)
+    real = [part for value in overrides(name, shared_data) for part in ("--set", value)]
+    result = home.rlft("run", str(ROOT / "configs" / f"{name}.yaml"), *real, *sets(policy__model=small_model, **SMALL))
+    assert result.code == 3, result.output
+    assert result.summary["status"] == "too_hard"
+    assert result.summary["baseline"]["accuracy"] == 0.0
+    assert "nothing can be learnt" in result.output
+
+
+def test_the_calculator_is_learnt_in_conversations_that_can_be_read(make_home):
+    home = make_home("calculator")
+    options = SMALL | {
+        "training__rounds": 2,
+        "training__tasks_per_round": 32,
+        "training__num_generations": 8,
+        "baseline__num_tasks": 16,
+        "warm_start__steps": 150,
+        "tasks__splits": "{train: 1000, validation: 50, gate: 50, test: 50}",
+        "tasks__off_distribution_count": 20,
+        "tracking__trace_every": 1,
+    }
+    del options["policy__dtype"], options["policy__lora"]
+    result = home.rlft("run", str(ROOT / "configs" / "calculator.yaml"), *sets(**options))
+    assert result.code == 0, result.output
+    assert result.summary["ledger"]["errored"] == 0
+    assert set(result.summary["differences"]) == {"rewards/correct", "rewards/used_tool"}
+    assert result.summary["differences"]["rewards/used_tool"]["tasks"] == 50

@@ -119,7 +119,7 @@ def test_a_conversation_with_a_tool():
         (("sell", [3]), "error: wrong arguments: arguments of sell must be an object, not list"),
         (("sell", {"count": 1, "state": {"sold": 99}}), "error: wrong arguments: state: Extra inputs"),
         (("wait", {"seconds": 30}), "error: wait took longer than 0.2 s"),
-        (("block", {"seconds": 1.5}), "error: block took longer than 0.2 s"),
+        (("block", {"seconds": 20}), "error: block took longer than 0.2 s"),
     ],
 )
 def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
@@ -130,7 +130,7 @@ def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
     assert second == '{"left": 8}'  # the next call of the same turn goes on
     assert (rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, None)
     assert rollout.state["sold"] == 2
-    assert time.perf_counter() - started < 1.4
+    assert time.perf_counter() - started < 15
 
 
 def test_long_results_are_cut_and_calls_are_limited():
