@@ -44,6 +44,7 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield from _packages()
     yield _device()
     yield _vllm()
+    yield _sandbox()
     yield _disk(home)
     yield from _runs(home)
     yield from _missed(home)
@@ -79,6 +80,17 @@ def _vllm() -> Finding:
         except PackageNotFoundError:
             continue
     return Finding("ok", "no vLLM; rollouts are sampled with transformers", "make setup-vllm, if you want it")
+
+
+def _sandbox() -> Finding:
+    """What runs the code that models write."""
+    if found := shutil.which("bwrap"):
+        return Finding("ok", f"bubblewrap at {found}")
+    return Finding(
+        "ok",
+        "no bubblewrap: environments that run a model's code will not start",
+        "apt install bubblewrap, to use them",
+    )
 
 
 def _device() -> Finding:

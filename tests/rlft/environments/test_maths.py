@@ -3,11 +3,10 @@ import asyncio
 import pytest
 
 from rlft.environments.loading import load_environment
-from rlft.rewards.attacks import attempt
 from rlft.rewards.audit import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
-from tests.rlft.rewards.attempts import make_task
+from tests.rlft.rewards.attempts import attempt, make_task
 
 MATHS = load_environment("rlft.environments.maths:Maths", {})
 

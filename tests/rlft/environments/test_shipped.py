@@ -12,7 +12,7 @@ from rlft.environments.gsm8k import GSM8K
 from rlft.environments.maths import Maths
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.stories import Stories
-from rlft.rewards.attacks import attempt
+from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.audit import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import load_generator
@@ -75,7 +75,7 @@ def test_gold_is_full_silence_is_nothing_and_attacks_earn_less(case):
         other = environment.gold_completion(tasks[task is tasks[0]])
         texts = (gold, "", task.prompt[0]["content"], other or "", "I do not know.", "42", gold)
         rows = score_rollouts(
-            Rollouts(tuple(attempt(task, text, environment) for text in texts)),
+            Rollouts(tuple(play_scripts([Part("r", task, as_script(text)) for text in texts], environment))),
             {task.id: task}, environment, weights=case.weights, full=None, timeout_seconds=5.0,
         ).rows  # fmt: skip
         assert [row.error for row in rows] == [None] * len(rows)

@@ -11,12 +11,12 @@ import pytest
 from rlft.config import SourceConfig
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.verifiers import EVALUATE_EXPRESSIONS, EVALUATE_LITERALS
-from rlft.rewards.attacks import attempt
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow
 from rlft.types import Rollouts, Task
+from tests.rlft.rewards.attempts import attempt
 
 PACKAGE = Path(import_reasoning_gym().__file__ or "").parent
 GENERATORS = sorted(importlib.import_module("reasoning_gym.factory").DATASETS)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rlft.environments.base import BaseEnv
+from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.types import Message, Rollout, Rollouts, Task
 
 
@@ -31,3 +33,8 @@ def answered(task: Task, *texts: str) -> Rollouts:
             for sample, text in enumerate(texts)
         )
     )
+
+
+def attempt(task: Task, text: str, environment: BaseEnv) -> Rollout:
+    """A rollout that answers the task with this text; it has no tokens."""
+    return play_scripts([Part(f"attempt/{task.id}", task, as_script(text))], environment)[0]
