@@ -8,4 +8,5 @@
 - `latex`, `expressions`: answers in LaTeX compared by math-verify, and which texts may be evaluated at all
 - `answers`, `cited`: short answers in words as SQuAD compares them; an answer with its sources
 - `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
+- `check`, `trials`: an environment tried as its author would, and the attempts it is tried with
 """

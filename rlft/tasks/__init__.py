@@ -5,6 +5,6 @@ formats the fields of a row, `rows.py` makes a typed `Task` of it; `splits.py` d
 `duplicates.py` keeps a prompt from standing in two splits, and `ingest.py` does all of it and takes the fingerprint.
 """
 
-from rlft.tasks.ingest import ingest_tasks
+from rlft.tasks.ingest import ingest_tasks, read_tasks
 
-__all__ = ["ingest_tasks"]
+__all__ = ["ingest_tasks", "read_tasks"]

@@ -62,6 +62,20 @@ def ingest_tasks(config: TasksConfig, *, environment: str, seed: int) -> TaskSet
     return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
 
 
+def read_tasks(source: SourceConfig, *, environment: str) -> tuple[Task, ...]:
+    """All tasks of a file or data set in one go, without duplicates, to try an environment on.
+
+    They are in `train` unless the source's own `split` column decides. Raises `TaskError` when the source cannot be
+    read or has a bad row.
+    """
+    claims, bad = Claims(), BadRows(limit=0)
+    _check_templates(source, "tasks")
+    rows = _read_all(source, bad)
+    column = read_split_column([raw.row for raw in rows], describe_source(source))
+    tasks = _make_tasks(rows, source, environment, claims, bad, by_column=column.decides)
+    return tuple(drop_duplicates(tasks, claims))
+
+
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:
     """sha256 (hexadecimal) over the canonical JSON of every field of every task, in the order given.
 

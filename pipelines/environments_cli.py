@@ -1,0 +1,103 @@
+"""`rlft environments`: try an environment of one's own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.conversation import number, plain, show_messages, show_parts
+from pipelines.guard import guarded
+from rlft.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlft.rewards.audit import AuditReport
+    from rlft.rewards.check import CheckReport
+
+_MEANS = {
+    "gold": "full on every task",
+    "silence": "earns nothing",
+    "repeats": "the same conversation and the same score twice",
+}
+app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
+console = Console()
+
+
+@app.command()
+def check(
+    environment: Annotated[str, typer.Argument(help="package.module:Class or path/to/file.py:Class")],
+    tasks: Annotated[Path, typer.Option(help="Tasks to try it on, as JSONL.")],
+    kwargs: Annotated[str, typer.Option(help="Constructor arguments as a JSON object.")] = "{}",
+    prompt: Annotated[str | None, typer.Option(help="Field or template of the prompt.  [default: prompt]")] = None,
+    answer: Annotated[str | None, typer.Option(help="Field or template of the answer.  [default: answer]")] = None,
+    id: Annotated[str | None, typer.Option(help="Field with a unique id; otherwise made from the content.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds for one tool call, and for one score.")] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+) -> None:
+    """Try an environment: gold is full, silence earns nothing, scores repeat, tools are described.
+
+    Exit code 0 without problems, 2 with.
+    """
+    with guarded(verbose, None):
+        arguments = _read_kwargs(kwargs)
+        from rlft.config import SourceConfig
+        from rlft.rewards.check import check_named
+
+        if not verbose:
+            logging.getLogger("rlft.rewards").setLevel(logging.ERROR)  # the report says it in one place
+        source = SourceConfig(source="jsonl", path=str(tasks), prompt=prompt, answer=answer, id=id)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # an environment may print
+            report = check_named(environment, arguments, source, timeout_seconds=timeout)
+        if as_json:
+            typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
+        else:
+            show_report(report)
+        if report.problems:
+            raise typer.Exit(2)
+
+
+def show_report(report: CheckReport) -> None:
+    """The first task's gold turn by turn, what the attacks earned, and what is wrong."""
+    if report.rollout is not None and report.reward is not None:
+        console.print(Text(f"gold of task {report.rollout.task_id}", style="bold underline"))
+        show_messages(console, report.rollout.messages)
+        show_parts(console, report.reward.parts, report.weights, report.reward.total)
+        console.print()
+    if report.audit is not None:
+        _show_audit(report.audit)
+    for name, well in (("gold", report.gold), ("silence", report.silence), ("repeats", report.repeats)):
+        console.print(Text(f"{name:<8} {_MEANS[name] if well else 'no, or it could not be tried'}"))
+    console.print(Text(f"{'tools':<8} {', '.join(tool.name for tool in report.tools) or 'none'}"))
+    for note in report.notes:
+        console.print(Text(f"note: {plain(note)}", style="yellow"))
+    for problem in report.problems:
+        console.print(Text(f"- {plain(problem)}", style="red"))
+    console.print("problems: none" if not report.problems else f"problems: {len(report.problems)}")
+
+
+def _show_audit(audit: AuditReport) -> None:
+    table = Table("text", "mean", "lowest", "highest", "gold", "tasks", box=None, title_justify="left")
+    for row in audit.table():
+        scores = [number(row[name]) for name in ("mean", "minimum", "maximum", "gold_mean")]
+        table.add_row(row["attack"], *scores, str(row["count"]))
+    console.print(table)
+    console.print()
+
+
+def _read_kwargs(text: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", where="--kwargs", fix="""write --kwargs '{"name": 3}'""") from error
+    if not isinstance(read, dict):
+        raise ConfigError(f"a JSON {type(read).__name__}", where="--kwargs", fix="""write an object: '{"name": 3}'""")
+    return read

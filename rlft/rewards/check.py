@@ -1,0 +1,181 @@
+"""An environment tried as its author would: gold is full, silence earns nothing, scores repeat, tools are described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlft.config import SourceConfig
+from rlft.environments.base import BaseEnv
+from rlft.environments.loading import load_environment
+from rlft.environments.tools import ToolSpec
+from rlft.errors import RlftError
+from rlft.fingerprint import environment_fingerprints
+from rlft.harness.scripted import as_script
+from rlft.harness.stage import Limits, open_stage
+from rlft.rewards.audit import AuditReport, audit_reward
+from rlft.rewards.rubric import TOLERANCE
+from rlft.rewards.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
+from rlft.tasks import read_tasks
+from rlft.types import Reward, Rollout, Task
+
+_AUDIT_WAY_OUT = "let gold earn 1 in every part, and everything else less"
+_MEND = "mend it; it must work before anything can be tried"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What was found. `problems` are sentences that name a place and a way out; none of them means all is well.
+
+    `gold`: every task has a gold completion and it is full. `silence`: an empty answer earns nothing, on every task.
+    `repeats`: the same conversation comes to the same messages and state, the same rollout to the same score. All
+    three are false where they could not be tried. `rollout`, `reward` and `weights` (of its parts) are those of the
+    first task's gold; `notes` say what could not be checked and is no problem.
+    """
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    gold: bool = False
+    silence: bool = False
+    repeats: bool = False
+    tools: tuple[ToolSpec, ...] = ()
+    audit: AuditReport | None = None
+    rollout: Rollout | None = None
+    reward: Reward | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: gold, silence, repeats, tools, problems, rollout (`None` where there is none)."""
+        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
+        return {
+            "gold": self.gold,
+            "silence": self.silence,
+            "repeats": self.repeats,
+            "tools": tools,
+            "problems": list(self.problems),
+            "rollout": _rollout_json(self.rollout, self.reward),
+        }
+
+
+def check_named(
+    name: str, kwargs: dict[str, Any], source: SourceConfig, *, timeout_seconds: float = 10.0
+) -> CheckReport:
+    """`check_environment` for an environment and tasks as a config names them. What cannot be loaded is a problem."""
+    try:
+        environment = load_environment(name, kwargs)
+        environment_fingerprints(environment, name, kwargs)
+        tasks = read_tasks(source, environment=name)
+    except (Exception, SystemExit) as error:
+        return CheckReport((_sentence(error, name),))
+    return check_environment(environment, tasks, timeout_seconds=timeout_seconds)
+
+
+def check_environment(environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0) -> CheckReport:
+    """Try an environment on tasks: its tools, gold and silence on every task twice, and the attacks of the audit.
+
+    `timeout_seconds` bounds each call of a tool and each score. Raises nothing for what is wrong with the environment.
+    What nothing can be tried without (the tools' descriptions, a score that comes at all) ends the check early.
+    """
+    limits = Limits(tool_timeout_seconds=timeout_seconds)
+    try:
+        tools = tuple(open_stage(environment, limits).tools.values())
+    except Exception as error:
+        return CheckReport((_sentence(error, "list_tools"),))
+    golds, problems = gold_scripts(tasks, environment, timeout_seconds)
+    problems = [*_undescribed(tools), *problems]
+    scripts = [("gold", task, golds[task.id]) for task in tasks if task.id in golds]
+    scripts += [("silence", task, as_script("")) for task in tasks]
+    try:
+        trials = try_scripts(scripts[:1], environment, limits)
+        broken = failures(trials)  # what fails at once would fail, or hang, on every task
+        if not broken:
+            trials = try_scripts(scripts, environment, limits)
+            broken = failures(trials)
+    except RlftError as error:
+        return CheckReport((*problems, _sentence(error, "compute_reward")), tools=tools)
+    return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds)
+
+
+def _report(
+    environment: BaseEnv,
+    tasks: Sequence[Task],
+    tools: tuple[ToolSpec, ...],
+    trials: Sequence[Trial],
+    problems: Sequence[str],
+    broken: Sequence[str],
+    timeout_seconds: float,
+) -> CheckReport:
+    golds = [trial for trial in trials if trial.kind == "gold"]
+    silences = [trial for trial in trials if trial.kind == "silence"]
+    cut, other = list(unfinished(golds)), list(changed(trials))
+    audit = None
+    if not broken and not cut:  # the audit plays the same conversations: it would say the same six times more
+        audit = audit_reward(
+            tasks, environment, weights={}, full=None, timeout_seconds=timeout_seconds, max_tasks=len(tasks)
+        )
+    attacks, notes = _audit_findings(audit)
+    return CheckReport(
+        problems=(*problems, *broken, *cut, *other, *paid(silences), *attacks),
+        notes=notes,
+        gold=len(golds) == len(tasks) > 0 and all(each.solved for trial in golds for each in trial.scored),
+        silence=len(silences) == len(tasks) > 0 and all(_earns_nothing(trial) for trial in silences),
+        repeats=not other and not broken,
+        tools=tools,
+        audit=audit,
+        rollout=golds[0].played[0] if golds else None,
+        reward=golds[0].scored[0] if golds else None,
+        weights=environment.reward_weights(),
+    )
+
+
+def _undescribed(tools: Sequence[ToolSpec]) -> list[str]:
+    """What a model would have to guess about tools."""
+    problems: list[str] = []
+    for tool in tools:
+        if not tool.description.strip():
+            problems.append(
+                f"tool {tool.name}: it has no description; what to do: say what it does, and when to use it"
+            )
+        properties: dict[str, Any] = tool.parameters.get("properties", {})
+        bare = [name for name, schema in properties.items() if not _described(schema)]
+        if bare:
+            problems.append(
+                f"tool {tool.name}: nothing says what {', '.join(bare)} should be; what to do: add a line for each "
+                "under Args: in the docstring, or a description in the schema"
+            )
+    return problems
+
+
+def _described(schema: Any) -> bool:
+    return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
+
+
+def _earns_nothing(trial: Trial) -> bool:
+    return all(reward.total is not None and reward.total <= TOLERANCE for reward in trial.scored)
+
+
+def _audit_findings(audit: AuditReport | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Findings of the audit as problems, or as notes where it passed."""
+    if audit is None:
+        return (), ()
+    if audit.passed:
+        return (), audit.findings
+    return tuple(f"reward audit: {finding}; what to do: {_AUDIT_WAY_OUT}" for finding in audit.findings), ()
+
+
+def _sentence(error: BaseException, where: str) -> str:
+    """An error as one sentence with its place and way out."""
+    if isinstance(error, RlftError):
+        return f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}"
+    return f"{where}: {type(error).__name__}: {error}; what to do: {_MEND}"
+
+
+def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:
+    if rollout is None:
+        return None
+    shown = {
+        name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state", "error")
+    }
+    scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
+    return {**shown, **scores, "messages": list(rollout.messages)}
