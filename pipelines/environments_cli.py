@@ -65,6 +65,28 @@ def check(
             raise typer.Exit(2)
 
 
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Such as price_list: the name of the module, the tasks and the config.")],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+) -> None:
+    """Write a small environment that works, with a test, tasks and a config, to begin from."""
+    with guarded(verbose, None):
+        from pipelines.scaffold import class_name, write_environment
+
+        for path in write_environment(name, Path.cwd()):
+            console.print(Text(f"wrote {path.name}"))
+        console.print(
+            Text(
+                "\nThey work as they are:\n"
+                f"  rlft environments check {name}.py:{class_name(name)} --tasks {name}.jsonl\n"
+                f"  pytest test_{name}.py\n"
+                f"  rlft audit {name}.yaml\n"
+                f"  rlft run {name}.yaml"
+            )
+        )
+
+
 def show_report(report: CheckReport) -> None:
     """The first task's gold turn by turn, what the attacks earned, and what is wrong."""
     if report.rollout is not None and report.reward is not None:
