@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerYet
 from typing import Any
 
+from rlft.errors import RlftError
+
 _ANSWER_SECONDS = 1.0
+WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
 
 
 class Background:
@@ -31,13 +36,35 @@ class Background:
         """Begin to run it."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
-    def answers(self, seconds: float) -> bool:
-        """Whether the loop turns: code that neither returns nor awaits holds up all other conversations."""
+    def check(self, seconds: float, where: str) -> None:
+        """Raises RlftError when the loop does not turn: code that neither returns nor awaits holds up everything.
+
+        `where` names the environment; the thread is left behind then.
+        """
         turned = threading.Event()
         self._loop.call_soon_threadsafe(turned.set)
-        return turned.wait(seconds)
+        if not turned.wait(seconds):
+            self._abandon()
+            raise RlftError(
+                f"its code has neither returned nor awaited for {seconds:g} s, and holds up all rollouts",
+                where=where,
+                fix="write blocking code as plain methods (they get threads of their own), or await; "
+                "harness.tool_timeout_seconds is the limit",
+            )
 
-    def abandon(self) -> None:
+    def wait(self, future: Future[Any], seconds: float, where: str, longest: float) -> Any:
+        """What a started coroutine returns. Raises RlftError as `check` does, and after `longest` seconds."""
+        until = time.perf_counter() + longest
+        while True:
+            try:
+                return future.result(seconds)
+            except NoAnswerYet:
+                self.check(seconds, where)
+                if time.perf_counter() > until:
+                    self._abandon()
+                    raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
+
+    def _abandon(self) -> None:
         """Leave the thread behind; it is asked to end as soon as it runs Python again."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(

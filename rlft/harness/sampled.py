@@ -9,13 +9,14 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from rlft.chat import Chat, open_chat
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
-from rlft.harness.background import Background
+from rlft.harness.background import WAITING, Background
 from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.live import Live
 from rlft.harness.stage import Limits, Stage, open_stage
@@ -175,33 +176,37 @@ class _Run:
         return context is None or len(row.token_ids) < context
 
     def _ask(self, row: Live, coroutine: Coroutine[Any, Any, list[Message] | None]) -> None:
+        def tell(done: Future[list[Message] | None]) -> None:
+            try:
+                self.told.put((row, done.result()))
+            except BaseException as error:  # here it would be lost, and the rollout waited for without end
+                row.dialogue.error = f"harness: {type(error).__name__}: {error}"
+                self.told.put((row, None))
+
         self.waiting += 1
-        self.background.start(coroutine).add_done_callback(lambda done: self.told.put((row, done.result())))
+        self.background.start(coroutine).add_done_callback(tell)
 
     def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
-        """The next conversation whose environment has answered; `None` after `quiet` seconds without one."""
-        patience = self.stage.limits.tool_timeout_seconds
+        """The next conversation whose environment has answered; `None` after `quiet` seconds without one.
+
+        Raises RlftError when the environment's code hangs.
+        """
+        limits, where = self.stage.limits, type(self.stage.environment).__name__
+        until = time.perf_counter() + limits.timeout_seconds
         while True:
             try:
-                found = self.told.get(timeout=patience if wait else max(quiet, 0.0))
+                found = self.told.get(timeout=limits.tool_timeout_seconds if wait else max(quiet, 0.0))
             except queue.Empty:
                 if not wait:
                     return None
-                self._check_background(patience)
+                self.background.check(limits.tool_timeout_seconds, where)
+                if time.perf_counter() > until:
+                    raise RlftError(
+                        f"no answer within {limits.timeout_seconds:g} s", where=where, fix=WAITING
+                    ) from None
                 continue
             self.waiting -= 1
             return found
-
-    def _check_background(self, seconds: float) -> None:
-        if self.background.answers(seconds):
-            return
-        self.background.abandon()
-        raise RlftError(
-            f"the environment's code has neither returned nor awaited for {2 * seconds:g} s, and holds up all rollouts",
-            where=f"environment {type(self.stage.environment).__name__}",
-            fix="write blocking code as plain methods (they get threads of their own), or await; "
-            "harness.tool_timeout_seconds is the limit",
-        )
 
 
 async def _opened(dialogue: Dialogue) -> None:

@@ -37,12 +37,15 @@ def as_script(said: str | Sequence[Message]) -> Script:
 def play_scripts(parts: Iterable[Part], environment: BaseEnv, limits: Limits | None = None) -> list[Rollout]:
     """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
 
-    What is left of a script when the environment has ended the conversation is not said. Raises
-    EnvironmentSetupError for tools that cannot be described; what fails later is an error of its rollout.
+    What is left of a script when the environment has ended the conversation is not said. Raises RlftError for tools
+    that cannot be described and for code that hangs; what fails later is an error of its rollout.
     """
     limits = limits or Limits()
+    played = list(parts)
+    longest = limits.timeout_seconds * (1 + len(played) // _AT_ONCE)
     with Background() as background:
-        return background.start(_play_all(list(parts), environment, limits)).result()
+        future = background.start(_play_all(played, environment, limits))
+        return background.wait(future, limits.tool_timeout_seconds, type(environment).__name__, longest)
 
 
 async def _play_all(parts: Sequence[Part], environment: BaseEnv, limits: Limits) -> list[Rollout]:

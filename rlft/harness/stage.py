@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import TimeoutError as NoAnswerYet
 from dataclasses import dataclass
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
 from rlft.environments.tools import ToolSpec, read_tools
-from rlft.errors import EnvironmentSetupError
 from rlft.harness.background import Background
 
 TURNS_WITH_TOOLS = 8
@@ -52,14 +50,9 @@ async def set_stage(environment: BaseEnv, limits: Limits) -> Stage:
 
 
 def open_stage(environment: BaseEnv, limits: Limits, background: Background | None = None) -> Stage:
-    """`set_stage` from plain code. Raises EnvironmentSetupError also when there is no answer in time."""
+    """`set_stage` from plain code. Raises RlftError also when there is no answer in time."""
     if background is None:
         with Background() as own:
             return open_stage(environment, limits, own)
-    try:
-        return background.start(set_stage(environment, limits)).result(limits.tool_timeout_seconds)
-    except NoAnswerYet as error:
-        background.abandon()
-        raise EnvironmentSetupError(
-            f"gave no answer within {limits.tool_timeout_seconds:g} s", where="list_tools", fix="see what it waits for"
-        ) from error
+    seconds, where = limits.tool_timeout_seconds, f"{type(environment).__name__}.list_tools"
+    return background.wait(background.start(set_stage(environment, limits)), seconds, where, seconds)

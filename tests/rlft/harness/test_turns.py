@@ -189,6 +189,21 @@ def test_code_that_neither_returns_nor_awaits_is_found_out():
         play({7: ["2"]}, Blocks(), tool_timeout_seconds=0.3)
 
 
+def test_a_tool_that_cannot_be_cancelled_is_found_out():
+    import asyncio
+
+    class Stubborn(Counter):
+        async def respond(self, rollout_id, completion):
+            while True:
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    continue
+
+    with pytest.raises(RlftError, match=r"no answer within 0\.5 s"):
+        play({7: ["2"]}, Stubborn(), tool_timeout_seconds=0.2, timeout_seconds=0.5)
+
+
 class Echo(BaseEnv):
     """Answers everything twice."""
 
