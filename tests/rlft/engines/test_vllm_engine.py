@@ -15,14 +15,16 @@ from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.proof import Evidence
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_process import is_installed
+from rlft.environments.base import BaseEnv
 from rlft.errors import EngineError
+from rlft.harness import Attempt, run_attempts
 from rlft.policy import save_policy
 from rlft.policy.weights import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.update import Updater
-from tests.factories import ARCHITECTURES, make_rollout, make_training
+from tests.factories import ARCHITECTURES, make_rollout, make_task, make_training
 from tests.rlft.attention.models import policy_of
 from tests.rlft.engines.vllm_policies import CONTEXT, VOCABULARY, make_vllm_policy, move, scores
 
@@ -319,6 +321,35 @@ def test_nothing_is_left_after_closing(started):
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
     with pytest.raises(RuntimeError, match="load_policy first"):
         engine.generate([[4]], Sampling(1.0, 1), [0])
+
+
+class Asks(BaseEnv):
+    """Answers everything twice."""
+
+    max_turns = 3
+
+    async def respond(self, rollout_id, completion):
+        return "".join(reversed(completion.text))[:20] or "?"
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"length": float(len(completion))}
+
+
+def test_conversations_of_many_turns_are_sampled_with_the_weights_that_score_them(engine):
+    # Every turn goes on from what was sampled before; the whole sequence is scored at once by an independent pass.
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    policy.model.generation_config.eos_token_id = list(range(2, 40))  # turns end early
+    engine.close()
+    engine.load_policy(policy)
+    attempts = [Attempt(f"r{number}", make_task("t", prompt="1+2="), number, 0, number) for number in range(4)]
+    rollouts = run_attempts(attempts, Asks(), policy, engine, Sampling(1.0, 12), environment_fingerprint="")
+    assert max(rollout.turns for rollout in rollouts) == 3
+    for rollout in rollouts:
+        ids = rollout.token_ids.tolist()
+        scored = scores(policy, ids[:1], ids[1:], 1.0)
+        sampled = rollout.loss_mask[1:]
+        np.testing.assert_allclose(rollout.logprobs[1:][sampled], np.asarray(scored)[sampled], rtol=0, atol=1e-5)
 
 
 def test_it_sleeps_after_sampling_and_wakes_before_weights_come():
