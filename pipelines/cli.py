@@ -1,4 +1,4 @@
-"""The command line: `rlft run | resume | audit | environments | serve-engine | ui | stack | doctor`.
+"""The command line: `rlft run | resume | show | audit | environments | serve-engine | ui | stack | doctor`.
 
 Heavy libraries are imported inside the commands: `rlft --help` is quick, and ZenML must see its environment first.
 
@@ -18,13 +18,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from pipelines import environments_cli
+from pipelines import environments_cli, show_cli
 from pipelines.config_file import load_config
 from pipelines.guard import errors, guarded
 from pipelines.home import Home, find_home
 from rlft.errors import RlftError, WeightsRemovedError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command()(show_cli.show)
 app.add_typer(environments_cli.app, name="environments")
 console = Console()
 

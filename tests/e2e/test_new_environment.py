@@ -46,12 +46,64 @@ def test_its_audit_passes(cups):
     assert "- " not in result.output  # a finding
 
 
-def test_it_runs_and_its_tool_is_called(cups):
+@pytest.fixture(scope="module")
+def ran(cups):
+    """A finished run of the new config."""
     result = cups.rlft("run", "cups.yaml")
     assert result.code == 0, result.output
+    return cups, result
+
+
+def test_it_runs_and_its_tool_is_called(ran):
+    _, result = ran
     assert result.summary["status"] in ("improved", "not_improved")
     assert result.summary["baseline"]["rewards/looked_up"] > 0.5
     assert result.summary["ledger"]["errored"] == 0
+
+
+def test_its_rollouts_are_shown_as_they_are_stored(ran):
+    home, result = ran
+    run = result.summary["pipeline_run_id"]
+    stored = home.query(f"""
+run = client.get_pipeline_run("{run}")
+def output(step, name):
+    return run.steps[step].outputs[name][0].load()
+rollouts, rewards = output("generate_rollouts_r001", "rollouts"), output("score_rewards_r001", "rewards")
+fates = output("train_grpo_r001", "train_report").fates
+print(json.dumps([[r.rollout_id, r.messages, s.total, s.parts, fates[r.rollout_id], int(r.loss_mask.sum())]
+                  for r, s in zip(rollouts, rewards)]))
+""")
+    listed = json.loads(show(home, run, "1", "--json"))
+    assert [row["rollout_id"] for row in listed] == [row[0] for row in stored]
+    assert [row["total"] for row in listed] == [row[2] for row in stored]
+    record = json.loads(show(home, run, "1", stored[3][0], "--json"))
+    assert record == json.loads(show(home, "cups", "r001", "3", "--json"))
+    assert [record["messages"], record["reward"]["total"], record["reward"]["parts"]] == stored[3][1:4]
+    assert [record["fate"], record["tokens"]["sampled"]] == stored[3][4:]
+    assert record["reward"]["weights"] == {"correct": 1.0, "looked_up": 0.0}
+    text = show(home, run, "1", "3")
+    assert f'price(article="{record["state"]["looked_up"][0]}")' in text
+    assert "tool price" in text
+    assert "rollouts of trained" in show(home, run, "trained")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["cups", "nowhere"], "there are: baseline"), (["cups", "base", "zzz"], "has no rollout 'zzz'"),
+     (["plates", "0"], "no single run is called 'plates'")],
+)  # fmt: skip
+def test_what_is_not_there_is_named(ran, arguments, said):
+    result = ran[0].rlft("show", *arguments)
+    assert result.code == 2
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+def show(home, *arguments):
+    """What `rlft show` writes to stdout."""
+    done = home.python("-m", "tests.e2e.driver", "-", "show", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_it_is_not_written_twice(cups):
