@@ -10,9 +10,7 @@ import hashlib
 import json
 import logging
 import time
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import (
@@ -20,8 +18,6 @@ from mlflow.entities import (
     AssessmentError,
     AssessmentSource,
     Feedback,
-    Span,
-    SpanType,
     TraceInfo,
     TraceLocation,
     TraceState,
@@ -32,11 +28,14 @@ from mlflow.tracing.client import TracingClient
 
 from pipelines.mlflow_reach import check_reachable, quick_http
 from pipelines.mlflow_values import redact
+from pipelines.trace_spans import rollout_spans, token_usage, trace_id
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 log = logging.getLogger(__name__)
 
 ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
+TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
+STOP_TAG = "rlft.stop_reason"
 PREVIEW = 1000
 SOURCE = AssessmentSource(source_type="CODE", source_id="rlft")
 
@@ -84,7 +83,10 @@ def log_rollout_traces(
             for rollout in wanted:
                 if rollout.rollout_id not in there:
                     prompt = prompt_count(rollout, by_id.get(rollout.task_id))
-                    _store(client, experiment_id, run_id, rollout, scores.get(rollout.rollout_id), prompt, round)
+                    feedback = reward_feedback(
+                        scores.get(rollout.rollout_id), rewards.weights, trace_id(_trace_key(run_id, rollout))
+                    )
+                    _store(client, experiment_id, run_id, rollout, feedback, prompt, round)
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
         except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
             reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
@@ -131,18 +133,18 @@ def _store(
     experiment_id: str,
     run_id: str,
     rollout: Rollout,
-    reward: Reward | None,
+    feedback: Sequence[Assessment],
     prompt: int,
     round: int,
 ) -> None:
     """Spans first: a trace that the search finds by its run is whole."""
-    trace_key = hashlib.sha256(f"{run_id}/{rollout.rollout_id}".encode()).digest()[:16]
+    trace_key = _trace_key(run_id, rollout)
     end = time.time_ns()
     start = end - max(1_000_000, int(rollout.seconds * 1e9))
     client.log_spans(experiment_id, rollout_spans(rollout, prompt, trace_key, start, end))
     client.start_trace(
         TraceInfo(
-            trace_id=_trace_id(trace_key),
+            trace_id=trace_id(trace_key),
             trace_location=TraceLocation.from_experiment_id(experiment_id),
             request_time=start // 1_000_000,
             execution_duration=(end - start) // 1_000_000,
@@ -153,6 +155,7 @@ def _store(
                 "mlflow.trace.session": rollout.task_id,
                 "mlflow.sourceRun": run_id,
                 "mlflow.trace_schema.version": "3",
+                "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
             },
             tags={
                 "mlflow.traceName": "rollout",
@@ -161,112 +164,41 @@ def _store(
                 ROLLOUT_TAG: rollout.rollout_id,
                 ROUND_TAG: str(round),
                 POLICY_TAG: rollout.policy,
+                TURNS_TAG: str(rollout.turns),
+                CALLS_TAG: str(rollout.tool_calls),
+                FAILED_TAG: str(rollout.tool_errors),
+                STOP_TAG: rollout.stop_reason,
             },
-            assessments=reward_feedback(reward, _trace_id(trace_key)) if reward else [],
+            assessments=list(feedback),
         )
     )
 
 
-def reward_feedback(reward: Reward, trace_id: str) -> list[Assessment]:
-    """`reward` and `solved`, and each part that applies as `rewards/<part>`; a failed score is an error, not a 0."""
+def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_id: str) -> list[Assessment]:
+    """`reward` and `solved`, and each part that applies as `rewards/<part>` with its weight in the metadata.
+
+    A failed score is an error, not a 0. Without a reward there is nothing.
+    """
+    if reward is None:
+        return []
     if reward.total is None:
         error = AssessmentError(error_code="SCORING_FAILED", error_message=(reward.error or "no score")[:1000])
         return [Feedback(name="reward", error=error, source=SOURCE, trace_id=trace_id)]
-    values = {"reward": reward.total, "solved": reward.solved}
-    values |= {f"rewards/{part}": score for part, score in reward.parts.items() if score is not None}
-    return [Feedback(name=name, value=value, source=SOURCE, trace_id=trace_id) for name, value in values.items()]
+    found = [
+        Feedback(name=name, value=value, source=SOURCE, trace_id=trace_id)
+        for name, value in (("reward", reward.total), ("solved", reward.solved))
+    ]
+    for part, score in reward.parts.items():
+        if score is not None:
+            weight = {"weight": f"{weights.get(part, 1.0):g}"}
+            found.append(
+                Feedback(name=f"rewards/{part}", value=score, source=SOURCE, trace_id=trace_id, metadata=weight)
+            )
+    return [*found]
 
 
-def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, end: int) -> list[Span]:
-    """An AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
-
-    `start` and `end` are nanoseconds. Only the time of the whole is recorded in a rollout: the children get equal
-    shares of it, so that they stand in order.
-    """
-    messages = [chat_message(message) for message in rollout.messages]
-    children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
-    root = _span(
-        trace_key, 0, "rollout", SpanType.AGENT, (start, end), messages[:prompt], messages[prompt:], rollout.error
-    )
-    spans = [root]
-    share = (end - start) // max(1, len(children))
-    for place, index in enumerate(children):
-        times = (start + place * share, start + (place + 1) * share)
-        message = rollout.messages[index]
-        if message["role"] == "assistant":
-            span = _span(trace_key, index + 1, "turn", SpanType.CHAT_MODEL, times, messages[:index], [messages[index]])
-        else:
-            name, arguments = _call_of(rollout.messages[:index], message)
-            span = _span(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"])
-        spans.append(span)
-    return spans
-
-
-def chat_message(message: Message) -> dict[str, Any]:
-    """The message in the form that MLflow shows as a chat bubble: tool calls as OpenAI writes them."""
-    shown: dict[str, Any] = {key: value for key, value in message.items() if key != "tool_calls"}
-    if calls := message.get("tool_calls"):
-        shown["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)},
-            }
-            for call in calls
-        ]
-    return shown
-
-
-def _call_of(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
-    """Name and arguments of the call that a tool message answers."""
-    wanted = result.get("tool_call_id")
-    for message in reversed(before):
-        for call in message.get("tool_calls", []):
-            if call["id"] == wanted:
-                return call["name"], call["arguments"]
-    return result.get("name", "tool"), {}
-
-
-def _span(
-    trace_key: bytes,
-    place: int,
-    name: str,
-    kind: str,
-    times: tuple[int, int],
-    inputs: Any,
-    outputs: Any,
-    error: str | None = None,
-) -> Span:
-    """One span in MLflow's stored form. Place 0 is the root, all others are its children."""
-    is_tool = kind == SpanType.TOOL
-    attributes = {
-        "mlflow.traceRequestId": _trace_id(trace_key),
-        "mlflow.spanType": kind,
-        "mlflow.spanInputs": inputs if is_tool else {"messages": inputs},
-        "mlflow.spanOutputs": outputs if is_tool else {"messages": outputs},
-    }
-    return Span.from_dict(
-        {
-            "trace_id": b64encode(trace_key).decode(),
-            "span_id": _span_id(trace_key, place),
-            "parent_span_id": _span_id(trace_key, 0) if place else None,
-            "name": name,
-            "start_time_unix_nano": times[0],
-            "end_time_unix_nano": times[1],
-            "events": [],
-            "status": {"code": "STATUS_CODE_ERROR" if error else "STATUS_CODE_OK", "message": error or ""},
-            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in attributes.items()},
-            "links": [],
-        }
-    )
-
-
-def _trace_id(trace_key: bytes) -> str:
-    return f"tr-{trace_key.hex()}"
-
-
-def _span_id(trace_key: bytes, place: int) -> str:
-    return b64encode(hashlib.sha256(trace_key + place.to_bytes(4, "big")).digest()[:8]).decode()
+def _trace_key(run_id: str, rollout: Rollout) -> bytes:
+    return hashlib.sha256(f"{run_id}/{rollout.rollout_id}".encode()).digest()[:16]
 
 
 def _last_text(messages: Sequence[Message]) -> str:

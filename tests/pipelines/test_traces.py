@@ -1,6 +1,7 @@
 import dataclasses
 
 import mlflow
+import numpy as np
 import pytest
 from mlflow import MlflowClient
 
@@ -32,9 +33,10 @@ def store(tmp_path_factory):
     return client, experiment
 
 
-def log(store, run_id, rollouts, rewards, round=3):
+def log(store, run_id, rollouts, rewards, round=3, weights=None):
     client, experiment = store
-    return log_rollout_traces(client.tracking_uri, experiment, run_id, rollouts, Rewards(rewards, {}), TASKS, round)
+    scored = Rewards(rewards, weights or {})
+    return log_rollout_traces(client.tracking_uri, experiment, run_id, rollouts, scored, TASKS, round)
 
 
 def traces_of(store, run_id):
@@ -56,6 +58,10 @@ def test_a_trace_shows_the_conversation_and_its_scores(store):
         "rlft.rollout_id": "x-0",
         "rlft.round": "3",
         "rlft.policy": "p",
+        "rlft.turns": "1",
+        "rlft.tool_calls": "0",
+        "rlft.tool_errors": "0",
+        "rlft.stop_reason": "stop",
     }
     assert (trace.info.state.value, trace.info.execution_duration) == ("OK", 2000)
     assert {a.name: a.feedback.value for a in trace.info.assessments} == {
@@ -73,6 +79,82 @@ def test_a_trace_shows_the_conversation_and_its_scores(store):
     assert (tool.name, tool.inputs, tool.outputs) == ("add", {"a": 2, "b": 3}, "5")
     assert len(last.inputs["messages"]) == 4
     assert last.outputs == {"messages": [ANSWER[-1]]}
+
+
+def twice(name, *arguments, id="c"):
+    """An answer with calls of one tool; the model gave all of them the same id."""
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": id, "name": name, "arguments": each} for each in arguments],
+    }
+
+
+def told(content, name="add", id="c"):
+    return {"role": "tool", "content": content, "name": name, "tool_call_id": id}
+
+
+LONG = (
+    twice("add", {"a": 1, "b": 2}, {"a": "x"}),
+    told("3"),
+    told("error: wrong arguments: a: no number"),
+    {"role": "assistant", "content": "<tool_call>{broken"},
+    {"role": "tool", "content": "error: the call is no JSON"},
+    {"role": "assistant", "content": "Shall I go on?"},
+    {"role": "user", "content": "Yes, please."},
+    twice("say", {"text": "error: none"}),
+    told("error: none", "say"),
+    {"role": "assistant", "content": "5"},
+)
+
+
+def test_a_conversation_of_many_turns_is_read_back_turn_by_turn(store):
+    run_id = store[0].create_run(store[1]).info.run_id
+    # 3 tokens of prompt, 4 sampled, 2 told
+    mask = np.asarray([False] * 3 + [True, True, False, False, True, True])
+    many = dataclasses.replace(
+        attempt(0), messages=(SYSTEM, *PROMPT, *LONG), turns=5, tool_calls=4, tool_errors=2, stop_reason="length",
+        token_ids=np.arange(9, dtype=np.int32), loss_mask=mask, logprobs=np.zeros(9, np.float32), prompt_length=3,
+    )  # fmt: skip
+    scores = reward("x", 0, 0.75, parts={"exact": 0.5, "polite": 1.0, "calls": 4.0})
+    weights = {"exact": 1.0, "polite": 0.25, "calls": 0.0}
+    assert log(store, run_id, (many,), (scores,), weights=weights) == 1
+    (trace,) = traces_of(store, run_id)
+    root, *children = sorted(trace.data.spans, key=lambda s: (s.parent_id is not None, s.start_time_ns))
+    assert {child.parent_id for child in children} == {root.span_id}
+    assert [(child.span_type, child.name) for child in children] == [
+        ("CHAT_MODEL", "turn 1"), ("TOOL", "add"), ("TOOL", "add"), ("CHAT_MODEL", "turn 2"), ("TOOL", "tool"),
+        ("CHAT_MODEL", "turn 3"), ("CHAT_MODEL", "turn 4"), ("TOOL", "say"), ("CHAT_MODEL", "turn 5"),
+    ]  # fmt: skip
+    ends = [child.end_time_ns for child in children]
+    assert all(child.start_time_ns >= end for child, end in zip(children[1:], ends, strict=False))
+    tools = [child for child in children if child.span_type == "TOOL"]
+    assert [tool.inputs for tool in tools] == [{"a": 1, "b": 2}, {"a": "x"}, {}, {"text": "error: none"}]
+    assert [tool.outputs for tool in tools] == ["3", LONG[2]["content"], LONG[4]["content"], "error: none"]
+    assert [tool.status.status_code.value for tool in tools[:3]] == ["OK", "ERROR", "ERROR"]
+    assert tools[1].status.description == "error: wrong arguments: a: no number"
+    chats = [child for child in children if child.span_type == "CHAT_MODEL"]
+    # each turn has read all that stands before it: 2 of the prompt, then 3 more for the first answer and two results
+    assert [len(chat.inputs["messages"]) for chat in chats] == [2, 5, 7, 9, 11]
+    assert chats[3].inputs["messages"][-1] == {"role": "user", "content": "Yes, please."}
+    assert [chat.outputs["messages"][0]["content"] for chat in chats] == [
+        "",
+        LONG[3]["content"],
+        "Shall I go on?",
+        "",
+        "5",
+    ]
+    assert len(root.outputs["messages"]) == len(LONG)
+    assert trace.info.token_usage == {"input_tokens": 5, "output_tokens": 4, "total_tokens": 9}
+    tags = {key: trace.info.tags[f"rlft.{key}"] for key in ("turns", "tool_calls", "tool_errors", "stop_reason")}
+    assert tags == {"turns": "5", "tool_calls": "4", "tool_errors": "2", "stop_reason": "length"}
+    query = f"tags.`rlft.tool_errors` != '0' AND metadata.`mlflow.sourceRun` = '{run_id}'"
+    assert len(store[0].search_traces(locations=[store[1]], filter_string=query)) == 1
+    found = {a.name: (a.feedback.value, (a.metadata or {}).get("weight")) for a in trace.info.assessments}
+    assert found == {
+        "reward": (0.75, None), "solved": (False, None), "rewards/exact": (0.5, "1"), "rewards/polite": (1.0, "0.25"),
+        "rewards/calls": (4.0, "0"),
+    }  # fmt: skip
 
 
 def test_nothing_is_traced_twice_and_all_are_stored(store):

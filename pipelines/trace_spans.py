@@ -1,0 +1,123 @@
+"""A rollout as the spans of a trace: who said what, in order, in the form that MLflow shows as a conversation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow.entities import Span, SpanType
+
+from rlft.types import Message, Rollout
+
+
+def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, end: int) -> list[Span]:
+    """An AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
+
+    A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. In a rollout
+    with failed calls, a result that begins with `error: ` is shown as one. `start` and `end` are nanoseconds. Only the
+    time of the whole is recorded in a rollout: the children get equal shares of it, so that they stand in order.
+    """
+    messages = [chat_message(message) for message in rollout.messages]
+    children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
+    whole = (start, end)
+    spans = [_span(trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], rollout.error)]
+    share = (end - start) // max(1, len(children))
+    turn = 0
+    for place, index in enumerate(children):
+        times = (start + place * share, start + (place + 1) * share)
+        message = rollout.messages[index]
+        if message["role"] == "assistant":
+            turn += 1
+            shown = (messages[:index], [messages[index]])
+            span = _span(trace_key, index + 1, f"turn {turn}", SpanType.CHAT_MODEL, times, *shown)
+        else:
+            name, arguments = called(rollout.messages[:index], message)
+            failed = message["content"] if rollout.tool_errors and message["content"].startswith("error: ") else None
+            span = _span(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"], failed)
+        spans.append(span)
+    return spans
+
+
+def chat_message(message: Message) -> dict[str, Any]:
+    """The message in the form that MLflow shows as a chat bubble: tool calls as OpenAI writes them."""
+    shown: dict[str, Any] = {key: value for key, value in message.items() if key != "tool_calls"}
+    if calls := message.get("tool_calls"):
+        shown["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)},
+            }
+            for call in calls
+        ]
+    return shown
+
+
+def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of the call that a tool message answers; no arguments where the call could not be read.
+
+    Results stand in the order of their calls: ids come from models, which may give two calls the same one.
+    """
+    results = 0
+    for message in reversed(before):
+        if message["role"] == "tool":
+            results += 1
+            continue
+        calls = message.get("tool_calls", [])
+        if results < len(calls):
+            return calls[results]["name"], calls[results]["arguments"]
+        break
+    return result.get("name") or "tool", {}
+
+
+def _span(
+    trace_key: bytes,
+    place: int,
+    name: str,
+    kind: str,
+    times: tuple[int, int],
+    inputs: Any,
+    outputs: Any,
+    error: str | None = None,
+) -> Span:
+    """One span in MLflow's stored form. Place 0 is the root, all others are its children."""
+    is_tool = kind == SpanType.TOOL
+    attributes = {
+        "mlflow.traceRequestId": trace_id(trace_key),
+        "mlflow.spanType": kind,
+        "mlflow.spanInputs": inputs if is_tool else {"messages": inputs},
+        "mlflow.spanOutputs": outputs if is_tool else {"messages": outputs},
+    }
+    return Span.from_dict(
+        {
+            "trace_id": b64encode(trace_key).decode(),
+            "span_id": _span_id(trace_key, place),
+            "parent_span_id": _span_id(trace_key, 0) if place else None,
+            "name": name,
+            "start_time_unix_nano": times[0],
+            "end_time_unix_nano": times[1],
+            "events": [],
+            "status": {"code": "STATUS_CODE_ERROR" if error else "STATUS_CODE_OK", "message": error or ""},
+            "attributes": {key: json.dumps(value, ensure_ascii=False) for key, value in attributes.items()},
+            "links": [],
+        }
+    )
+
+
+def token_usage(rollout: Rollout) -> dict[str, int]:
+    """Tokens as MLflow counts them: `output` is what the model sampled, `input` all else, each token once."""
+    sampled = int(rollout.loss_mask.sum())
+    total = len(rollout.token_ids)
+    return {"input_tokens": total - sampled, "output_tokens": sampled, "total_tokens": total}
+
+
+def trace_id(trace_key: bytes) -> str:
+    """As MLflow writes it."""
+    return f"tr-{trace_key.hex()}"
+
+
+def _span_id(trace_key: bytes, place: int) -> str:
+    return b64encode(hashlib.sha256(trace_key + place.to_bytes(4, "big")).digest()[:8]).decode()
