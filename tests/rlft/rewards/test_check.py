@@ -238,7 +238,7 @@ def test_what_no_single_sentence_spoils_is_still_said():
         ({"look_up": tool_of(slow_tool)}, "tool look_up: a call of the gold conversation failed: error: look_up took"),
         ({"setup": sleeps}, "setup: TimeoutError"),
         ({"setup": blocks}, "setup, tools or respond: the conversations were not over within"),
-        ({"list_tools": sleeps}, "list_tools: gave no answer within 0.2 s"),
+        ({"list_tools": sleeps}, "list_tools: no answer within 0.2 s"),
         ({"gold_completion": sleeps}, "gold_completion: ScoringTimeout"),
     ],
     ids=["reward", "tool", "setup", "setup that blocks", "list_tools", "gold"],
