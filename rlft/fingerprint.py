@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.marks import marked_tools
 from rlft.environments.reachable import environment_code
 from rlft.environments.sources import Library
 from rlft.errors import EnvironmentSetupError
@@ -47,6 +48,8 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     that of all other methods; code that both use is in both (see `rlft.environments.reachable`). `name` is the import
     path or file and class of the config; where the file lies does not matter.
 
+    What a model reads of marked tools (docstrings, types) belongs to `harness`.
+
     Raises `EnvironmentSetupError` for arguments that are not JSON and for a class without a source file.
     """
     try:
@@ -60,10 +63,14 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": environment.data_fingerprint()}
     code = environment_code(type(environment))
     return EnvironmentFingerprints(
-        harness=_digest({**shared, "code": code.harness}),
+        harness=_digest({**shared, "code": code.harness, "tools": _descriptions(environment)}),
         reward=_digest({**shared, "code": code.reward, "named": environment.reward_fingerprint()}),
     )
 
 
 def _digest(content: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _descriptions(environment: BaseEnv) -> str:
+    return json.dumps([spec.to_json() for spec in marked_tools(environment)], sort_keys=True, default=str)

@@ -66,7 +66,8 @@ class BaseEnv:
     """Base class of environments. Constructor arguments come from `environment.kwargs` in the config.
 
     `max_turns` bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`.
-    Methods may be coroutines or plain functions. A subclass need not call `super().__init__()`.
+    Methods that are coroutines here may be plain functions too; the others are plain. A subclass need not call
+    `super().__init__()`.
     """
 
     max_turns: int | None = None
@@ -86,13 +87,13 @@ class BaseEnv:
 
     def state(self, rollout_id: str) -> dict[str, Any]:
         """The state of a live rollout, for its tools to read and change; JSON, as it is stored with the rollout."""
-        return self._states[rollout_id]
+        return live_states(self)[rollout_id]
 
     async def list_tools(self) -> Sequence[Any]:
         """The tools a model may call: dicts with `name`, `description` and `parameters`; by default the `@tool`s."""
         return list(marked_tools(self))
 
-    async def run_tool(self, rollout_id: str, tool_name: str, **args: Any) -> Any:
+    async def run_tool(self, rollout_id: str, tool_name: str, /, **args: Any) -> Any:
         """Run one call and return what the model should see. An exception becomes a message to the model."""
         if tool_name not in {spec.name for spec in marked_tools(self)}:
             raise LookupError(f"no tool named {tool_name!r}")
@@ -160,9 +161,10 @@ class BaseEnv:
         """Identity of code of the reward that reading the class does not find, such as functions named in a config."""
         return ""
 
-    @property
-    def _states(self) -> dict[str, dict[str, Any]]:
-        return self.__dict__.setdefault("_rollout_states", {})
+
+def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
+    """{rollout id: state} of the rollouts in progress. Kept beside what a subclass may call its own attributes."""
+    return environment.__dict__.setdefault("_rlft_live_states", {})
 
 
 def context_of(task: Task, environment: BaseEnv) -> Context:

@@ -9,15 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def call(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own."""
-    if inspect.iscoroutinefunction(method):
-        try:
-            return await method(*args, **kwargs)
-        except (SystemExit, KeyboardInterrupt) as raised:  # they would end the loop for everyone
-            raise RuntimeError(f"{type(raised).__name__}: {raised}") from raised
-    result = await in_thread(lambda: method(*args, **kwargs))
-    return await result if inspect.isawaitable(result) else result
+async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own.
+
+    What would end the loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
+    """
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        result = await in_thread(lambda: function(*args, **kwargs))
+        return await result if inspect.isawaitable(result) else result
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException as raised:
+        task = asyncio.current_task()
+        if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise RuntimeError(f"{type(raised).__name__}: {raised}") from raised
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:

@@ -62,6 +62,11 @@ def marked_weights(environment: object) -> dict[str, float]:
     return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
 
 
+def marked_names(environment_class: type) -> frozenset[str]:
+    """Names of the methods that are tools."""
+    return frozenset(name for name, _ in _marked(environment_class, _TOOL))
+
+
 def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
     """Those of the known values whose names the method takes."""
     names = inspect.signature(method).parameters

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from rlft.environments.base import BaseEnv
-from rlft.environments.marks import marked_weights
+from rlft.environments.marks import marked_names, marked_weights
 from rlft.environments.sources import Import, Library, imports_in, is_installed, unparse, walk
 from rlft.errors import EnvironmentSetupError
 
@@ -49,7 +49,9 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     library = _library(files)
     labels = {module: _label(module, path) for module, path in files.items()}
     modules = {module: _Module.read(labels[module], path) for module, path in files.items()}
-    analysis = _Analysis(library, REWARD_METHODS | set(marked_weights(environment_class)))
+    analysis = _Analysis(
+        library, REWARD_METHODS | set(marked_weights(environment_class)), _CONTRACT | marked_names(environment_class)
+    )
     for each in read:
         analysis.add_class(modules[each.__module__], each.__qualname__)
     for module in modules.values():
@@ -124,8 +126,8 @@ class _Reached:
 
 
 class _Analysis:
-    def __init__(self, library: Library, rewards: frozenset[str]) -> None:
-        self.library, self.rewards = library, rewards
+    def __init__(self, library: Library, rewards: frozenset[str], contract: frozenset[str]) -> None:
+        self.library, self.rewards, self.contract = library, rewards, contract
         self.always: list[_Piece] = []
         self.members: dict[str, list[_Piece]] = defaultdict(list)
         self.class_names: set[tuple[str, str]] = set()
@@ -174,7 +176,7 @@ class _Analysis:
         """Every member but the reward's methods and what nothing else than these leads to."""
         for name, pieces in self.members.items():
             if name not in self.rewards:
-                yield from (p for p in pieces if name in _CONTRACT or _key(p) not in reward.pieces)
+                yield from (p for p in pieces if name in self.contract or _key(p) not in reward.pieces)
 
     def _reach(self, roots: Iterable[_Piece]) -> _Reached:
         reached, waiting = _Reached(), list(roots)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from rlft.environments.base import prompt_messages
+from rlft.environments.base import live_states, prompt_messages
 from rlft.environments.calling import call
 from rlft.harness.stage import Stage
-from rlft.harness.tools import call_tool
+from rlft.harness.tools import call_tool, printable
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 logger = logging.getLogger(__name__)
@@ -49,8 +50,8 @@ class Dialogue:
         try:
             self.messages = list(prompt_messages(self.task, self.stage.environment))
             self.prompt_messages = len(self.messages)
-            self.state = await self._timed(call(self.stage.environment.setup, self.task)) or {}
-            self.stage.environment.__dict__.setdefault("_rollout_states", {})[self.rollout_id] = self.state
+            self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
+            live_states(self.stage.environment)[self.rollout_id] = self.state
         except Exception as error:
             self.error = _reason("setup", error)
 
@@ -76,10 +77,11 @@ class Dialogue:
             await self._timed(call(self.stage.environment.teardown, self.rollout_id))
         except Exception as error:
             logger.warning("teardown of %s failed: %s: %s", self.rollout_id, type(error).__name__, error)
-        self.stage.environment.__dict__.get("_rollout_states", {}).pop(self.rollout_id, None)
+        live_states(self.stage.environment).pop(self.rollout_id, None)
         try:
             self.state = json.loads(json.dumps(self.state, allow_nan=False))
-        except (TypeError, ValueError) as error:
+            json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
+        except (TypeError, ValueError, RecursionError) as error:
             self.error = self.error or _reason("state", error)
             self.state = {}
 
@@ -113,11 +115,28 @@ class Dialogue:
         said = await self._timed(call(self.stage.environment.respond, self.rollout_id, trajectory))
         if said is None:
             return []
-        return [{"role": "user", "content": said} if isinstance(said, str) else cast(Message, dict(said))]
+        return [_reply(said)]
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
         async with asyncio.timeout(self.stage.limits.tool_timeout_seconds):
             return await waiting
+
+
+def _own_state(state: Any) -> dict[str, Any]:
+    """A copy, so that no two rollouts share one."""
+    if state is None:
+        return {}
+    if not isinstance(state, Mapping):
+        raise TypeError(f"returned {type(state).__name__}, not a dict")
+    return copy.deepcopy(dict(state))
+
+
+def _reply(said: Any) -> Message:
+    """What the environment says, as a message that can be rendered."""
+    message = {"role": "user", "content": said} if isinstance(said, str) else dict(said)
+    if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
+        raise TypeError(f"returned {said!r:.100}, not text or a message with role and content")
+    return cast(Message, message | {"content": printable(message["content"])})
 
 
 def _reason(where: str, error: Exception) -> str:

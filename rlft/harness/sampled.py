@@ -77,8 +77,12 @@ class _Run:
             if self._failed(row):
                 continue
             task_id = row.attempt.task.id
-            if task_id not in rendered:
-                rendered[task_id] = self.chat.prompt(row.dialogue.messages)
+            try:
+                if task_id not in rendered:
+                    rendered[task_id] = self.chat.prompt(row.dialogue.messages)
+            except Exception as error:
+                row.end("error", f"prompt: {type(error).__name__}: {error}"[:500])
+                continue
             row.token_ids = list(rendered[task_id])
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
@@ -155,7 +159,11 @@ class _Run:
         if told is None:
             row.end("stop")
             return False
-        row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
+        try:
+            row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
+        except Exception as error:
+            row.end("error", f"render: {type(error).__name__}: {error}"[:500])
+            return False
         limits = self.stage.limits
         spent = len(row.token_ids) - row.prompt_length
         in_time = time.perf_counter() - row.began < limits.timeout_seconds

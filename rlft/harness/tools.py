@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pydantic import BaseModel
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
@@ -51,10 +60,28 @@ async def call_tool(
         return ToolResult(_cut(f"error: {type(error).__name__}: {error}", max_characters), failed=True)
 
 
+def printable(text: str) -> str:
+    """Text that every tokenizer takes: half a surrogate pair, as in undecodable file names, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _text(result: Any) -> str:
-    if isinstance(result, str):
-        return result
-    return json.dumps(result, ensure_ascii=False, default=str)
+    return printable(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON does not know, as ones it does."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, date | Decimal | Fraction | UUID | Path):
+        return str(value)
+    raise TypeError(f"the tool returned {type(value).__name__}, which is neither text nor JSON")
 
 
 def _cut(text: str, length: int) -> str:

@@ -231,3 +231,47 @@ def test_shipped_environments_keep_reward_and_harness_apart():
     assert "Solve the problem" not in code.reward
     assert "def declared_number" in code.reward
     assert "def declared_number" not in code.harness
+
+
+MARKED = '''
+import rlft
+
+
+class Mine(rlft.BaseEnv):
+    @rlft.tool
+    def look(self, key: str) -> str:
+        """Look it up.
+
+        Args:
+            key: What.
+        """
+        return key + "!"
+
+    @rlft.reward
+    def right(self, text, ground_truth):
+        return float(text == ground_truth)
+
+    def gold_completion(self, task):
+        return self.look(task.answer)
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changes"),
+    [
+        ('+ "!"', '+ "?"', (True, True)),  # gold uses the tool, so both sides do
+        ("Look it up.", "Look it up twice.", (True, False)),  # the model reads it
+        ("key: What.", "key: Which.", (True, False)),
+        ("text == ground", "text != ground", (False, True)),
+    ],
+)
+def test_a_tool_is_sampled_anew_when_its_code_or_its_text_changes(tmp_path, old, new, changes):
+    def prints(text, name):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "mine.py"
+        path.write_text(text)
+        return environment_fingerprints(load_environment(f"{path}:Mine", {}), f"{path}:Mine", {})
+
+    assert old in MARKED
+    before, after = prints(MARKED, "before"), prints(MARKED.replace(old, new), "after")
+    assert (before.harness != after.harness, before.reward != after.reward) == changes

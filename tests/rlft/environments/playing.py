@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from rlft.environments.base import BaseEnv
+from rlft.environments.base import BaseEnv, live_states
 from rlft.environments.tools import ToolArgumentsError, read_tools
 from rlft.rewards.rubric import check_parts, combine, full_total
 from rlft.types import Message, Task, Trajectory
@@ -26,7 +26,7 @@ def says(text: str) -> Message:
 async def play(environment: BaseEnv, task: Task, said: str | Sequence[Message]) -> Trajectory:
     """The trajectory of an assistant that says this; what a tool refuses is an error message."""
     state = await environment.setup(task) or {}
-    environment._states["r"] = state
+    live_states(environment)["r"] = state
     tools = {spec.name: spec for spec in read_tools(await environment.list_tools())}
     messages: list[Message] = []
     for message in [says(said)] if isinstance(said, str) else said:

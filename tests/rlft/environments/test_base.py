@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import rlft
-from rlft.environments.base import BaseEnv, Context, context_of, prompt_messages
+from rlft.environments.base import BaseEnv, Context, context_of, live_states, prompt_messages
 from rlft.environments.loading import load_environment
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.scoring import score_rollouts
@@ -60,7 +60,7 @@ def test_marked_methods_are_tools():
     tools = asyncio.run(environment.list_tools())
     assert [tool.name for tool in tools] == ["add", "slow_add"]
     assert "state" not in tools[0].parameters["properties"]
-    environment._states["r"] = {}
+    live_states(environment)["r"] = {}
     assert asyncio.run(environment.run_tool("r", "add", a=1, b=2)) == 3
     assert environment.state("r") == {"calls": 1}
     assert asyncio.run(environment.run_tool("r", "slow_add", a=1, b=2)) == 3

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.environments.base import live_states
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.judge import called_names, split_check
@@ -110,7 +111,7 @@ def test_tests_that_cannot_run_are_an_error(mbpp):
 def test_the_tool_runs_the_shown_tests_and_tells_no_others():
     environment, task = MBPP(tool=True), mbpp_task()
     state = asyncio.run(environment.setup(task))
-    environment._states["r"] = state
+    live_states(environment)["r"] = state
     assert "double(5)" not in json.dumps(state)
     good = asyncio.run(environment.run_tool("r", "run_tests", code="def double(x): return 2 * x"))
     bad = asyncio.run(environment.run_tool("r", "run_tests", code="def double(x): return x"))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.environments.base import live_states
 from rlft.environments.search import Search
 from rlft.environments.tools import read_tools
 from rlft.errors import EnvironmentSetupError
@@ -59,7 +60,7 @@ def say(text):
 
 async def play(environment, task, messages, truncated=False):
     """Run the assistant's messages as a harness does, tools included."""
-    environment._states["r"] = await environment.setup(task)
+    live_states(environment)["r"] = await environment.setup(task)
     tools = {spec.name: spec for spec in read_tools(await environment.list_tools())}
     played = []
     for message in messages:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import rlft
-from rlft.environments.base import BaseEnv
+from rlft.environments.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness import Limits
 from rlft.harness.scripted import Part, as_script, play_scripts
@@ -100,7 +100,7 @@ def test_a_conversation_with_a_tool():
     assert rollout.state == {"task": "t0", "sold": 3}
     assert (rollout.turns, rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, 0, None)
     assert environment.log == ["closed r1"]
-    assert environment._states == {}
+    assert live_states(environment) == {}
 
 
 @pytest.mark.parametrize(
@@ -254,3 +254,85 @@ def test_nothing_is_left_behind():
 def test_text_is_one_answer():
     assert as_script("hello") == ({"role": "assistant", "content": "hello"},)
     assert as_script([say("a"), say("b")]) == (say("a"), say("b"))
+
+
+class Odd(rlft.BaseEnv):
+    """What environments return and raise that nobody expects."""
+
+    def __init__(self):
+        self._states = {}  # a name that a class may well use itself
+
+    @rlft.tool
+    async def cancelled(self) -> str:
+        """Raise what a cancelled client raises."""
+        raise asyncio.CancelledError("upstream")
+
+    @rlft.tool
+    def half(self) -> str:
+        """Read a file name that is no UTF-8."""
+        return "file \udcff"
+
+    @rlft.tool
+    def raw(self) -> bytes:
+        """Return bytes."""
+        return b"abc"
+
+    @rlft.tool
+    def names(self, method: str, tool_name: str) -> str:
+        """Take arguments with names of the harness."""
+        return method + tool_name
+
+    @rlft.reward
+    def one(self):
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (("cancelled", {}), "error: RuntimeError: CancelledError: upstream"),
+        (("half", {}), "file ?"),
+        (("raw", {}), "error: TypeError: the tool returned bytes, which is neither text nor JSON"),
+        (("names", {"method": "a", "tool_name": "b"}), "ab"),
+    ],
+)
+def test_odd_tools(call, text):
+    rollout = play(calls(call), say("done"), environment=Odd())
+    assert (heard(rollout), rollout.error) == ([text], None)
+
+
+def test_what_a_plain_method_returns_to_be_awaited_may_end_the_program():
+    class Leaves(Elsewhere):
+        async def _later(self, key):
+            raise SystemExit(5)
+
+    rollout = play(calls(("look_up", {"key": "later"})), say("ok"), environment=Leaves())
+    assert heard(rollout) == ["error: RuntimeError: SystemExit: 5"]
+
+
+@pytest.mark.parametrize("said", [{"content": "x"}, {"role": "user", "content": None}, 3])
+def test_a_reply_that_is_no_message_is_an_error_of_its_rollout(said):
+    assert play(say("maybe"), environment=Examiner(said)).error.startswith("respond: TypeError: ")
+
+
+@pytest.mark.parametrize(
+    ("state", "text"), [([1], "setup: TypeError: returned list, not a dict"), ({"x": "\udcff"}, "state: UnicodeEncode")]
+)
+def test_a_state_that_cannot_be_stored(state, text):
+    class Starts(Examiner):
+        async def setup(self, task):
+            return state
+
+    assert play(say("yes"), environment=Starts()).error.startswith(text)
+
+
+def test_rollouts_share_no_state():
+    shared = {"sold": 0}
+
+    class Shares(Shop):
+        async def setup(self, task):
+            return shared
+
+    parts = [Part(f"r{n}", make_task(), (calls(("sell", {"count": 1})), say("done"))) for n in range(3)]
+    assert [rollout.state["sold"] for rollout in play_scripts(parts, Shares())] == [1, 1, 1]
+    assert shared == {"sold": 0}
