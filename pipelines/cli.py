@@ -124,7 +124,7 @@ def serve_engine(
     config: ConfigPath,
     overrides: Overrides = None,
     host: Annotated[str, typer.Option(help="Only an adapter can be served to other machines.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
     verbose: Verbose = False,
 ) -> None:
     """Serve a config's model with vLLM for `rollout.engine: vllm_server`; further options go to `vllm serve`."""

@@ -6,6 +6,7 @@ Names are TRL's where TRL has one. Importable without torch, so that a config is
 from __future__ import annotations
 
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -212,6 +213,21 @@ class EngineSettings(Section):
     )
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
+
+    @model_validator(mode="after")
+    def _servers_have_addresses(self) -> Self:
+        seen: set[str] = set()
+        for address in self.server.addresses:
+            try:
+                parts = urlsplit(address)
+                is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:  # brackets or a port that make no sense
+                is_one = False
+            if not is_one or address.rstrip("/") in seen:
+                what = "stands twice" if is_one else "is no address such as http://127.0.0.1:8000"
+                raise ValueError(f"server.addresses: {address!r} {what}")
+            seen.add(address.rstrip("/"))
+        return self
 
     @model_validator(mode="after")
     def _a_server_is_named(self) -> Self:

@@ -21,11 +21,19 @@ _SIGN_OF_LIFE = 10.0  # seconds at most for a question that needs no computation
 
 
 class ServerGoneError(Exception):
-    """No answer, after all attempts."""
+    """No answer, after all attempts. `status` is HTTP's where there was one that says to come back later."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ServerRefusedError(Exception):
-    """An answer that says no; asking again would not help."""
+    """An answer that says no; asking again would not help. `status` is HTTP's, 0 for an answer that makes no sense."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ServerClient:
@@ -42,7 +50,12 @@ class ServerClient:
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
         """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
         body = {"token_ids": list(prompt), "sampling_params": parameters}
-        response = self._post("/inference/v1/generate", body | ({"model": model} if model else {}))
+        try:
+            response = self._post("/inference/v1/generate", body | ({"model": model} if model else {}))
+        except ServerRefusedError as refused:
+            if model and refused.status == 404:  # it came back without what it was given
+                raise ServerGoneError(f"{self.address} has lost its adapter: {refused}") from refused
+            raise
         token_ids, logprobs, finish_reason = self._read(response, _completion)
         if len(logprobs) != len(token_ids) or finish_reason not in ("stop", "length"):
             reason = f"{self.address} ended a completion with {finish_reason!r}"
@@ -55,12 +68,13 @@ class ServerClient:
 
     def load_adapter(self, name: str, folder: Path) -> None:
         """Under this name from now on. Raises EngineError when the server refuses."""
-        self._must("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+        body = {"lora_name": name, "lora_path": str(folder)}
+        self._must("POST", "/v1/load_lora_adapter", body, accept="already been loaded")
 
     def unload_adapter(self, name: str) -> None:
         """Make room for others; that a server is gone or does not know the name does not matter."""
         try:
-            self._post("/v1/unload_lora_adapter", {"lora_name": name})
+            self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name}, _SIGN_OF_LIFE)
         except (ServerGoneError, ServerRefusedError):
             return
 
@@ -83,11 +97,15 @@ class ServerClient:
         body: dict[str, Any] | None = None,
         read: Callable[[Any], Any] | None = None,
         timeout: float = math.inf,
+        accept: str | None = None,
     ) -> Any:
+        """`accept` is in a refusal that is none: an answer was lost, and the second attempt has nothing to do."""
         try:
             response = self._call(method, path, body, timeout)
             return read and self._read(response, read)
         except ServerRefusedError as cause:
+            if accept is not None and accept in str(cause):
+                return None
             raise EngineError(
                 str(cause),
                 where=f"rollout.server: {self.address}{path}",
@@ -111,7 +129,18 @@ class ServerClient:
             retry=retry_if_exception(lambda cause: isinstance(cause, ServerGoneError) and not _nobody_listens(cause)),
             reraise=True,
         )
-        return attempts(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
+        try:
+            return attempts(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
+        except ServerGoneError as gone:
+            if gone.status == 500 and self._is_healthy():  # this request is at fault, not the server
+                raise ServerRefusedError(str(gone), 500) from gone
+            raise
+
+    def _is_healthy(self) -> bool:
+        try:
+            return self._once("GET", "/health", None, _SIGN_OF_LIFE).is_success
+        except (ServerGoneError, ServerRefusedError):
+            return False
 
     def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
         limit = httpx.Timeout(timeout, connect=min(_SIGN_OF_LIFE, timeout), pool=None)
@@ -120,9 +149,11 @@ class ServerClient:
         except httpx.HTTPError as cause:
             raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
         if response.status_code in _BUSY:
-            raise ServerGoneError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
+            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
+            raise ServerGoneError(said, response.status_code)
         if response.is_error:
-            raise ServerRefusedError(f"{self.address} answers {response.status_code}: {response.text[:300]}")
+            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
+            raise ServerRefusedError(said, response.status_code)
         return response
 
 

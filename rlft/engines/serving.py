@@ -31,6 +31,9 @@ def serve_command(
     """
     if not is_installed():
         raise EngineError("vLLM is not installed", fix="make setup-vllm")
+    if given := [option for option in extra if option.split("=")[0] in ("--host", "--port", "--uds")]:
+        fix = "give --host and --port before the other options"
+        raise EngineError(f"{given[0]} is not passed on", where="serve-engine", fix=fix)
     lora, own = config.policy.lora, config.rollout.vllm
     if lora is None and host not in _LOCAL:
         raise EngineError(

@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
 
 logger = logging.getLogger(__name__)
+_THREADS = 1024
 
 
 class VllmServerEngine:
@@ -70,9 +72,9 @@ class VllmServerEngine:
 
         Raises EngineError when one has other weights or refuses them, and when none answers.
         """
-        if policy.metadata.weights_hash and self.identity == policy.identity and self.live:
+        if policy.metadata.weights_hash and self.identity == policy.identity and self._still_there(policy):
             return
-        had_weights, self.live, self.identity = self.live, list(self.clients), ""
+        had_weights, self.live, self.identity = self.live if self.identity else [], list(self.clients), ""
         canaries = self._prepare(policy, had_weights)
         folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
         started = time.perf_counter()
@@ -94,12 +96,17 @@ class VllmServerEngine:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
 
+        slots = {client: threading.Semaphore(self.settings.server.concurrency) for client in self.clients}
+
         def one(prompt: Sequence[int], seed: int) -> Generation:
             reason = "no server is left"
             while live := self.live:
                 client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]
                 try:
-                    return self._ask(client, prompt, sampling, seed)
+                    with slots[client]:
+                        if client not in self.live:  # it went while this one waited
+                            continue
+                        return self._ask(client, prompt, sampling, seed)
                 except ServerRefusedError as refused:
                     return Generation.failed(f"engine: {refused}")
                 except ServerGoneError as cause:
@@ -107,7 +114,8 @@ class VllmServerEngine:
                     self._leave_out(client, cause)
             return Generation.failed(f"engine: {reason}")
 
-        with ThreadPoolExecutor(self.settings.server.concurrency * len(self.clients)) as pool:
+        # More threads than slots: those that wait for a server that hangs keep none from the others.
+        with ThreadPoolExecutor(max(1, min(len(prompts), _THREADS))) as pool:
             return list(pool.map(one, prompts, seeds))
 
     def close(self) -> None:
@@ -152,13 +160,27 @@ class VllmServerEngine:
         if self._canaries is None:
             self._canaries = Canaries(vocabulary, self._context)
         canaries = self._canaries
-        self._with_each(lambda client: client in had_weights and canaries.warm_cache(self._sampler(client)))
+        for client in had_weights:
+            with suppress(EngineError, ServerGoneError):  # one that has lost its weights has no stale cache either
+                canaries.warm_cache(self._sampler(client))
         return canaries
+
+    def _still_there(self, policy: Policy) -> bool:
+        """Whether the live servers have this policy. One that came back with other full weights would answer too."""
+        if self._model is not None or self._canaries is None:
+            return bool(self.live)  # requests name the adapter, by its hash
+        try:
+            for client in self.live:
+                self._prove(client, self._canaries, policy)
+        except (EngineError, ServerGoneError) as cause:
+            logger.warning("the weights are given to the servers again: %s", cause)
+            return False
+        return bool(self.live)
 
     def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
         evidence = canaries.ask(self._sampler(client), policy)
         before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
-        check_evidence(evidence, before, policy.metadata.dtype, limit)
+        check_evidence(evidence, before, policy.metadata.dtype, limit, engine=client.address)
         self.evidence[client.address] = evidence
 
     def _unload(self, adapters: Sequence[str]) -> None:

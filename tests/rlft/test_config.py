@@ -260,4 +260,4 @@ def test_config_needs_no_torch():
         for node in ast.walk(ast.parse((ROOT / "rlft/config.py").read_text()))
         if isinstance(node, ast.ImportFrom)
     }
-    assert imported <= {"__future__", "typing", "pydantic"}
+    assert imported <= {"__future__", "typing", "urllib.parse", "pydantic"}

@@ -177,3 +177,32 @@ def test_the_longest_prompt_is_asked_before_a_push():
     ((prompts, sampling, seeds),) = asked
     assert (prompts, sampling, list(seeds)) == ([canaries.prompts[-1]], Sampling(1.0, 1), [0])
     assert len(prompts[0]) == 300
+
+
+def test_log_probabilities_before_temperature_are_found_out():
+    # An engine that reports them as a hotter distribution would: right at temperature 1, wrong at any other.
+    policy = policy_of(make_model("qwen3"))
+    engine = TransformersEngine()
+    engine.load_policy(policy)
+
+    def raw(prompts, sampling, seeds):
+        found = engine.generate(prompts, sampling, seeds)
+        return [
+            dataclasses.replace(one, logprobs=score_tokens(policy, prompt, one.token_ids.tolist()).astype(np.float32))
+            for prompt, one in zip(prompts, found, strict=True)
+        ]
+
+    canaries = Canaries(policy.model.config.vocab_size, 64)
+    assert canaries.ask(engine.generate, policy).difference < 1e-5
+    assert canaries.ask(raw, policy).difference > 1e-3
+
+
+def test_an_engine_that_moves_the_other_way_has_other_weights():
+    # moved by 1e-3 each, in opposite directions: alike in size, 2e-3 apart
+    def seen(policy, engine, trainer):
+        return Evidence(policy, (1, 2), np.asarray(engine), np.asarray(trainer))
+
+    before = seen("a", [-1.0, -2.0], [-1.0, -2.0])
+    check_evidence(seen("b", [-1.001, -2.0], [-1.001, -2.0]), before, "float32", 1.0)
+    with pytest.raises(EngineError, match="still samples"):
+        check_evidence(seen("b", [-0.999, -2.0], [-1.001, -2.0]), before, "float32", 1.0)

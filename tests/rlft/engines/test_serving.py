@@ -144,3 +144,9 @@ def test_on_few_cores_threads_are_not_bound_to_one(tmp_path, monkeypatch, cores,
     _, variables = serve_command(make_config(FULL), tmp_path)
     found = {name: value for name, value in variables.items() if "OMP" in name}
     assert found == (bound | {"VLLM_CPU_OMP_THREADS_BIND": "nobind"} if bound else {})
+
+
+@pytest.mark.parametrize("option", ["--host", "--host=0.0.0.0", "--port", "--uds"])
+def test_where_it_listens_is_not_passed_on(tmp_path, option):
+    with pytest.raises(EngineError, match="is not passed on"):
+        serve_command(make_config(FULL), tmp_path, extra=[option, "0.0.0.0"])

@@ -306,3 +306,71 @@ def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
     plan = plan_training(rollouts, rewards, scale="none", mask_truncated_completions=False)
     assert plan.fates == dict.fromkeys(lost, "errored:engine")
     assert [advantage for _, advantage in plan.groups[1]] == [0.5, -0.5]
+
+
+def test_a_full_weight_server_that_came_back_with_its_own_weights_is_found_out(start, tmp_path):
+    # Nothing in a request for full weights says which: before a policy is used again, the servers are asked.
+    engine, servers = start(2)
+    policy = policy_of(make_model("qwen3", seed=3))
+    save_policy(policy, tmp_path / "policy")
+    engine.load_policy(policy)
+    engine.load_policy(policy)
+    assert [server.counts[RELOAD] for server in servers] == [1, 1]
+    servers[1].models[None] = servers[1].base
+    engine.load_policy(policy)
+    assert [server.counts[RELOAD] for server in servers] == [2, 2]
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+
+
+def test_a_server_that_has_lost_its_adapter_is_left_out_and_brought_back(start):
+    engine, servers = start(2)
+    policy = make_adapter()
+    engine.load_policy(policy)
+    for name in [name for name in servers[1].models if name]:
+        del servers[1].models[name]
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
+    assert engine.metrics["engine/servers"] == 1
+    step(policy)
+    engine.load_policy(policy)
+    assert engine.metrics["engine/servers"] == 2
+
+
+def test_an_adapter_whose_loading_was_answered_too_late_is_there(start):
+    engine, servers = start(2)
+    serve, lost = servers[1]._serve, []
+
+    def late(path, body):
+        answer = serve(path, body)
+        if path == LOAD and not lost:
+            lost.append(path)
+            return 503, {"error": {"message": "the answer is lost"}}
+        return answer
+
+    servers[1]._serve = late
+    policy = make_adapter()
+    engine.load_policy(policy)
+    assert (servers[1].counts[LOAD], engine.metrics["engine/servers"]) == (2, 2)
+
+
+def test_a_request_that_breaks_a_healthy_server_is_one_error(start):
+    engine, servers = start(3)
+    policy = make_adapter()
+    engine.load_policy(policy)
+    for server in servers:
+        serve = server._serve
+        server._serve = lambda path, body, serve=serve: (
+            (500, {}) if body.get("token_ids") == PROMPTS[2] else serve(path, body)
+        )
+    found = engine.generate(PROMPTS, SAMPLING, range(8))
+    assert [bool(one.error) for one in found] == [place == 2 for place in range(8)]
+    assert engine.metrics["engine/servers"] == 3
+
+
+def test_a_server_that_hangs_costs_its_attempts_once(start):
+    engine, servers = start(2, timeout_seconds=0.5, concurrency=2)
+    engine.load_policy(make_adapter())
+    servers[1].fault = lambda path, number: HANG if path == GENERATE else None
+    started = time.perf_counter()
+    found = engine.generate(PROMPTS * 8, SAMPLING, range(64))
+    assert not any(one.error for one in found)
+    assert time.perf_counter() - started < 8  # two attempts of half a second, where 32 requests may have wanted it
