@@ -50,7 +50,11 @@ class Calculator(BaseEnv):
 
     @rlft.tool
     def calculate(self, expression: str) -> str:
-        """Calculate an expression of numbers, + - * / and parentheses, exactly."""
+        """Calculate an expression of numbers, + - * / and parentheses, exactly.
+
+        Args:
+            expression: Such as (12 + 3) * 4.
+        """
         return format_number(calculate(expression))
 
     @rlft.reward
