@@ -13,9 +13,11 @@ from rlft.config import EnvironmentConfig, TasksConfig
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.loading import load_environment
 from rlft.environments.maths import Maths
+from rlft.harness.scripted import Part, play_scripts
 from rlft.rewards.audit import audit_reward
+from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from rlft.types import Trajectory
+from rlft.types import Rollouts, Trajectory
 from tests.rlft.rewards.attempts import make_task
 
 DOCS = Path(__file__).parents[3] / "docs" / "environments"
@@ -94,3 +96,19 @@ def test_the_table_of_expressions():
             assert parts["correct"] == float(correct), (text, gold)
             seen += 1
     assert seen == 8
+
+
+def test_the_example_of_the_guide_pays_gold(tmp_path):
+    text = (DOCS.parent / "guide" / "environments.md").read_text()
+    (source,) = re.findall(r"```python\n(# capitals\.py\n.*?)```", text, re.DOTALL)
+    (tmp_path / "capitals.py").write_text(source)
+    environment = load_environment(f"{tmp_path / 'capitals.py'}:Capitals", {})
+    task = make_task("t", "What is the capital of Peru?", "Lima")
+    asks = {"id": "1", "name": "look_up", "arguments": {"country": "Peru"}}
+    script = ({"role": "assistant", "content": "", "tool_calls": [asks]}, {"role": "assistant", "content": "Lima"})
+    (rollout,) = play_scripts([Part("r", task, script)], environment)
+    assert rollout.messages[-2]["content"] == "Its capital is Lima."
+    rewards = score_rollouts(
+        Rollouts((rollout,)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5
+    ).rows
+    assert (rewards[0].parts, rewards[0].solved) == ({"right": 1.0, "looked_up": 1.0}, True)
