@@ -1,4 +1,4 @@
-"""The pipeline with vLLM in its process: killed while vLLM samples, resumed, and gone on with the other engine."""
+"""The pipeline with vLLM in its process: killed while vLLM samples and resumed; metrics of every round."""
 
 from __future__ import annotations
 

@@ -13,12 +13,13 @@ from rlft.config import EngineSettings, VllmSettings
 from rlft.engines import vllm_engine
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.proof import Evidence
+from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.engines.vllm_process import is_installed
 from rlft.environments.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.harness import Attempt, run_attempts
-from rlft.policy import save_policy
+from rlft.policy import load_policy, save_policy
 from rlft.policy.weights import checkpoint_weights
 from rlft.training.batching import pad_rows
 from rlft.training.logprobs import token_logprobs
@@ -321,6 +322,19 @@ def test_nothing_is_left_after_closing(started):
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
     with pytest.raises(RuntimeError, match="load_policy first"):
         engine.generate([[4]], Sampling(1.0, 1), [0])
+
+
+def test_a_policy_goes_on_from_its_folder_with_the_other_engine(engine, tmp_path):
+    # saved after an update of samples of one engine, loaded, sampled with the other: nothing of the engine is in it
+    policy, other = make_vllm_policy(), TransformersEngine()
+    for number, sampler in enumerate((engine, other, engine, other)):
+        sampler.load_policy(policy)
+        found = sampler.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
+        assert_right(policy, found, 1.0)
+        train(policy, found, 1.0)
+        before = policy.identity
+        policy = load_policy(save_policy(policy, tmp_path / str(number)), torch.device("cpu"))
+        assert policy.identity != before
 
 
 class Asks(BaseEnv):
