@@ -38,19 +38,31 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[None]:
     except typer.Exit:
         raise
     except KeyboardInterrupt:
-        errors.print("[yellow]interrupted; `rlft resume` with the name printed above goes on from here[/yellow]")
-        _fail(summary, started, "interrupted")
-        raise typer.Exit(130) from None
+        raise _interrupted(summary, started) from None
     except RlftError as error:
         errors.print(f"[red]error[/red] {escape(str(error))}")
         _fail(summary, started, str(error))
         raise typer.Exit(error.exit_code) from None
     except Exception as error:
+        if _was_told_to_end(error):
+            raise _interrupted(summary, started) from None
         trace = _keep_trace(traceback.format_exc())
         errors.print(f"[red]unexpected error[/red] {type(error).__name__}: {escape(str(error))}")
         errors.print(f"  the whole trace is in {trace}; if the run had begun, `rlft resume` with its name goes on")
         _fail(summary, started, f"{type(error).__name__}: {error}")
         raise typer.Exit(1) from None
+
+
+def _interrupted(summary: Path | None, started: float) -> typer.Exit:
+    errors.print("[yellow]interrupted; `rlft resume` with the name printed above goes on from here[/yellow]")
+    _fail(summary, started, "interrupted")
+    return typer.Exit(130)
+
+
+def _was_told_to_end(error: Exception) -> bool:
+    """What ZenML makes of SIGTERM; it is not imported for this."""
+    exceptions = sys.modules.get("zenml.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.RunInterruptedException)
 
 
 def _keep_trace(text: str) -> Path:
