@@ -262,7 +262,7 @@ def test_a_cache_of_the_old_weights_is_caught(engine, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(engine, "_forget_prefixes", lambda: None)
         assert_caught(engine, policy, "does not sample with the policy's weights")
-    # The weights are the new ones: only the canary that is longer than a block of the cache, the last but one, is wrong.
+    # The weights are the new ones: only the canary longer than a block of the cache, the last but one, is wrong.
     first, long, cooler = np.split(np.abs(seen[0].by_engine - seen[0].by_trainer), [-16, -8])
     assert max(first.max(), cooler.max()) < 1e-5
     assert long.max() > 1e-3
