@@ -115,7 +115,8 @@ class VllmServerEngine:
             return Generation.failed(f"engine: {reason}")
 
         # More threads than slots: those that wait for a server that hangs keep none from the others.
-        with ThreadPoolExecutor(max(1, min(len(prompts), _THREADS))) as pool:
+        threads = _THREADS if len(self.clients) > 1 else self.settings.server.concurrency
+        with ThreadPoolExecutor(max(1, min(len(prompts), threads))) as pool:
             return list(pool.map(one, prompts, seeds))
 
     def close(self) -> None:

@@ -167,7 +167,8 @@ def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[l
 def _written(policy: Policy, chat: Chat, message: Message, where: str) -> list[int]:
     """An assistant's message as tokens, all of which the tokenizer knows."""
     ids = chat.write(message)
-    text = message["content"] + json.dumps(message.get("tool_calls", []), ensure_ascii=False)
+    calls = message.get("tool_calls")
+    text = message["content"] + (json.dumps(calls, ensure_ascii=False) if calls else "")
     if policy.tokenizer.unk_token_id in ids and (unknown := unknown_characters(policy.tokenizer, text)):
         raise PolicyError(
             f"the tokenizer has no token for {unknown}",
