@@ -8,6 +8,7 @@ import os
 import pkgutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -137,12 +138,10 @@ def load_embedding(name: str, **kwargs: Any) -> Embedding:
 
 def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vectors:
     """The `count` vectors of a file, or made and written to it. A file that does not hold them is written anew."""
-    try:
+    with suppress(OSError, ValueError, EOFError):  # not there yet, or cut off
         vectors = np.load(file, allow_pickle=False)
         if vectors.ndim == 2 and len(vectors) == count and vectors.dtype == np.float32:
             return vectors
-    except (OSError, ValueError, EOFError):
-        pass  # not there yet, or cut off
     vectors = make()
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".npy", delete=False) as whole:
