@@ -111,6 +111,7 @@ def test_rollouts_are_traces_with_their_rewards(finished):
 from mlflow.tracing.client import TracingClient
 run = mlflow_client.get_run("{result.summary["mlflow_run_id"]}")
 found = TracingClient(uri).search_traces(experiment_ids=[run.info.experiment_id], max_results=100)
+found = [t for t in found if t.info.trace_metadata["mlflow.sourceRun"] == run.info.run_id]
 rows = [[t.data.spans[0].inputs["messages"][0]["content"], t.data.spans[0].outputs["messages"][0]["role"],
          sorted(a.name for a in t.info.assessments)] for t in found]
 print(json.dumps(rows))
@@ -138,23 +139,6 @@ def test_the_registered_version_answers_in_a_fresh_process(finished):
     assert done.returncode == 0, done.stderr[-2000:]
     (answer,) = json.loads(done.stdout.strip().splitlines()[-1])
     assert isinstance(answer, str)
-
-
-def test_old_weights_are_removed_and_records_stay(finished):
-    home, result = finished
-    kept = home.query(f"""
-import os
-run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
-folders = {{n: os.path.join(run.steps[n].outputs["policy"][0].uri, "policy") for n in run.steps if "train_grpo" in n}}
-print(json.dumps({{n: [os.path.isfile(os.path.join(f, "policy.json")),
-    os.path.isfile(os.path.join(f, "model", "model.safetensors")),
-    os.path.isfile(os.path.join(f, "optimizer.safetensors"))] for n, f in folders.items()}}))
-""")
-    best = result.summary["best_round"]
-    for number in range(3):
-        record, weights, optimizer = kept[f"train_grpo_r{number:03d}"]
-        stays = number + 1 in (best, 3)  # keep.last is 1
-        assert (record, weights, optimizer) == (True, stays, stays)
 
 
 def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(make_home):
@@ -189,9 +173,22 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     assert statuses["train_grpo_r000"] == "completed"
 
 
-def test_a_run_that_needs_removed_weights_trains_them_again_from_cached_rollouts(finished):
+def test_old_weights_are_removed_and_trained_again_from_cached_rollouts_where_a_run_needs_them(finished):
     home, result = finished
-    # the finished run kept the weights of its last and best rounds; validating every round needs the others too
+    kept = home.query(f"""
+import os
+run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+folders = {{n: os.path.join(run.steps[n].outputs["policy"][0].uri, "policy") for n in run.steps if "train_grpo" in n}}
+print(json.dumps({{n: [os.path.isfile(os.path.join(f, "policy.json")),
+    os.path.isfile(os.path.join(f, "model", "model.safetensors")),
+    os.path.isfile(os.path.join(f, "optimizer.safetensors"))] for n, f in folders.items()}}))
+""")
+    best = result.summary["best_round"]
+    for number in range(3):
+        record, weights, optimizer = kept[f"train_grpo_r{number:03d}"]
+        stays = number + 1 in (best, 3)  # keep.last is 1
+        assert (record, weights, optimizer) == (True, stays, stays)
+    # validating every round needs the weights of all rounds
     changed = home.rlft("run", str(TINY), "--set", "evaluation.validate_every=1")
     assert changed.code == 0, changed.output
     before, after = home.steps(result.summary["pipeline_run_id"]), home.steps(changed.summary["pipeline_run_id"])
