@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from rlft.environments.calling import call
-from rlft.environments.marks import marked_tools, marked_weights, taken
+from rlft.environments.marks import marked_names, marked_tools, marked_weights, taken
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Message, Task, Trajectory
 
@@ -95,7 +95,7 @@ class BaseEnv:
 
     async def run_tool(self, rollout_id: str, tool_name: str, /, **args: Any) -> Any:
         """Run one call and return what the model should see. An exception becomes a message to the model."""
-        if tool_name not in {spec.name for spec in marked_tools(self)}:
+        if tool_name not in marked_names(type(self)):
             raise LookupError(f"no tool named {tool_name!r}")
         given = {"state": self.state(rollout_id), "rollout_id": rollout_id}
         return await call(getattr(self, tool_name), **taken(getattr(self, tool_name), {**args, **given}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from rlft.environments.tools import ToolSpec, tool_from_function
@@ -54,7 +55,8 @@ def metric(method: Method) -> Method:
 
 def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
     """The tools that methods of the environment are, in the order of definition, base classes first."""
-    return tuple(tool_from_function(method, hidden=HIDDEN) for _, method in _marked(environment, _TOOL))
+    found = _marked(environment, _TOOL)
+    return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in found)
 
 
 def marked_weights(environment: object) -> dict[str, float]:

@@ -104,7 +104,7 @@ def test_no_answer_ends_at_the_time_limit(connect):
     started = time.perf_counter()
     with pytest.raises(ServerGoneError, match="does not answer: ReadTimeout"):
         client.generate([4], PARAMETERS, model=None)
-    assert 0.4 <= time.perf_counter() - started < 2
+    assert 0.4 <= time.perf_counter() - started < 10
     assert server.counts == {GENERATE: 2}
 
 

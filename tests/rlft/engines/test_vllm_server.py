@@ -210,7 +210,7 @@ def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
         server.fault = lambda path, number, fault=fault: fault
     started = time.perf_counter()
     found = engine.generate(PROMPTS * 8, SAMPLING, range(64))
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 15
     assert len(found) == 64
     for generation in found:
         assert re.match(r"engine: (http://127\.0\.0\.1:\d+ does not answer|no server is left)", generation.error)
