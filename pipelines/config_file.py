@@ -56,7 +56,7 @@ def check_config(content: dict[str, Any], *, where: str) -> Config:
         raise ConfigError(
             f"{cause.error_count()} setting(s) cannot be used:\n{problems}",
             where=where,
-            fix="every setting, with its unit and default, is in rlft/config.py",
+            fix="every setting, with its unit and default, is in docs/guide/settings.md",
         ) from None
 
 
@@ -75,7 +75,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
             raise ConfigError(
                 f"{'.'.join(sections[: depth + 1])} is not a section",
                 where=f"--set {key}",
-                fix="every section and setting is in rlft/config.py",
+                fix="every section and setting is in docs/guide/settings.md",
             )
         target = inner
     try:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pipelines.config_file import check_config
 from rlft.config import Config
 from rlft.errors import ConfigError
+from tests import settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = {
@@ -257,7 +258,14 @@ def test_config_needs_no_torch():
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
     imported = {
         node.module
-        for node in ast.walk(ast.parse((ROOT / "rlft/config.py").read_text()))
-        if isinstance(node, ast.ImportFrom)
+        for path in (ROOT / "rlft/config").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
-    assert imported <= {"__future__", "typing", "urllib.parse", "pydantic"}
+    assert imported == {"__future__", "typing", "urllib.parse", "pydantic"}
+
+
+def test_the_page_of_settings_is_made_from_them():
+    assert (ROOT / "docs/guide/settings.md").read_text() == settings_page.page(), (
+        "python -m tests.settings_page > docs/guide/settings.md"
+    )

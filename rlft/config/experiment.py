@@ -1,0 +1,53 @@
+"""One experiment: all sections, and whether they fit together."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
+from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
+from rlft.config.policy import PolicyConfig, WarmStartConfig
+from rlft.config.rollout import RolloutConfig
+from rlft.config.section import Section
+from rlft.config.tasks import TasksConfig
+from rlft.config.training import TrainingConfig
+
+
+class Config(Section):
+    """One experiment."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    seed: int = Field(default=0, ge=0)
+    tasks: TasksConfig
+    environment: EnvironmentConfig
+    reward: RewardConfig = RewardConfig()
+    policy: PolicyConfig
+    warm_start: WarmStartConfig | None = None
+    baseline: BaselineConfig = BaselineConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    harness: HarnessConfig = HarnessConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    promotion: PromotionConfig = PromotionConfig()
+    tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.evaluation.num_generations > 1 and self.evaluation.temperature == 0:
+            raise ValueError(
+                "evaluation.num_generations above 1 with temperature 0 samples the same answer again; "
+                "set evaluation.temperature, or num_generations to 1"
+            )
+        scratch = self.policy.from_scratch
+        if scratch and self.policy.lora:
+            raise ValueError("policy.lora on random weights trains nothing useful; remove `lora` or name a `model`")
+        if scratch and self.rollout.max_completion_length >= scratch.max_position_embeddings:
+            raise ValueError(
+                "rollout.max_completion_length leaves no room for the prompt: raise "
+                "policy.from_scratch.max_position_embeddings or lower it"
+            )
+        if self.training.tasks_per_round > self.tasks.splits.train and self.tasks.source == "reasoning_gym":
+            raise ValueError("training.tasks_per_round exceeds tasks.splits.train")
+        return self

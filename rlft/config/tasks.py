@@ -1,0 +1,66 @@
+"""Where tasks come from and how they are split."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rlft.config.section import Section
+
+
+class SourceConfig(Section):
+    """Where tasks come from, and which field of a row is what."""
+
+    source: Literal["jsonl", "csv", "parquet", "huggingface", "reasoning_gym"]
+    path: str | None = Field(
+        default=None, description="File (jsonl, csv, parquet), or data set name or folder (huggingface)."
+    )
+    revision: str | None = Field(
+        default=None, description="Commit or tag of a Hub data set; pin it for a repeatable run."
+    )
+    subset: str | None = Field(default=None, description="Configuration name of a Hub data set.")
+    hub_split: str = Field(default="train", description="Which split of the Hub data set to read.")
+    generator: str | None = Field(default=None, description="reasoning_gym: the generator's name, such as chain_sum.")
+    generator_kwargs: dict[str, Any] = Field(default={}, description="reasoning_gym: arguments of the generator.")
+    first_index: int = Field(default=0, ge=0, description="reasoning_gym: index of the first item.")
+    prompt: str | None = Field(
+        default=None,
+        description="Field with the prompt (text or messages), or a template such as '{question}\\nAnswer:'.",
+    )
+    answer: str | None = Field(
+        default=None, description="Field with the ground truth, or a template over the row's fields."
+    )
+    id: str | None = Field(default=None, description="Field with a unique id; otherwise ids are made from the content.")
+    group: str | None = Field(
+        default=None, description="Rows with the same value here never stand in different splits."
+    )
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Self:
+        if self.source == "reasoning_gym" and not self.generator:
+            raise ValueError("source reasoning_gym needs `generator`, for example chain_sum")
+        if self.source != "reasoning_gym" and not self.path:
+            raise ValueError(f"source {self.source} needs `path`")
+        return self
+
+
+class SplitsConfig(Section):
+    """How many tasks go to each split. Counts for generators; for files the rows are dealt in these proportions."""
+
+    train: int = Field(default=2000, ge=1)
+    validation: int = Field(default=100, ge=1, description="Looked at while training.")
+    gate: int = Field(default=200, ge=1, description="Decides about promotion; looked at once.")
+    test: int = Field(default=200, ge=1, description="Only reported.")
+
+
+class TasksConfig(SourceConfig):
+    """The tasks, their splits, and what may be wrong with them."""
+
+    seed: int = Field(
+        default=0, ge=0, description="Which tasks go where; apart from the run's seed, so that runs compare."
+    )
+    splits: SplitsConfig = SplitsConfig()
+    max_bad_rows: int = Field(default=0, ge=0, description="Rows that may be unusable before the run stops.")
+    off_distribution: SourceConfig | None = Field(default=None, description="Tasks of another kind, only reported.")
+    off_distribution_count: int = Field(default=200, ge=1, description="How many of them.")

@@ -1,0 +1,84 @@
+"""The page of all settings, made from the config: `python -m tests.settings_page > docs/guide/settings.md`."""
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rlft.config import Config, Section
+
+HEAD = """# Settings
+
+Made from `rlft/config/`. `--set training.rounds=3` changes one for a run. An unknown key, a wrong type or a pair that
+makes no sense is an error before anything is loaded.
+"""
+
+
+def page() -> str:
+    """All sections as tables."""
+    top = [name for name, field in Config.model_fields.items() if section_of(field.annotation) is None]
+    parts = [HEAD, *table("", Config, top)]
+    for name, field in Config.model_fields.items():
+        if section := section_of(field.annotation):
+            parts += part(name, section, field)
+    return "\n".join(parts)
+
+
+def part(path: str, section: type[Section], field: FieldInfo) -> Iterator[str]:
+    """A section, then those within it."""
+    off = " Off (null) unless it is given." if field.default is None else ""
+    yield f"## {path}\n\n{section.__doc__}{off}\n"
+    inner = {name: found for name, f in section.model_fields.items() if (found := section_of(f.annotation))}
+    yield from table(path, section, [name for name in section.model_fields if name not in inner])
+    for name, found in inner.items():
+        yield from part(f"{path}.{name}", found, section.model_fields[name])
+
+
+def table(path: str, section: type[Section], names: list[str]) -> Iterator[str]:
+    """One row for each setting."""
+    yield "| setting | type | default | |\n|---|---|---|---|"
+    for name in names:
+        field = section.model_fields[name]
+        default = "required" if field.default is PydanticUndefined else f"`{shown(field.default)}`"
+        limits = ", ".join(f"{sign} {value}" for sign, value in bounds(field))
+        kind = type_name(field.annotation) + (f", {limits}" if limits else "")
+        yield f"| `{path}{'.' if path else ''}{name}` | {kind} | {default} | {field.description or ''} |"
+    yield ""
+
+
+def bounds(field: FieldInfo) -> Iterator[tuple[str, Any]]:
+    """Such as (≥, 1)."""
+    for entry in field.metadata:
+        for attribute, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"), ("lt", "<")):
+            if (value := getattr(entry, attribute, None)) is not None:
+                yield sign, value
+
+
+def section_of(annotation: Any) -> type[Section] | None:
+    """The section that an annotation is or may be."""
+    for found in (annotation, *get_args(annotation)):
+        if isinstance(found, type) and issubclass(found, Section):
+            return found
+    return None
+
+
+def type_name(annotation: Any) -> str:
+    """As a person would write it."""
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(type_name(each) for each in get_args(annotation))
+    return "null" if annotation is type(None) else getattr(annotation, "__name__", str(annotation))
+
+
+def shown(value: Any) -> str:
+    """As YAML writes it."""
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
