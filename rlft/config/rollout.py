@@ -21,6 +21,11 @@ class VllmSettings(Section):
         lt=1,
         description="Share of a GPU's memory for vLLM, weights and cache; training has the rest.",
     )
+    lora: Literal["merged", "loaded"] = Field(
+        default="merged",
+        description="An adapter goes into the base weights of each push, or is loaded beside them (smaller pushes; "
+        "slower on a CPU).",
+    )
     sleep: bool = Field(
         default=False, description="Give the GPU's memory back after sampling; a round then waits for the weights."
     )

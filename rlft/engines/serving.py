@@ -10,6 +10,7 @@ from pathlib import Path
 from transformers import AutoConfig
 
 from rlft.config import Config
+from rlft.engines.vllm_adapter import rank_that_holds
 from rlft.engines.vllm_process import CPU_BATCH_TOKENS, is_installed
 from rlft.errors import EngineError, PolicyError
 from rlft.policy.create import create_policy
@@ -67,7 +68,7 @@ def serve_command(
         variables |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
     if lora is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
-        command += ["--enable-lora", "--max-lora-rank", str(_rank_that_holds(lora.rank)), "--max-loras", "2"]
+        command += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload weights and empty the prefix cache
     return [*command, *extra], variables
@@ -80,8 +81,3 @@ def _context_of(model: str, revision: str | None) -> int:
         raise PolicyError(
             f"the config of {model!r} does not load: {first_line(cause)}", fix="mend policy.model"
         ) from cause
-
-
-def _rank_that_holds(rank: int) -> int:
-    """vLLM takes certain ranks only; a smaller adapter fits a larger one."""
-    return next((size for size in (1, 8, 16, 32, 64, 128, 256, 320, 512) if size >= rank), rank)

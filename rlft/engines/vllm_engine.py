@@ -12,6 +12,7 @@ import torch
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
+from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, start_with_base
 from rlft.engines.vllm_process import model_config, start_vllm, vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
@@ -22,15 +23,16 @@ class VllmEngine:
     """Samples with vLLM; prompts are cached by their tokens, so a group encodes its prompt once.
 
     Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor. The engine starts
-    with the first policy and again for one of another shape.
+    with the first policy and again for one of another shape, or on another base where adapters are loaded.
     """
 
     def __init__(self, settings: EngineSettings, batch_size: int = 256) -> None:
         self.settings, self.batch_size = settings, batch_size
         self.evidence: Evidence | None = None
         self.push_seconds = 0.0  # of the last push
-        self._shape: tuple[str, str] | None = None
+        self._shape: tuple[str | None, ...] = ()
         self._llm: Any = None
+        self._adapter: LoadedAdapter | None = None
         self._asleep = False
         self._canaries: Canaries | None = None
         self._stop_ids: list[int] = []
@@ -49,14 +51,18 @@ class VllmEngine:
 
     def load_policy(self, policy: Policy) -> None:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
+        loaded = is_loaded(policy, self.settings)
         shape = (model_config(policy).to_json_string(), policy.metadata.dtype)
+        shape += (policy.metadata.base_hash or str(id(policy.model)),) if loaded else ()
         if self._llm is not None and self._shape != shape:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
             return  # it is there, and proven
         before, self.evidence = self.evidence, None  # until the new weights are proven there are none
         if self._llm is None:
-            self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size), shape
+            weights = start_with_base if loaded else None
+            self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size, weights), shape
+            self._adapter = LoadedAdapter(self._llm) if loaded else None
         self._wake_up()
         stop_ids = policy.stop_token_ids()
         self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
@@ -92,6 +98,9 @@ class VllmEngine:
         if self._llm is None:
             return
         self._llm.llm_engine.engine_core.shutdown()
+        if self._adapter is not None:
+            self._adapter.close()
+        self._adapter = None
         self._llm, self._canaries, self.evidence, self._asleep = None, None, None, False
         vllm_module(".distributed").cleanup_dist_env_and_memory()
 
@@ -105,6 +114,9 @@ class VllmEngine:
             self._asleep = False
 
     def _push(self, policy: Policy) -> None:
+        if self._adapter is not None:
+            self._adapter.push(policy)
+            return
         weights = checkpoint_weights(policy.model)
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
 
@@ -119,6 +131,7 @@ class VllmEngine:
                 [{"prompt_token_ids": list(prompts[row])} for row in rows],
                 [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
                 use_tqdm=False,
+                lora_request=self._adapter.request if self._adapter else None,
             )
         except (RuntimeError, ValueError, AssertionError) as cause:
             self.close()  # what it had begun would mix with what comes next

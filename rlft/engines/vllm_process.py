@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,8 +43,16 @@ def vllm_module(part: str = "") -> Any:
     return importlib.import_module(f"vllm{part}")
 
 
-def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any:
-    """A vLLM of the policy's shape, with random weights: the real ones come as every later policy's do."""
+def start_vllm(
+    policy: Policy,
+    settings: EngineSettings,
+    batch_size: int,
+    weights: Callable[[Policy, str], dict[str, Any]] | None = None,
+) -> Any:
+    """A vLLM of the policy's shape, with random weights: the real ones come as every later policy's do.
+
+    `weights` writes some into a folder, and returns the arguments of vLLM with which they are read. Raises EngineError.
+    """
     if not is_installed():
         raise EngineError(
             "vLLM is not installed",
@@ -71,12 +79,12 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
     with tempfile.TemporaryDirectory() as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
+        by_weights = weights(policy, folder) if weights else {"load_format": "dummy"}
         started = time.perf_counter()
         try:
             llm = vllm_module().LLM(
                 folder,
                 runner="generate",
-                load_format="dummy",
                 dtype=policy.metadata.dtype,
                 max_model_len=context,
                 max_num_seqs=batch_size,
@@ -84,6 +92,7 @@ def start_vllm(policy: Policy, settings: EngineSettings, batch_size: int) -> Any
                 logprobs_mode="processed_logprobs",  # of the distribution that is sampled from, temperature and all
                 generation_config="vllm",
                 **by_device,
+                **by_weights,
             )
         except (ValueError, RuntimeError, ImportError, NotImplementedError, AssertionError, OSError) as cause:
             raise EngineError(

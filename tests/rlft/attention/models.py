@@ -63,7 +63,7 @@ def make_model(
     return model.to(dtype).eval()
 
 
-def add_lora(model: Any, *, seed: int = 0) -> Any:
+def add_lora(model: Any, *, seed: int = 0, **options: Any) -> Any:
     """With an adapter that is no longer new: both of its halves are random, and both have gradients."""
     transposed = model.config.model_type == "gpt2"  # its linear layers hold their weights so
     config = LoraConfig(
@@ -73,6 +73,7 @@ def add_lora(model: Any, *, seed: int = 0) -> Any:
         init_lora_weights=False,
         fan_in_fan_out=transposed,
         task_type="CAUSAL_LM",
+        **options,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

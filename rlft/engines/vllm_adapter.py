@@ -1,0 +1,76 @@
+"""An adapter that vLLM in this process computes beside its base weights, which stay as they were when it started."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from rlft.config import EngineSettings
+from rlft.engines.vllm_process import vllm_module
+from rlft.errors import EngineError
+from rlft.policy import Policy
+from rlft.policy.weights import checkpoint_weights
+
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smaller adapter fits a larger one
+
+
+def rank_that_holds(rank: int) -> int:
+    """The smallest of the ranks that vLLM takes."""
+    return next((size for size in _RANKS if size >= rank), rank)
+
+
+def is_loaded(policy: Policy, settings: EngineSettings) -> bool:
+    """Whether vLLM gets this policy's adapter as it is, and not merged into the base."""
+    return policy.metadata.kind == "adapter" and settings.vllm.lora == "loaded"
+
+
+def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
+    """Write the base weights beside the config in `folder`; what vLLM is to be started with then."""
+    model: Any = policy.model
+    with model.disable_adapter():
+        weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(model)}
+    save_file(weights, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+    adapter = model.peft_config["default"]
+    rank = max(adapter.r, *adapter.rank_pattern.values()) if adapter.rank_pattern else adapter.r
+    return {"load_format": "safetensors", "enable_lora": True, "max_lora_rank": rank_that_holds(rank), "max_loras": 1}
+
+
+class LoadedAdapter:
+    """The adapter that a vLLM samples with. Every push has a name and a number of its own: no cache can mix two."""
+
+    def __init__(self, llm: Any) -> None:
+        self._llm = llm
+        self.request: Any = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
+
+    def push(self, policy: Policy) -> None:
+        """Load the policy's adapter in place of the one before. Raises EngineError when vLLM does not take it."""
+        folder = tempfile.TemporaryDirectory(prefix="rlft-adapter-")
+        model: Any = policy.model
+        model.save_pretrained(folder.name, safe_serialization=True)
+        self._count += 1
+        name = f"{policy.identity.replace(' ', '-')}-{self._count}"
+        request = vllm_module(".lora.request").LoRARequest(name, self._count, folder.name)
+        engine = self._llm.llm_engine
+        if self.request is not None:
+            engine.remove_lora(self.request.lora_int_id)
+        try:
+            engine.add_lora(request)
+        except (ValueError, RuntimeError, AssertionError) as cause:
+            raise EngineError(
+                f"vLLM does not take this adapter: {cause}",
+                where="rollout.vllm.lora",
+                fix="set it to merged",
+            ) from cause
+        self.close()
+        self.request, self._folder = request, folder
+
+    def close(self) -> None:
+        """Remove the files; vLLM has read them."""
+        if self._folder is not None:
+            self._folder.cleanup()
+        self.request, self._folder = None, None

@@ -1,0 +1,76 @@
+"""Adapters that vLLM in this process loads beside its base: the right numbers, each push its own, sabotage."""
+
+import os
+
+import pytest
+
+from rlft.config import EngineSettings, VllmSettings
+from rlft.engines.base import Sampling
+from rlft.engines.vllm_engine import VllmEngine
+from rlft.engines.vllm_process import is_installed
+from rlft.errors import EngineError
+from tests.rlft.attention.models import add_lora, make_model, policy_of
+from tests.rlft.engines.test_vllm_engine import PROMPTS, SEEDS, assert_right, train
+from tests.rlft.engines.vllm_policies import make_vllm_policy, move
+
+pytestmark = pytest.mark.timeout(400)
+SAMPLING = Sampling(1.0, 16)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    if not is_installed():
+        reason = "vLLM is not installed; make setup-vllm"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    engine = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(cache_gib=0.125, lora="loaded")), 64)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.parametrize("family", ["qwen3", "llama"])
+def test_log_probabilities_are_those_of_the_model_through_updates(engine, family):
+    policy = make_vllm_policy(family, lora=True)
+    base = {name: weight.clone() for name, weight in policy.model.state_dict().items() if "lora_" not in name}
+    engine.load_policy(policy)
+    llm, requests = engine._llm, []
+    for _ in range(4):
+        found = engine.generate(PROMPTS, SAMPLING, SEEDS)
+        assert_right(policy, found, 1.0)
+        requests.append(engine._adapter.request)
+        train(policy, found, 1.0)
+        engine.load_policy(policy)
+    assert engine._llm is llm, "it did not start again"
+    assert llm.llm_engine.list_loras() == {engine._adapter.request.lora_int_id}  # the others are gone
+    assert len({request.lora_name for request in requests}) == 4
+    assert not any(os.path.exists(request.lora_path) for request in requests)
+    assert all(base[name].equal(weight) for name, weight in policy.model.state_dict().items() if name in base)
+
+
+@pytest.mark.parametrize("sabotage", ["nothing pushed", "the last adapter pushed"])
+def test_an_adapter_that_did_not_arrive_is_caught(engine, monkeypatch, sabotage):
+    policy = make_vllm_policy(lora=True)
+    engine.load_policy(policy)
+    before, push = make_vllm_policy(lora=True), engine._adapter.push  # made the same way
+    move(policy, 1e-2)
+    with monkeypatch.context() as broken:
+        instead = (lambda policy: None) if sabotage == "nothing pushed" else (lambda policy: push(before))
+        broken.setattr(engine._adapter, "push", instead)
+        with pytest.raises(EngineError, match="does not sample with the policy's weights"):
+            engine.load_policy(policy)
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, SAMPLING, SEEDS), 1.0)
+
+
+def test_full_weights_and_another_base_start_it_again(engine):
+    for policy in (make_vllm_policy(), make_vllm_policy(lora=True), make_vllm_policy(lora=True, seed=5)):
+        engine.load_policy(policy)
+        assert_right(policy, engine.generate(PROMPTS, SAMPLING, SEEDS), 1.0)
+
+
+def test_what_vllm_cannot_load_is_refused_and_can_be_merged(engine):
+    options = {"sharpness": 2.0, "vocab_size": 98, "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32}
+    policy = policy_of(add_lora(make_model("qwen3", **options, max_position_embeddings=512), use_dora=True))
+    with pytest.raises(EngineError, match="vLLM does not take this adapter") as error:
+        engine.load_policy(policy)
+    assert error.value.where == "rollout.vllm.lora"
+    assert "merged" in error.value.fix
