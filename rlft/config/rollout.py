@@ -38,6 +38,9 @@ class ServerSettings(Section):
     concurrency: int = Field(default=64, ge=1, description="Requests at the same time to each.")
     timeout_seconds: float = Field(default=600.0, gt=0, description="For one request.")
     attempts: int = Field(default=3, ge=1, description="For one request, before its rollout is an error.")
+    weight_transfer: Literal["folder", "nccl"] = Field(
+        default="folder", description="How full weights come to a server: files, or from GPU to GPU."
+    )
 
 
 class EngineSettings(Section):

@@ -86,6 +86,18 @@ class ServerClient:
         """Forget what was computed with other weights. Raises EngineError when the server refuses."""
         self._must("POST", "/reset_prefix_cache")
 
+    def world_size(self) -> int:
+        """How many workers it has."""
+        return self._must("GET", "/get_world_size", read=lambda said: int(said["world_size"]), timeout=_SIGN_OF_LIFE)
+
+    def base_model(self) -> str | None:
+        """The name or folder that it was started with, if it says."""
+        return self._must("GET", "/v1/models", read=_base_model, timeout=_SIGN_OF_LIFE)
+
+    def tell_once(self, path: str, body: dict[str, Any] | None = None) -> None:
+        """Something that must not come twice. Raises EngineError when the server refuses, ServerGoneError."""
+        self._must("POST", path, body, attempts=1)
+
     def close(self) -> None:
         """Let go of the connections."""
         self._http.close()
@@ -98,10 +110,11 @@ class ServerClient:
         read: Callable[[Any], Any] | None = None,
         timeout: float = math.inf,
         accept: str | None = None,
+        attempts: int | None = None,
     ) -> Any:
         """`accept` is in a refusal that is none: an answer was lost, and the second attempt has nothing to do."""
         try:
-            response = self._call(method, path, body, timeout)
+            response = self._call(method, path, body, timeout, attempts)
             return read and self._read(response, read)
         except ServerRefusedError as cause:
             if accept is not None and accept in str(cause):
@@ -122,15 +135,22 @@ class ServerClient:
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         return self._call("POST", path, body)
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float = math.inf) -> httpx.Response:
-        attempts = Retrying(
-            stop=stop_after_attempt(self.settings.attempts),
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        timeout: float = math.inf,
+        attempts: int | None = None,
+    ) -> httpx.Response:
+        retrying = Retrying(
+            stop=stop_after_attempt(attempts or self.settings.attempts),
             wait=wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT),
             retry=retry_if_exception(lambda cause: isinstance(cause, ServerGoneError) and not _nobody_listens(cause)),
             reraise=True,
         )
         try:
-            return attempts(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
+            return retrying(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
         except ServerGoneError as gone:
             if gone.status == 500 and self._is_healthy():  # this request is at fault, not the server
                 raise ServerRefusedError(str(gone), 500) from gone
@@ -166,6 +186,10 @@ def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
     choice = answer["choices"][0]
     content = (choice.get("logprobs") or {}).get("content") or []
     return choice["token_ids"] or [], [float(token["logprob"]) for token in content], choice["finish_reason"]
+
+
+def _base_model(answer: Any) -> str | None:
+    return next((model["root"] for model in answer["data"] if model.get("root") and not model.get("parent")), None)
 
 
 def _smallest_context(answer: Any) -> int:

@@ -71,6 +71,8 @@ def serve_command(
         command += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
     else:
         variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload weights and empty the prefix cache
+        if config.rollout.server.weight_transfer == "nccl":
+            command += ["--weight-transfer-config", '{"backend": "nccl"}']
     return [*command, *extra], variables
 
 

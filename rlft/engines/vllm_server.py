@@ -8,26 +8,23 @@ error of that rollout.
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save_file
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.engines.server_weights import ServerWeights
 from rlft.errors import EngineError
 from rlft.policy import Policy
-from rlft.policy.weights import checkpoint_weights
 
 logger = logging.getLogger(__name__)
 _THREADS = 1024
@@ -36,8 +33,7 @@ _THREADS = 1024
 class VllmServerEngine:
     """Samples with any number of servers that all get the same weights.
 
-    An adapter is loaded at run time under a name that holds the policy's hash and never comes twice, so that no cache
-    of another one can answer. Full weights are read by the servers from a folder, and their prefix caches are emptied.
+    How the weights come to them is `rlft.engines.server_weights`.
     """
 
     def __init__(self, settings: EngineSettings) -> None:
@@ -46,11 +42,9 @@ class VllmServerEngine:
         self.live: list[ServerClient] = []  # those that have the policy
         self.evidence: dict[str, Evidence] = {}  # by address
         self.identity = ""
-        self._model: str | None = None  # what requests name: an adapter, or the server's own model
-        self._adapters: list[str] = []  # that the servers were given and may still have
+        self._weights = ServerWeights(settings.server)
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._context = 0
         self.push_seconds, self.difference = 0.0, 0.0
         self._lock = threading.Lock()  # of `live`
@@ -76,16 +70,13 @@ class VllmServerEngine:
             return
         had_weights, self.live, self.identity = self.live if self.identity else [], list(self.clients), ""
         canaries = self._prepare(policy, had_weights)
-        folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
         started = time.perf_counter()
-        self._push(policy, Path(folder.name))
+        self._weights.push(policy, self._with_each)
         self.push_seconds = time.perf_counter() - started
         self._with_each(lambda client: self._prove(client, canaries, policy))
         self.difference = max(self.evidence[client.address].difference for client in self.live)
-        self._unload([adapter for adapter in self._adapters if adapter != self._model])
-        if self._folder is not None:
-            self._folder.cleanup()
-        self._folder, self.identity = folder, policy.identity
+        self._weights.forget_earlier(self.live)
+        self.identity = policy.identity
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt and seed, in the same order; one that no server gave has an error.
@@ -121,12 +112,10 @@ class VllmServerEngine:
 
     def close(self) -> None:
         """Unload what this engine loaded and let go of the connections; the servers run on."""
-        self._unload(list(self._adapters))
+        self._weights.close(self.live)
         for client in self.clients:
             client.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-        self.identity, self.live, self._model, self._folder = "", [], None, None
+        self.identity, self.live = "", []
         self.evidence.clear()
 
     def _with_each(self, action: Callable[[ServerClient], object]) -> None:
@@ -149,6 +138,7 @@ class VllmServerEngine:
             if client not in self.live:
                 return
             self.live = [other for other in self.live if other is not client]
+            self._weights.left_out(client)
         logger.warning("%s; %d of %d servers left", cause, len(self.live), len(self.clients))
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
@@ -168,7 +158,7 @@ class VllmServerEngine:
 
     def _still_there(self, policy: Policy) -> bool:
         """Whether the live servers have this policy. One that came back with other full weights would answer too."""
-        if self._model is not None or self._canaries is None:
+        if self._weights.model is not None or self._canaries is None:
             return bool(self.live)  # requests name the adapter, by its hash
         try:
             for client in self.live:
@@ -183,29 +173,6 @@ class VllmServerEngine:
         before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
         check_evidence(evidence, before, policy.metadata.dtype, limit, engine=client.address)
         self.evidence[client.address] = evidence
-
-    def _unload(self, adapters: Sequence[str]) -> None:
-        for client in self.live:
-            for adapter in adapters:
-                client.unload_adapter(adapter)
-        self._adapters = [name for name in self._adapters if name not in adapters]
-
-    def _push(self, policy: Policy, folder: Path) -> None:
-        """Write the weights to `folder` and have every server read them."""
-        if policy.metadata.kind == "adapter":
-            policy.model.save_pretrained(folder, safe_serialization=True)
-            self._model = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
-            self._adapters.append(self._model)
-            name = self._model
-            self._with_each(lambda client: client.load_adapter(name, folder))
-            return
-        # `save_pretrained` writes tied weights under one name, and vLLM on a CPU would keep its output layer as it was.
-        weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
-        policy.model.config.save_pretrained(folder)
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-        self._model = None
-        self._with_each(lambda client: client.reload_weights(folder))
-        self._with_each(lambda client: client.reset_prefix_cache())
 
     def _sampler(self, client: ServerClient) -> Any:
         """Sampling with one server, for its canaries."""
@@ -240,5 +207,5 @@ class VllmServerEngine:
                 "ignore_eos": True,
                 "detokenize": False,
             },
-            model=self._model,
+            model=self._weights.model,
         )

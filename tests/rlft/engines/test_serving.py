@@ -99,7 +99,9 @@ def test_full_weights_need_the_routes_of_a_developer(tmp_path):
     command, variables = serve_command(make_config(FULL), tmp_path)
     assert variables[DEVELOPMENT] == "1"
     assert UPDATING not in variables
-    assert not [word for word in command if "lora" in word]
+    assert not [word for word in command if "lora" in word or "weight-transfer" in word]
+    command, _ = serve_command(make_config(FULL, server={"weight_transfer": "nccl"}), tmp_path)
+    assert value(command, "--weight-transfer-config") == '{"backend": "nccl"}'
 
 
 @pytest.mark.parametrize(("rank", "held"), [(1, 1), (2, 8), (8, 8), (9, 16), (100, 128), (257, 320), (512, 512)])

@@ -91,7 +91,12 @@ def start_server(folder, kind, base):
             },
             "rollout": {
                 "engine": "vllm_server",
-                "server": {"addresses": [f"http://127.0.0.1:{port}"], "attempts": 2, "timeout_seconds": 60.0},
+                "server": {
+                    "addresses": [f"http://127.0.0.1:{port}"],
+                    "attempts": 2,
+                    "timeout_seconds": 60.0,
+                    "weight_transfer": "nccl" if kind == "full" else "folder",
+                },
                 "vllm": {"cache_gib": 0.125},
                 "batch_size": 64,
             },
@@ -144,7 +149,9 @@ def kind(request):
 @pytest.fixture
 def engine_and_policy(servers, kind):
     config = servers[kind].config
-    engine = VllmServerEngine(config.rollout.engine_settings())
+    settings = config.rollout.engine_settings()
+    folder = settings.server.model_copy(update={"weight_transfer": "folder"})  # without GPUs the other way is refused
+    engine = VllmServerEngine(settings.model_copy(update={"server": folder}))
     yield engine, create_policy(config.policy, seed=0)
     engine.close()
 
@@ -201,7 +208,7 @@ def test_the_last_weights_pushed_again_are_caught(engine_and_policy, monkeypatch
     engine, policy = engine_and_policy
     move(policy, 2e-2)
     engine.load_policy(policy)
-    last, (client,) = Path(engine._folder.name), engine.clients
+    last, (client,) = Path(engine._weights.folder.name), engine.clients
     load, reload = client.load_adapter, client.reload_weights
     move(policy, 2e-2)
     with monkeypatch.context() as broken:
@@ -227,6 +234,27 @@ def test_full_weights_need_both_calls(engine_and_policy, monkeypatch, call):
         with pytest.raises(EngineError, match="does not sample with the policy's weights"):
             engine.load_policy(policy)
     engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
+
+
+@pytest.mark.parametrize("kind", ["full"], indirect=True)
+def test_weights_that_do_not_fit_are_refused_before_they_break_the_server(engine_and_policy):
+    engine, policy = engine_and_policy
+    engine.load_policy(policy)
+    with pytest.raises(EngineError, match="whose num_hidden_layers is 2; the policy's is 3"):
+        engine.load_policy(make_vllm_policy(tie_word_embeddings=True, num_hidden_layers=3))
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
+
+
+@pytest.mark.parametrize("kind", ["full"], indirect=True)
+def test_a_transfer_between_gpus_needs_gpus(engine_and_policy, servers, kind):
+    engine, policy = engine_and_policy
+    assert engine.clients[0].world_size() == 1
+    by_nccl = VllmServerEngine(servers[kind].config.rollout.engine_settings())
+    with pytest.raises(EngineError, match="the policy is on a CPU"):
+        by_nccl.load_policy(policy)
+    engine.load_policy(policy)  # and the server goes on as before
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
 
 

@@ -1,0 +1,142 @@
+"""How a policy's weights come to running servers: as an adapter, through a folder, or from GPU to GPU.
+
+An adapter is loaded under a name that holds the policy's hash and never comes twice, so that no cache of another one
+can answer. Full weights are read by the servers from a folder, or sent by NCCL; then their prefix caches are emptied.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from safetensors.torch import save_file
+from transformers import AutoConfig
+
+from rlft.config import ServerSettings
+from rlft.engines.server_client import ServerClient
+from rlft.engines.weight_transfer import WeightTransfer
+from rlft.errors import EngineError
+from rlft.policy import Policy
+from rlft.policy.origin import LOAD_ERRORS
+from rlft.policy.weights import checkpoint_weights
+
+_SHAPE = (
+    "model_type",
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "tie_word_embeddings",
+)
+WithEach = Callable[[Callable[[ServerClient], object]], None]
+
+
+class ServerWeights:
+    """What the servers were given last, and what of it is still to be put away.
+
+    `model` is what requests must name: an adapter, or `None` for the server's own model. `folder` is where the servers
+    read; it stays until the next weights are proven, as a server may read it again.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.model: str | None = None
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self._before: tempfile.TemporaryDirectory[str] | None = None
+        self._adapters: list[str] = []  # that the servers were given and may still have
+        self._transfers: dict[ServerClient, WeightTransfer] = {}
+
+    def push(self, policy: Policy, with_each: WithEach) -> None:
+        """Give the policy's weights to all servers, one after the other. Raises EngineError when one refuses."""
+        self._discard_before()
+        self._before, self.folder = self.folder, None
+        if policy.metadata.kind == "adapter":
+            self._load_adapter(policy, self._new_folder(), with_each)
+            return
+        self.model = None
+        with_each(lambda client: refuse_another_shape(client, policy))
+        if self.settings.weight_transfer == "nccl":
+            with_each(lambda client: self._send(client, policy))
+        else:
+            folder = self._new_folder()
+            _write(policy, folder)
+            with_each(lambda client: client.reload_weights(folder))
+        with_each(lambda client: client.reset_prefix_cache())
+
+    def forget_earlier(self, clients: Sequence[ServerClient]) -> None:
+        """Once the newest are proven: unload the adapters and remove the files of those before."""
+        self._unload(clients, [name for name in self._adapters if name != self.model])
+        self._discard_before()
+
+    def close(self, clients: Sequence[ServerClient]) -> None:
+        """Unload all adapters, remove all files and close the connections between GPUs."""
+        self._unload(clients, list(self._adapters))
+        for transfer in self._transfers.values():
+            transfer.close()
+        self._transfers.clear()
+        self._discard_before()
+        self._before, self.folder, self.model = self.folder, None, None
+        self._discard_before()
+
+    def left_out(self, client: ServerClient) -> None:
+        """This server no longer has what it was given. A group with it cannot be left properly: nobody answers."""
+        self._transfers.pop(client, None)
+
+    def _load_adapter(self, policy: Policy, folder: Path, with_each: WithEach) -> None:
+        policy.model.save_pretrained(folder, safe_serialization=True)
+        name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
+        self.model = name
+        self._adapters.append(name)
+        with_each(lambda client: client.load_adapter(name, folder))
+
+    def _send(self, client: ServerClient, policy: Policy) -> None:
+        if client not in self._transfers:
+            self._transfers[client] = WeightTransfer(client)
+        self._transfers[client].send(policy)
+
+    def _unload(self, clients: Sequence[ServerClient], names: Sequence[str]) -> None:
+        for client in clients:
+            for name in names:
+                client.unload_adapter(name)
+        self._adapters = [name for name in self._adapters if name not in names]
+
+    def _new_folder(self) -> Path:
+        self.folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
+        return Path(self.folder.name)
+
+    def _discard_before(self) -> None:
+        if self._before is not None:
+            self._before.cleanup()
+            self._before = None
+
+
+def refuse_another_shape(client: ServerClient, policy: Policy) -> None:
+    """Raises EngineError where the server was started with a model of another shape: weights would break it.
+
+    What the server does not say, or this machine cannot read, is not compared.
+    """
+    base = client.base_model()
+    try:
+        served = AutoConfig.from_pretrained(base, local_files_only=True).get_text_config() if base else None
+    except LOAD_ERRORS:
+        served = None
+    own = policy.model.config.get_text_config()
+    for name in _SHAPE if served else ():
+        theirs, ours = getattr(served, name, None), getattr(own, name, None)
+        if theirs != ours:
+            raise EngineError(
+                f"{client.address} was started with {base}, whose {name} is {theirs}; the policy's is {ours}",
+                where="rollout.server",
+                fix="start one for this policy (`rlft serve-engine CONFIG`)",
+            )
+
+
+def _write(policy: Policy, folder: Path) -> None:
+    """As a checkpoint. `save_pretrained` writes tied weights once: vLLM on a CPU would keep its output layer."""
+    weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
+    policy.model.config.save_pretrained(folder)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
