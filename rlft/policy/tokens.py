@@ -66,19 +66,6 @@ def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
 
-def completion_tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Token ids of a demonstration's answer, closed with the end token. For supervised fine-tuning only."""
-    ids = list(tokenizer(text, add_special_tokens=False).input_ids)
-    end = tokenizer.eos_token_id
-    if not isinstance(end, int):
-        raise PolicyError(
-            "the tokenizer has no end token, so no answer could be taught to end",
-            where="policy.model",
-            fix="set eos_token in the model's tokenizer_config.json",
-        )
-    return [*ids, end]
-
-
 def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
     """Characters of a text that the tokenizer reads as its unknown token.
 

@@ -11,7 +11,6 @@ from rlft.policy.tokens import (
     character_tokenizer,
     check_prompts,
     completion_text,
-    completion_tokens,
     render_prompt,
     unknown_characters,
 )
@@ -28,7 +27,6 @@ def test_character_round_trip(text):
     assert len(ids) == len(text)
     assert all(i > 2 for i in ids)
     assert completion_text(TOKENIZER, ids) == text
-    assert completion_tokens(TOKENIZER, text) == [*ids, 1]
     assert completion_text(TOKENIZER, [*ids, 1]) == text
 
 
@@ -78,16 +76,7 @@ def word_tokenizer(**special):
 def test_a_prompt_is_opened_and_not_closed():
     tokenizer = word_tokenizer()
     assert render_prompt(tokenizer, [user("one two")]) == [0, 3, 4]
-    assert completion_tokens(tokenizer, "two") == [4, 1]
     assert completion_text(tokenizer, [3, 4, 1]) == "one two"
-
-
-def test_an_answer_without_an_end_cannot_be_taught():
-    tokenizer = word_tokenizer()
-    tokenizer.eos_token = None
-    with pytest.raises(PolicyError, match="no end token") as caught:
-        completion_tokens(tokenizer, "two")
-    assert "eos_token" in caught.value.fix
 
 
 def check(text, tokenizer=TOKENIZER, room=4, longest=16):
