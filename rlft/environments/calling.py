@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rlft.threads import ask_to_end
+
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own.
@@ -29,7 +31,10 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """What plain code returns, run in a daemon thread of its own: it may block, and a hanging one is left behind."""
+    """What plain code returns, run in a daemon thread of its own: it may block.
+
+    Where nobody waits any more (a time-out) the thread is left behind, and asked to end.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -48,5 +53,10 @@ async def in_thread(function: Callable[[], Any]) -> Any:
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, error)
 
-    threading.Thread(target=run, name="rlft-tool", daemon=True).start()
-    return await future
+    thread = threading.Thread(target=run, name="rlft-tool", daemon=True)
+    thread.start()
+    try:
+        return await future
+    except asyncio.CancelledError:
+        ask_to_end(thread)
+        raise

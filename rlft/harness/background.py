@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import threading
 import time
 from collections.abc import Coroutine
@@ -12,6 +11,7 @@ from concurrent.futures import TimeoutError as NoAnswerYet
 from typing import Any
 
 from rlft.errors import RlftError
+from rlft.threads import ask_to_end
 
 _ANSWER_SECONDS = 1.0
 WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
@@ -67,9 +67,7 @@ class Background:
     def _abandon(self) -> None:
         """Leave the thread behind; it is asked to end as soon as it runs Python again."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(SystemExit)
-        )
+        ask_to_end(self._thread)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -79,5 +77,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.run_until_complete(asyncio.sleep(0))
+    except SystemExit:
+        pass  # it was left behind, and asked to end
     finally:
         loop.close()

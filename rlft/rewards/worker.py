@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import inspect
 import logging
 import threading
@@ -13,6 +12,7 @@ from concurrent.futures import TimeoutError as NoResultYet
 from typing import Any
 
 from rlft.errors import RlftError
+from rlft.threads import ask_to_end
 
 logger = logging.getLogger(__name__)
 MAX_ABANDONED = 8
@@ -91,10 +91,7 @@ class RewardWorker:
 
     def _abandon(self, timeout_seconds: float) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        # Without this an endless loop would go on eating half of the interpreter while the next policy trains.
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(SystemExit)
-        )
+        ask_to_end(self._thread)
         self._abandoned += 1
         self._start()
         if self._abandoned >= MAX_ABANDONED:

@@ -45,6 +45,13 @@ class Shop(rlft.BaseEnv):
         return "blocked"
 
     @rlft.tool
+    def spin(self) -> str:
+        """Never return."""
+        self.spinning = threading.current_thread()
+        while True:
+            pass
+
+    @rlft.tool
     def fail(self) -> str:
         """Fail."""
         raise ValueError("out of stock")
@@ -112,7 +119,7 @@ def test_a_conversation_with_a_tool():
         (("sel", {"count": 1}), "error: there is no tool named 'sel'; did you mean sell?"),
         (
             ("xyzzy", {}),
-            "error: there is no tool named 'xyzzy'; there are: sell, wait, block, fail, leave, leave_later, long",
+            "error: there is no tool named 'xyzzy'; there are: sell, wait, block, spin, fail, leave, leave_later, long",
         ),
         (("sell", {"count": "many"}), "error: wrong arguments: count: Input should be a valid integer"),
         (("sell", {}), "error: wrong arguments: count: Field required"),
@@ -243,12 +250,19 @@ def test_tools_that_cannot_be_described_stop_everything():
 
 
 def test_nothing_is_left_behind():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     play(calls(("sell", {"count": 1})), say("done"))
-    deadline = time.perf_counter() + 5
-    while threading.active_count() > before and time.perf_counter() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)
+    assert not set(threading.enumerate()) - before
+
+
+def test_a_tool_that_spins_is_told_to_end():
+    shop = Shop()
+    rollout = play(calls(("spin", {})), say("done"), environment=shop, tool_timeout_seconds=0.2)
+    assert heard(rollout) == ["error: spin took longer than 0.2 s"]
+    shop.spinning.join(30)
+    assert not shop.spinning.is_alive()
 
 
 def test_text_is_one_answer():
