@@ -101,6 +101,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
         settings = load_config(config, overrides)
         from rlft.environments.loading import load_environment
         from rlft.rewards.audit import audit_reward
+        from rlft.rollout import limits_of
         from rlft.tasks import ingest_tasks
 
         environment = load_environment(settings.environment.name, settings.environment.kwargs)
@@ -111,6 +112,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
             weights=settings.reward.weights,
             full=settings.reward.full,
             timeout_seconds=settings.reward.timeout_seconds,
+            limits=limits_of(settings.harness),
             seed=settings.seed,
         )
         console.print(report.text(), markup=False)

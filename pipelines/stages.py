@@ -50,7 +50,8 @@ class Stages:
     def audit(self, tasks: Artifact) -> Artifact:
         """The attack on the reward."""
         config = self.config
-        return audit_rewards(tasks, config.environment, config.reward, self.fingerprints.reward, config.seed)
+        prints = self.fingerprints.harness + self.fingerprints.reward  # gold is played with the tools
+        return audit_rewards(tasks, config.environment, config.reward, config.harness, prints, config.seed)
 
     def initialize(self, tasks: Artifact) -> Artifact:
         """The base policy."""

@@ -7,8 +7,9 @@ from typing import Annotated
 from zenml import step
 
 from materializers import ReportMaterializer
-from rlft.config import EnvironmentConfig, RewardConfig
+from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.rewards.audit import AuditReport, audit_reward
+from rlft.rollout import limits_of
 from rlft.types import TaskSet
 from steps import code
 from steps.runtime import current_runtime
@@ -16,15 +17,21 @@ from steps.runtime import current_runtime
 
 @step(cache_policy=code.AUDIT, output_materializers=ReportMaterializer)
 def audit_rewards(
-    tasks: TaskSet, environment: EnvironmentConfig, reward: RewardConfig, reward_fingerprint: str, seed: int
+    tasks: TaskSet,
+    environment: EnvironmentConfig,
+    reward: RewardConfig,
+    harness: HarnessConfig,
+    fingerprints: str,
+    seed: int,
 ) -> Annotated[AuditReport, "reward_audit"]:
     """Score gold, empty, echoed, swapped and constant answers; the pipeline stops if gold does not win."""
-    del reward_fingerprint  # part of the cache key
+    del fingerprints  # of reward and tools, part of the cache key
     return audit_reward(
         tasks.split("train"),
         current_runtime().environment(environment),
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
+        limits=limits_of(harness),
         seed=seed,
     )

@@ -12,6 +12,7 @@ from typing import Any
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.harness.stage import Limits
 from rlft.rewards.attacks import ATTACKS, OTHER_ANSWERS, attack_scripts
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
@@ -72,6 +73,7 @@ def audit_reward(
     weights: Mapping[str, float],
     full: float | None,
     timeout_seconds: float,
+    limits: Limits | None = None,
     max_tasks: int = 50,
     seed: int = 0,
 ) -> AuditReport:
@@ -81,7 +83,8 @@ def audit_reward(
     with another answer) and `most_common` (the gold most frequent among `tasks`). The gold must be full on every task,
     and every attack must earn less, on every task and in the mean. An attack whose text is the gold itself is left out,
     and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full. A
-    score that fails is a finding. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`.
+    score that fails is a finding. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `limits` those
+    of the rollouts, so that a gold that training could not reach is found.
 
     Raises nothing for what is wrong with tasks or reward: the caller decides.
     """
@@ -94,7 +97,7 @@ def audit_reward(
     parts = [Part(f"audit/{kind}/{task.id}", task, scripts[task.id][kind]) for task, kind in kinds]
     try:
         rewards = score_rollouts(
-            Rollouts(tuple(play_scripts(parts, environment))),
+            Rollouts(tuple(play_scripts(parts, environment, limits))),
             {task.id: task for task in picked},
             environment,
             weights=weights,

@@ -112,7 +112,13 @@ def _report(
     audit = None
     if not broken and not cut:  # the audit plays the same conversations: it would say the same six times more
         audit = audit_reward(
-            tasks, environment, weights={}, full=None, timeout_seconds=timeout_seconds, max_tasks=len(tasks)
+            tasks,
+            environment,
+            weights={},
+            full=None,
+            timeout_seconds=timeout_seconds,
+            limits=Limits(tool_timeout_seconds=timeout_seconds),
+            max_tasks=len(tasks),
         )
     attacks, notes = _audit_findings(audit)
     return CheckReport(

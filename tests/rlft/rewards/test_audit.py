@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+import rlft
 from rlft.environments.base import BaseEnv
+from rlft.harness import Limits
 from rlft.rewards.attacks import attack_scripts
 from rlft.rewards.audit import AuditReport, audit_reward
 from tests.rlft.rewards.attempts import make_task
@@ -149,3 +151,30 @@ def test_the_sample_is_bounded_and_repeatable():
 def test_the_report_is_json():
     report = audit(exact)
     assert json.loads(json.dumps(report.to_json()))["attacks"]["gold"]["mean"] == 1.0
+
+
+class AfterTwoLooks(BaseEnv):
+    """Gold looks twice before it answers."""
+
+    @rlft.tool
+    def look(self, state: dict) -> str:
+        """Look."""
+        state["looks"] = state.get("looks", 0) + 1
+        return "seen"
+
+    @rlft.reward
+    def careful(self, text, ground_truth, state):
+        return float(text == ground_truth and state.get("looks", 0) == 2)
+
+    def gold_completion(self, task):
+        call = {"id": "1", "name": "look", "arguments": {}}
+        looks = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return [looks, looks, {"role": "assistant", "content": task.answer}]
+
+
+@pytest.mark.parametrize(("turns", "passed"), [(3, True), (1, False)])
+def test_a_gold_that_the_limits_cut_off_is_a_finding(turns, passed):
+    limits = Limits(max_turns=turns)
+    report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, limits=limits)
+    assert report.passed == passed
+    assert passed or any("gold is not full on 6 tasks" in finding for finding in report.findings)
