@@ -2,6 +2,7 @@
 
 from rlft.environments.base import BaseEnv, Context
 from rlft.environments.marks import metric, reward, tool
+from rlft.files import file_hash
 from rlft.types import Message, Rollout, Task, Trajectory
 
-__all__ = ["BaseEnv", "Context", "Message", "Rollout", "Task", "Trajectory", "metric", "reward", "tool"]
+__all__ = ["BaseEnv", "Context", "Message", "Rollout", "Task", "Trajectory", "file_hash", "metric", "reward", "tool"]

@@ -17,6 +17,7 @@ from rlft.environments.marks import marked_tools
 from rlft.environments.reachable import environment_code
 from rlft.environments.sources import Library
 from rlft.errors import EnvironmentSetupError
+from rlft.files import file_hash, named_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,11 @@ def code_fingerprint(*modules: str) -> str:
 def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[str, Any]) -> EnvironmentFingerprints:
     """The identities of an environment's two sides: an edit to the reward must not sample anything again.
 
-    Both cover the class's name, `kwargs`, `data_fingerprint()`, `__init__` and the class's attributes. `reward` covers
-    `reward_fingerprint()` and the code that `compute_reward`, `final_answer` and `gold_completion` lead to, `harness`
-    that of all other methods; code that both use is in both (see `rlft.environments.reachable`). `name` is the import
-    path or file and class of the config; where the file lies does not matter.
+    Both cover the class's name, `kwargs` and the bytes of files that they name, `data_fingerprint()`, `__init__` and
+    the class's attributes. `reward` covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer`
+    and `gold_completion` lead to, `harness` that of all other methods; code that both use is in both (see
+    `rlft.environments.reachable`). `name` is the import path or file and class of the config; where the file lies does
+    not matter.
 
     What a model reads of marked tools (docstrings, types) belongs to `harness`.
 
@@ -60,7 +62,8 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
             where="environment.kwargs",
             fix="use text, numbers, booleans, lists and maps",
         ) from error
-    shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": environment.data_fingerprint()}
+    data = [environment.data_fingerprint(), *(file_hash(path) for path in named_files(kwargs))]
+    shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": json.dumps(data)}
     code = environment_code(type(environment))
     return EnvironmentFingerprints(
         harness=_digest({**shared, "code": code.harness, "tools": _descriptions(environment)}),

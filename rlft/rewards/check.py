@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rlft.config import SourceConfig
@@ -11,6 +12,7 @@ from rlft.environments.base import BaseEnv
 from rlft.environments.loading import load_environment
 from rlft.environments.tools import ToolSpec
 from rlft.errors import RlftError
+from rlft.files import files_read, named_files
 from rlft.fingerprint import environment_fingerprints
 from rlft.harness.scripted import as_script
 from rlft.harness.stage import Limits, open_stage
@@ -63,12 +65,17 @@ def check_named(
 ) -> CheckReport:
     """`check_environment` for an environment and tasks as a config names them. What cannot be loaded is a problem."""
     try:
-        environment = load_environment(name, kwargs)
-        environment_fingerprints(environment, name, kwargs)
         tasks = read_tasks(source, environment=name)
+        with files_read() as files:
+            environment = load_environment(name, kwargs)
+            environment_fingerprints(environment, name, kwargs)
+            report = check_environment(environment, tasks, timeout_seconds=timeout_seconds)
     except (Exception, SystemExit) as error:
         return CheckReport((_sentence(error, name),))
-    return check_environment(environment, tasks, timeout_seconds=timeout_seconds)
+    unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
+    if not unknown or environment.data_fingerprint():
+        return report
+    return replace(report, problems=(*report.problems, _unseen(unknown)))
 
 
 def check_environment(environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0) -> CheckReport:
@@ -95,6 +102,16 @@ def check_environment(environment: BaseEnv, tasks: Sequence[Task], *, timeout_se
     except RlftError as error:
         return CheckReport((*problems, _sentence(error, "compute_reward")), tools=tools)
     return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds)
+
+
+def _unseen(files: Sequence[Path]) -> str:
+    """Data whose change nobody would notice."""
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return (
+        f"data_fingerprint: it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change "
+        "rollouts of the old data would come from the cache; what to do: return rlft.file_hash(PATH) from "
+        "data_fingerprint(), or take the path from environment.kwargs, whose files are known"
+    )
 
 
 def _report(

@@ -142,6 +142,18 @@ def test_arguments_count_for_both_and_places_for_neither(prints):
     assert first.harness != first.reward
 
 
+def test_files_that_arguments_name_count_for_both(prints, tmp_path):
+    (tmp_path / "corpus.txt").write_text("one")
+    kwargs = {"width": 2, "places": [str(tmp_path / "corpus.txt")]}
+    init = [("facts.py", "def __init__(self, width=1)", "def __init__(self, width=1, places=())")]
+    before = prints(init, kwargs)
+    assert before == prints(init, kwargs)
+    (tmp_path / "corpus.txt").write_text("two")
+    after = prints(init, kwargs)
+    assert before.harness != after.harness
+    assert before.reward != after.reward
+
+
 def test_arguments_must_be_json():
     with pytest.raises(EnvironmentSetupError, match="not JSON"):
         environment_fingerprints(GSM8K(), "rlft.environments.gsm8k:GSM8K", {"a": object()})

@@ -1,0 +1,73 @@
+"""Files that an environment reads: their identity, and finding out which they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
+_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib")
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+def file_hash(path: str | Path) -> str:
+    """The identity (sha256, hexadecimal) of a file's bytes. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def named_files(value: Any) -> Iterator[Path]:
+    """Existing files that texts within a value of lists and maps name, in order; relative to the working directory."""
+    if isinstance(value, str):
+        try:
+            if os.path.isfile(value):
+                yield Path(value)
+        except ValueError:  # a null byte
+            return
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from named_files(value[key])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from named_files(each)
+
+
+@contextmanager
+def files_read() -> Iterator[set[Path]]:
+    """The data files that Python code opens to read meanwhile, by all threads; filled when the block ends.
+
+    Code, installed libraries, the system's own files and what was written meanwhile do not count. What C code opens by
+    itself is not seen. Python cannot remove the hook that sees it: for a command that ends soon.
+    """
+    read: set[str] = set()
+    written: set[str] = set()
+    active = True
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if active and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            (written if arguments[2] & _WRITING else read).add(path)
+
+    found: set[Path] = set()
+    sys.addaudithook(hook)
+    try:
+        yield found
+    finally:
+        active = False
+        found.update(Path(path).resolve() for path in read - written if _is_data(path))
+
+
+def _is_data(path: str) -> bool:
+    installed = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), str(Path(__file__).parent)}
+    skipped = (*_SYSTEM, *installed, *(os.path.realpath(folder) for folder in installed))
+    return (
+        os.path.isfile(path)
+        and os.path.splitext(path)[1] not in _CODE
+        and not any(path == folder or path.startswith(folder + os.sep) for folder in skipped)
+    )
