@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import queue
 import time
+from asyncio import Task
 from collections.abc import Coroutine, Iterator, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from rlft.chat import Chat, open_chat
@@ -24,6 +24,8 @@ from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
 from rlft.types import Message, Rollout
 
+_Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
+_TOGETHER = 32  # rollouts whose environment is asked by one message; the tools of the first need not wait for the last
 _QUIET_SECONDS, _LONGEST_QUIET = 0.01, 0.2  # conversations that get ready at about the same time go on together
 
 
@@ -70,8 +72,7 @@ class _Run:
 
     def open(self, rows: Sequence[Live]) -> None:
         """Prompts and states; equal prompts are rendered once."""
-        for row in rows:
-            self._ask(row, _opened(row.dialogue))
+        self._ask([(row, _opened(row.dialogue)) for row in rows])
         rendered: dict[str, list[int]] = {}
         for row in self._all_asked():
             if self._failed(row):
@@ -96,8 +97,7 @@ class _Run:
             if ready:
                 self._sample(ready)
             ready = self._collect(rows)
-        for row in rows:
-            self._ask(row, _closed(row.dialogue))
+        self._ask([(row, _closed(row.dialogue)) for row in rows])
         for row in self._all_asked():
             if row.dialogue.error and row.error is None:
                 row.end("error", row.dialogue.error)
@@ -109,6 +109,7 @@ class _Run:
     def _sample(self, ready: Sequence[Live]) -> None:
         """One turn of each; what follows it begins in the background."""
         seeds = [row.turn_seed() for row in ready]
+        asked: list[_Asked] = []
         for row, generation in zip(
             ready, self.engine.generate([row.token_ids for row in ready], self.sampling, seeds), strict=True
         ):
@@ -123,7 +124,11 @@ class _Run:
                 row.dialogue.turns += 1
                 row.end("length")
             else:
-                self._ask(row, row.dialogue.answer(message, problems))
+                asked.append((row, row.dialogue.answer(message, problems)))
+            if len(asked) == _TOGETHER:
+                self._ask(asked)
+                asked = []
+        self._ask(asked)
 
     def _read(self, generation: Generation) -> tuple[Message, Sequence[str]]:
         if not self.stage.tools:
@@ -183,16 +188,17 @@ class _Run:
         context = self.policy.context_length
         return context is None or len(row.token_ids) < context
 
-    def _ask(self, row: Live, coroutine: Coroutine[Any, Any, list[Message] | None]) -> None:
-        def tell(done: Future[list[Message] | None]) -> None:
+    def _ask(self, asked: Sequence[_Asked]) -> None:
+        def tell(place: int, done: Task[list[Message] | None]) -> None:
+            row = asked[place][0]
             try:
                 self.told.put((row, done.result()))
             except BaseException as error:  # here it would be lost, and the rollout waited for without end
                 row.dialogue.error = f"harness: {type(error).__name__}: {error}"
                 self.told.put((row, None))
 
-        self.waiting += 1
-        self.background.start(coroutine).add_done_callback(tell)
+        self.waiting += len(asked)
+        self.background.start_all([coroutine for _, coroutine in asked], tell)
 
     def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
         """The next conversation whose environment has answered; `None` after `quiet` seconds without one.
