@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
-from rlft.environments.tools import ToolSpec, tool_from_function
+from rlft.environments.functions import tool_from_function
+from rlft.environments.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
 
 Method = TypeVar("Method", bound=Callable[..., Any])

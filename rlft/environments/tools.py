@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import docstring_parser
 import jsonschema
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
 
@@ -107,41 +108,28 @@ def _schema(parameters: Any, where: str) -> dict[str, Any]:
         raise EnvironmentSetupError(
             "its parameters are no schema of an object", where=where, fix='add "type": "object", or {name: description}'
         )
+    _check_references(parameters, where)
     return {"properties": {}, **parameters}
 
 
-def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = ()) -> ToolSpec:
-    """A tool from a function's signature and docstring; parameters named in `hidden` are not the model's to give.
-
-    Raises EnvironmentSetupError for `*args`, for parameters without a type, and without a docstring.
-    """
-    where = f"tool {function.__name__}"
-    docstring = docstring_parser.parse(inspect.getdoc(function) or "")
-    if not docstring.short_description:
-        raise EnvironmentSetupError("it has no docstring", where=where, fix="say in one what the tool does")
-    texts = {parameter.arg_name: parameter.description for parameter in docstring.params}
-    fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        if name in hidden:
-            continue
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise EnvironmentSetupError(f"{parameter} cannot be described", where=where, fix="name every argument")
-        if parameter.annotation is parameter.empty:
-            raise EnvironmentSetupError(f"{name} has no type", where=where, fix=f"write {name}: str, say")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (parameter.annotation, Field(default, description=texts.get(name)))
-    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    paragraphs = [docstring.short_description, docstring.long_description]
-    schema = _without_titles(model.model_json_schema())
-    return ToolSpec(function.__name__, "\n".join(filter(None, paragraphs)), {"properties": {}, **schema}, model)
+def _check_references(schema: Mapping[str, Any], where: str) -> None:
+    """Raises for a `$ref` that leads nowhere: it would only show when a model gives that argument."""
+    resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for reference in _references(schema):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable as error:
+            raise EnvironmentSetupError(
+                f"its parameters refer to {reference!r}, which is not there", where=where, fix="define it under $defs"
+            ) from error
 
 
-def _without_titles(schema: Any) -> Any:
-    """Pydantic's titles repeat the names; an argument may be called title."""
-    if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _without_titles(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)
-    }
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        if isinstance(reference := schema.get("$ref"), str):
+            yield reference
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
