@@ -64,18 +64,7 @@ def start_vllm(
     if own.sleep and not on_gpu:
         raise EngineError("vLLM only sleeps on a GPU", where="rollout.vllm.sleep", fix="remove it")
     context = own.max_model_len or policy.context_length
-    by_device: dict[str, Any] = {
-        "enforce_eager": True,
-        "kv_cache_memory_bytes": int(own.cache_gib * 2**30),
-        "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
-        "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
-    }
-    if on_gpu:
-        by_device = {
-            "enforce_eager": False,
-            "gpu_memory_utilization": own.gpu_memory_utilization,
-            "enable_sleep_mode": own.sleep,
-        }
+    by_device = _gpu_options(settings) if on_gpu else _cpu_options(settings, context, batch_size)
     with tempfile.TemporaryDirectory() as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
@@ -103,6 +92,24 @@ def start_vllm(
             ) from cause
     logger.info("vLLM started in %.0f s", time.perf_counter() - started)
     return llm
+
+
+def _gpu_options(settings: EngineSettings) -> dict[str, Any]:
+    own = settings.vllm
+    return {
+        "enforce_eager": False,
+        "gpu_memory_utilization": own.gpu_memory_utilization,
+        "enable_sleep_mode": own.sleep,
+    }
+
+
+def _cpu_options(settings: EngineSettings, context: int | None, batch_size: int) -> dict[str, Any]:
+    return {
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": int(settings.vllm.cache_gib * 2**30),
+        "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
+        "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
+    }
 
 
 @contextmanager
