@@ -8,13 +8,14 @@ import torch
 
 from rlft.config import EngineSettings, ServerSettings
 from rlft.engines.server_client import ServerClient, ServerGoneError
+from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import is_installed, vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.engines.weight_transfer import WeightTransfer, own_address
 from rlft.errors import EngineError
 from rlft.policy.weights import checkpoint_weights
 from tests.rlft.attention.models import make_model, policy_of
-from tests.rlft.engines.servers import RELOAD, SmallServer
+from tests.rlft.engines.servers import RELOAD, RESET, SmallServer
 
 TRANSFER = ("/get_world_size", "/init_weight_transfer_engine")
 UPDATE = ("/start_weight_update", "/update_weights", "/finish_weight_update")
@@ -69,7 +70,7 @@ def nccl(monkeypatch):
 
 
 def on_gpu(model):
-    return SimpleNamespace(model=model, device=torch.device("cuda"))
+    return SimpleNamespace(model=model, device=torch.device("cuda"), metadata=SimpleNamespace(kind="full"))
 
 
 def test_every_weight_is_announced_and_sent_in_the_same_order(server, nccl):
@@ -106,6 +107,21 @@ def test_nothing_is_told_twice(server, nccl, path, status, error):
         transfer.send(on_gpu(make_model("qwen3")))
     assert server.counts[path] == 1
     assert server.counts[UPDATE[2]] == 0
+
+
+def test_a_server_that_was_left_out_joins_anew(server, nccl):
+    client = ServerClient(server.url, ServerSettings(timeout_seconds=5.0))
+    weights, policy = ServerWeights(ServerSettings(weight_transfer="nccl")), on_gpu(make_model("qwen3"))
+    for _ in range(2):
+        weights.push(policy, lambda action: action(client))
+    assert (len(nccl.groups), len(nccl.sent)) == (1, 2)
+    weights.left_out(client)
+    weights.push(policy, lambda action: action(client))
+    assert (len(nccl.groups), len(nccl.sent)) == (2, 3)
+    weights.close([client])
+    assert nccl.groups[2:] == ["left"]
+    assert server.counts[RESET] == 3
+    assert server.counts[RELOAD] == 0
 
 
 def test_on_a_cpu_weights_go_through_a_folder(server):
