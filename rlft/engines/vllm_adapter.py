@@ -35,7 +35,8 @@ def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
     save_file(weights, Path(folder) / "model.safetensors", metadata={"format": "pt"})
     adapter = model.peft_config["default"]
     rank = max(adapter.r, *adapter.rank_pattern.values()) if adapter.rank_pattern else adapter.r
-    return {"load_format": "safetensors", "enable_lora": True, "max_lora_rank": rank_that_holds(rank), "max_loras": 1}
+    reads = {"load_format": "safetensors", "use_tqdm_on_load": False}
+    return {**reads, "enable_lora": True, "max_lora_rank": rank_that_holds(rank), "max_loras": 1}
 
 
 class LoadedAdapter:
