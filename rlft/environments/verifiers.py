@@ -5,6 +5,7 @@ The names are those of reasoning-gym 0.1.25; a test looks for verifiers that eva
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -20,7 +21,6 @@ EVALUATE_EXPRESSIONS = frozenset(
 )
 """Verifiers that give the answer to sympy, whose parser evaluates it."""
 _FRACTIONS = frozenset({"coin_flip"})  # Python's `Fraction` takes 1e999999999 and computes it
-_LITERAL = re.compile(r"[\w\s,.\[\]'\"-]*")  # without parentheses, braces and other operators nothing runs
 _LONGEST_LITERAL = 10_000
 _GOLDS = ("example_answer", "example_correct_answer", "possible_answer")  # where `answer` is null
 
@@ -56,13 +56,22 @@ def gold_answer(entry: dict[str, Any]) -> str | None:
 
 def _is_safe(name: str, answer: str, entry: dict[str, Any]) -> bool:
     if name in EVALUATE_LITERALS:
-        return answer == entry["answer"] or (len(answer) <= _LONGEST_LITERAL and bool(_LITERAL.fullmatch(answer)))
+        return answer in (entry["answer"], *entry["metadata"].get("valid_answers", ())) or _is_literal(answer)
     if name in EVALUATE_EXPRESSIONS or name in _FRACTIONS:
         try:
             check_expression(answer)
         except NoExpression:
             return False
     return True
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a text is a literal by its syntax tree: brackets and names are enough for code (`[0 for a.b in [1]]`)."""
+    try:
+        ast.literal_eval(text[: _LONGEST_LITERAL + 1])
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return False
+    return len(text) <= _LONGEST_LITERAL
 
 
 def _is_right(name: str, answer: str, entry: dict[str, Any]) -> bool:

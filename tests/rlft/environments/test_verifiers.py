@@ -12,7 +12,7 @@ from rlft.config import SourceConfig
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.environments.verifiers import EVALUATE_EXPRESSIONS, EVALUATE_LITERALS
 from rlft.rewards.scoring import score_rollouts
-from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym
+from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow
 from rlft.types import Rollouts, Task
@@ -107,6 +107,35 @@ CODE = (
     "sympify(\"open({path!r}, 'w')\")",
     "[[x for x in [open({path!r}, 'w')]]]",
 )
+
+
+@pytest.mark.parametrize("generator", sorted(EVALUATE_LITERALS))
+def test_no_answer_is_run_as_code_without_a_parenthesis(generator):
+    # A comprehension assigns to what stands between `for` and `in`; with `__class_getitem__` brackets then call.
+    (task,) = tasks_of(generator, 1)
+    marked = type(load_generator(generator, {}, seed=0, size=1))
+    name = marked.__name__
+    ways = (
+        f"[0 for {name}.changed in [1]]",
+        f"[0 for {name}.__class_getitem__ in [str.upper] for {name}.x in {name}['a']]",
+    )
+    assert [(row.parts["score"], row.error) for row in score(task, *ways)] == [(0.0, None)] * 2
+    assert not hasattr(marked, "changed")
+    assert "__class_getitem__" not in vars(marked)
+
+
+def test_an_answer_that_counts_for_ever_is_not_run():
+    # Ten to the twelfth turns, in 200 characters.
+    (task,) = tasks_of("binary_matrix", 1)
+    (row,) = score(task, "[0" + " for a in 'aaaaaaaaaa'" * 12 + "]")
+    assert (row.parts["score"], row.error) == (0.0, None)
+
+
+def test_every_board_and_a_list_of_the_answer_still_reach_the_verifier():
+    (task,) = tasks_of("n_queens", 1)
+    boards = task.info["entry"]["metadata"]["valid_answers"]
+    lists = str([board.split() for board in boards[-1].split("\n")])
+    assert [row.parts["score"] for row in score(task, *boards, lists)] == [1.0] * len(boards) + [0.5]
 
 
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name not in NOT_HERE])
