@@ -145,7 +145,7 @@ class _Run:
     def _collect(self, rows: Sequence[Live]) -> list[Live]:
         """Conversations that can go on, in the order of `rows`: waits for one, and for those that come with it."""
         ready: list[Live] = []
-        until = time.perf_counter() + _LONGEST_QUIET
+        until = 0.0  # counted from the first that is ready
         while self.waiting:
             lockstep = self.stage.limits.lockstep
             found = self._next(wait=not ready or lockstep, quiet=min(_QUIET_SECONDS, until - time.perf_counter()))
@@ -153,6 +153,7 @@ class _Run:
                 break
             row, told = found
             if self._goes_on(row, told):
+                until = until if ready else time.perf_counter() + _LONGEST_QUIET
                 ready.append(row)
         places = {id(row): place for place, row in enumerate(rows)}
         return sorted(ready, key=lambda row: places[id(row)])

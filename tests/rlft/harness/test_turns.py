@@ -11,7 +11,7 @@ from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
-from rlft.harness import Attempt, Limits, run_attempts
+from rlft.harness import Attempt, Limits, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer
 from rlft.training.batching import pack_groups, pad_rows
 from tests.factories import make_policy, make_task
@@ -202,6 +202,14 @@ def test_a_tool_that_cannot_be_cancelled_is_found_out():
 
     with pytest.raises(RlftError, match=r"no answer within 0\.5 s"):
         play({7: ["2"]}, Stubborn(), tool_timeout_seconds=0.2, timeout_seconds=0.5)
+
+
+def test_conversations_that_get_ready_together_go_on_together_however_long_they_took(monkeypatch):
+    monkeypatch.setattr(sampled, "_QUIET_SECONDS", 0.4)
+    monkeypatch.setattr(sampled, "_LONGEST_QUIET", 0.4)
+    turns = {1: [call("later", seconds=0.6), "end"], 2: [call("later", seconds=0.7), "end"]}
+    engine, _ = play(turns)
+    assert [len(batch) for batch in engine.calls] == [2, 2]
 
 
 class Echo(BaseEnv):
