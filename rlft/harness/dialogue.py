@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import logging
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,7 +14,7 @@ from typing import Any, cast
 from rlft.environments.base import live_states, prompt_messages
 from rlft.environments.calling import call
 from rlft.harness.stage import Stage
-from rlft.harness.tools import call_tool, printable
+from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 logger = logging.getLogger(__name__)
@@ -88,27 +89,39 @@ class Dialogue:
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
         told: list[Message] = []
         limits = self.stage.limits
+        until = time.perf_counter() + limits.timeout_seconds
         for wanted in calls:
             self.tool_calls += 1
-            if self.tool_calls > limits.max_tool_calls:
-                text, failed = f"error: no more than {limits.max_tool_calls} calls are allowed", True
-            else:
-                result = await call_tool(
-                    self.stage.environment,
-                    self.stage.tools,
-                    self.rollout_id,
-                    wanted,
-                    timeout_seconds=limits.tool_timeout_seconds,
-                    max_characters=limits.max_tool_characters,
-                )
-                text, failed = result.text, result.failed
-            self.tool_errors += failed
+            result = self._refusal(is_late=bool(told) and time.perf_counter() > until) or await call_tool(
+                self.stage.environment,
+                self.stage.tools,
+                self.rollout_id,
+                wanted,
+                timeout_seconds=limits.tool_timeout_seconds,
+                max_characters=limits.max_tool_characters,
+            )
+            self.tool_errors += result.failed
             told.append(
-                {"role": "tool", "content": text, "name": str(wanted["name"]), "tool_call_id": wanted.get("id", "")}
+                {
+                    "role": "tool",
+                    "content": result.text,
+                    "name": str(wanted["name"]),
+                    "tool_call_id": wanted.get("id", ""),
+                }
             )
         self.tool_calls += len(problems)
         self.tool_errors += len(problems)
         return [*told, *({"role": "tool", "content": f"error: {problem}"} for problem in problems)]
+
+    def _refusal(self, *, is_late: bool) -> ToolResult | None:
+        """What a call is told that is not run."""
+        limits = self.stage.limits
+        if self.tool_calls > limits.max_tool_calls:
+            return ToolResult(f"error: no more than {limits.max_tool_calls} calls are allowed", failed=True)
+        if is_late:
+            late = f"the calls before it took longer than {limits.timeout_seconds:g} s"
+            return ToolResult(f"error: not run: {late}", failed=True)
+        return None
 
     async def _respond(self) -> list[Message]:
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)

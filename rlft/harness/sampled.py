@@ -207,7 +207,8 @@ class _Run:
         Raises RlftError when the environment's code hangs.
         """
         limits, where = self.stage.limits, type(self.stage.environment).__name__
-        until = time.perf_counter() + limits.timeout_seconds
+        longest = limits.timeout_seconds + 2 * limits.tool_timeout_seconds  # the last call, and its cancellation
+        until = time.perf_counter() + longest
         while True:
             try:
                 found = self.told.get(timeout=limits.tool_timeout_seconds if wait else max(quiet, 0.0))
@@ -216,9 +217,7 @@ class _Run:
                     return None
                 self.background.check(limits.tool_timeout_seconds, where)
                 if time.perf_counter() > until:
-                    raise RlftError(
-                        f"no answer within {limits.timeout_seconds:g} s", where=where, fix=WAITING
-                    ) from None
+                    raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
                 continue
             self.waiting -= 1
             return found

@@ -200,8 +200,19 @@ def test_a_tool_that_cannot_be_cancelled_is_found_out():
                 except asyncio.CancelledError:
                     continue
 
-    with pytest.raises(RlftError, match=r"no answer within 0\.5 s"):
+    with pytest.raises(RlftError, match=r"no answer within 0\.9 s"):
         play({7: ["2"]}, Stubborn(), tool_timeout_seconds=0.2, timeout_seconds=0.5)
+
+
+def test_a_turn_of_many_slow_calls_is_cut_short_and_ends_no_run():
+    # Each call is cancelled after 0.2 s; what has not begun within 0.5 s is not begun, and the rollout ends.
+    many = "\n".join([call("later", seconds=60)] * 20)
+    _, (slow, fine) = play({1: [many, "never"], 2: ["2"]}, tool_timeout_seconds=0.2, timeout_seconds=0.5)
+    heard = [message["content"] for message in slow.messages if message["role"] == "tool"]
+    assert heard[0] == "error: later took longer than 0.2 s"
+    assert heard[-1] == "error: not run: the calls before it took longer than 0.5 s"
+    assert (slow.stop_reason, slow.error, slow.tool_errors, fine.error) == ("length", None, 20, None)
+    assert slow.seconds < 2  # 4 for all of them
 
 
 def test_conversations_that_get_ready_together_go_on_together_however_long_they_took(monkeypatch):
