@@ -131,8 +131,15 @@ class Dialogue:
         return [_reply(said)]
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
-        async with asyncio.timeout(self.stage.limits.tool_timeout_seconds):
-            return await waiting
+        seconds = self.stage.limits.tool_timeout_seconds
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await waiting
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(f"longer than {seconds:g} s") from error
+            raise
 
 
 def _own_state(state: Any) -> dict[str, Any]:
@@ -153,4 +160,4 @@ def _reply(said: Any) -> Message:
 
 
 def _reason(where: str, error: Exception) -> str:
-    return f"{where}: {type(error).__name__}: {error}"[:500]
+    return printable(f"{where}: {type(error).__name__}: {error}"[:500])

@@ -47,17 +47,19 @@ async def call_tool(
         close = get_close_matches(wanted["name"], tools, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
         return ToolResult(f"error: there is no tool named {wanted['name']!r:.100}{hint}", failed=True)
+    limit = asyncio.timeout(timeout_seconds)
     try:
         arguments = spec.read_arguments(wanted["arguments"])
-        async with asyncio.timeout(timeout_seconds):
+        async with limit:
             result = await call(environment.run_tool, rollout_id, wanted["name"], **arguments)
         return ToolResult(_cut(_text(result), max_characters))
     except ToolArgumentsError as error:
-        return ToolResult(_cut(f"error: wrong arguments: {error}", max_characters), failed=True)
-    except TimeoutError:
-        return ToolResult(f"error: {wanted['name']} took longer than {timeout_seconds:g} s", failed=True)
+        text = f"error: wrong arguments: {error}"
     except Exception as error:
-        return ToolResult(_cut(f"error: {type(error).__name__}: {error}", max_characters), failed=True)
+        is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise one of its own
+        what = f"{wanted['name']} took longer than {timeout_seconds:g} s"
+        text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
+    return ToolResult(_cut(printable(text), max_characters), failed=True)
 
 
 def printable(text: str) -> str:

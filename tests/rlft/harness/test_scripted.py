@@ -223,14 +223,14 @@ class Broken(Examiner):
 
     async def respond(self, rollout_id, completion):
         if self.place == "respond":
-            raise ValueError("no room")
+            raise ValueError("no room \udcff")
 
 
 @pytest.mark.parametrize(
     ("place", "text"),
     [
         ("setup", "setup: ValueError: no room"),
-        ("respond", "respond: ValueError: no room"),
+        ("respond", "respond: ValueError: no room ?"),
         ("state", "state: ValueError: Out of range float values are not JSON compliant"),
     ],
 )
@@ -238,6 +238,16 @@ def test_an_environment_that_fails_is_an_error_of_its_rollout(place, text):
     rollout = play(say("maybe"), environment=Broken(place))
     assert rollout.error.startswith(text)
     assert rollout.stop_reason == "error"
+
+
+def test_a_setup_that_takes_too_long_says_so():
+    class Slow(Examiner):
+        async def setup(self, task):
+            await asyncio.sleep(60)
+
+    assert (
+        play(say("x"), environment=Slow(), tool_timeout_seconds=0.1).error == "setup: TimeoutError: longer than 0.1 s"
+    )
 
 
 def test_tools_that_cannot_be_described_stop_everything():
@@ -287,6 +297,16 @@ class Odd(rlft.BaseEnv):
         return "file \udcff"
 
     @rlft.tool
+    def missing(self) -> str:
+        """Look for a file whose name is no UTF-8."""
+        raise FileNotFoundError("file \udcff")
+
+    @rlft.tool
+    def upstream(self) -> str:
+        """Give up on a server."""
+        raise TimeoutError("no answer from the server")
+
+    @rlft.tool
     def raw(self) -> bytes:
         """Return bytes."""
         return b"abc"
@@ -306,6 +326,8 @@ class Odd(rlft.BaseEnv):
     [
         (("cancelled", {}), "error: RuntimeError: CancelledError: upstream"),
         (("half", {}), "file ?"),
+        (("missing", {}), "error: FileNotFoundError: file ?"),
+        (("upstream", {}), "error: TimeoutError: no answer from the server"),
         (("raw", {}), "error: TypeError: the tool returned bytes, which is neither text nor JSON"),
         (("names", {"method": "a", "tool_name": "b"}), "ab"),
     ],
