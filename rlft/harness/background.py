@@ -77,6 +77,8 @@ class Background:
             try:
                 return future.result(seconds)
             except NoAnswerYet:
+                if future.done():  # it came just now, or the time-out is the coroutine's own
+                    return future.result()
                 self.check(seconds, where)
                 if time.perf_counter() > until:
                     self._abandon()

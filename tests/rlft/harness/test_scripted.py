@@ -250,6 +250,17 @@ def test_a_setup_that_takes_too_long_says_so():
     )
 
 
+def test_an_error_of_list_tools_is_raised_as_it_is_and_at_once():
+    class Away(Elsewhere):
+        def list_tools(self):
+            raise TimeoutError("no answer from the server")
+
+    started = time.perf_counter()
+    with pytest.raises(TimeoutError, match="from the server"):
+        play(say("x"), environment=Away(), timeout_seconds=3)
+    assert time.perf_counter() - started < 2
+
+
 def test_tools_that_cannot_be_described_stop_everything():
     class Wrong(Elsewhere):
         def list_tools(self):
