@@ -52,17 +52,18 @@ class _Reading:
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
         self.problems: list[str] = []
+        self._is_full = False
 
     @property
     def place(self) -> int:
         return len(self.calls) + len(self.problems) + 1
 
-    @property
-    def is_full(self) -> bool:
-        if self.place <= MAX_CALLS:
-            return False
-        self.problems.append(f"only the first {MAX_CALLS} tool calls of a turn are read")
-        return True
+    def takes_another(self) -> bool:
+        """Whether one more call is read; that it is not becomes a problem, once."""
+        if self.place > MAX_CALLS and not self._is_full:
+            self._is_full = True
+            self.problems.append(f"only the first {MAX_CALLS} tool calls of a turn are read")
+        return not self._is_full
 
     def problem(self, what: object) -> None:
         self.problems.append(f"tool call {self.place} {what}")
@@ -82,7 +83,7 @@ class _Reading:
 def _parse_hermes(text: str) -> Parsed:
     opening, closing = "<tool_call>", "</tool_call>"
     reading, rest, position = _Reading(), [], 0
-    while (start := text.find(opening, position)) >= 0 and not reading.is_full:
+    while (start := text.find(opening, position)) >= 0 and reading.takes_another():
         rest.append(text[position:start].removesuffix("\n"))
         body = start + len(opening)
         try:
@@ -117,7 +118,7 @@ def _parse_llama3(text: str) -> Parsed:
         if not tag:
             return Parsed(text)
     reading, position = _Reading(), _skip(body, 0)
-    while position < len(body) and not reading.is_full:
+    while position < len(body) and reading.takes_another():
         try:
             value, position = read_json(body, position)
         except CallError as error:
@@ -153,7 +154,7 @@ def _parse_mistral(text: str) -> Parsed:
     opening = "[TOOL_CALLS]"
     content, tag, body = text.partition(opening)
     reading, rest, position = _Reading(), [content], 0
-    while tag and not reading.is_full:
+    while tag and reading.takes_another():
         position = _skip(body, position)
         named = _NAME_ARGS.match(body, position)
         try:
@@ -168,7 +169,7 @@ def _parse_mistral(text: str) -> Parsed:
             if not values:
                 reading.problem("is missing: the list is empty")
             for each in values:
-                if reading.is_full:
+                if not reading.takes_another():
                     break
                 reading.add(each)
         following = body.find(opening, position) if position >= 0 else -1

@@ -159,6 +159,13 @@ def test_only_so_many_calls_are_read(tool_format):
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
 
 
+def test_that_there_are_too_many_calls_is_said_once():
+    call = {"id": "", "name": "f", "arguments": {}}
+    parsed = MISTRAL.parse(MISTRAL.write("", [call] * 1000) * 2)
+    assert len(parsed.calls) == MAX_CALLS
+    assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",
