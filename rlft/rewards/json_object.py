@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 
@@ -10,11 +11,14 @@ def read_json_object(text: str) -> dict[str, Any] | None:
     """The object from a text's first brace to its last, or `None` if that is not exactly one JSON object.
 
     A key that stands twice in any object makes it none (the first and the last value would be two answers), and so do
-    NaN and infinities. Prose and code fences around it are free; braces in them are not.
+    NaN and infinities, 1e999 among them. Prose and code fences around it are free; braces in them are not.
     """
     try:
         value = json.loads(
-            text[text.find("{") : text.rfind("}") + 1], object_pairs_hook=_each_key_once, parse_constant=_refuse
+            text[text.find("{") : text.rfind("}") + 1],
+            object_pairs_hook=_each_key_once,
+            parse_constant=_finite,
+            parse_float=_finite,
         )
     except (ValueError, RecursionError):
         return None
@@ -27,5 +31,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(f"{number} is no finite number")
+    return value
