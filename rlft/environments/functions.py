@@ -8,16 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, get_args, get_origin
 
 import docstring_parser
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, PydanticUserError, create_model
 
 from rlft.environments.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
+
+_PLAIN_TYPES = (
+    "use str, int, float, bool, lists and dicts of them, Literal or pydantic models, and no leading underscore"
+)
 
 
 def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = ()) -> ToolSpec:
     """A tool from a function's signature and docstring; parameters named in `hidden` are not the model's to give.
 
-    Raises EnvironmentSetupError for `*args`, for parameters without a type, and without a docstring.
+    Raises EnvironmentSetupError for `*args`, for parameters without a type or with one that JSON has not, and without
+    a docstring.
     """
     where = f"tool {function.__name__}"
     docstring = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -25,7 +30,7 @@ def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = 
         raise EnvironmentSetupError("it has no docstring", where=where, fix="say in one what the tool does")
     texts = {parameter.arg_name: parameter.description for parameter in docstring.params}
     fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+    for name, parameter in _signature(function, where).parameters.items():
         if name in hidden:
             _check_hidden(name, parameter.annotation, where)
             continue
@@ -35,10 +40,24 @@ def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = 
             raise EnvironmentSetupError(f"{name} has no type", where=where, fix=f"write {name}: str, say")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[name] = (parameter.annotation, Field(default, description=texts.get(name)))
-    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+        schema = _without_titles(model.model_json_schema())
+    except (PydanticUserError, NameError) as error:
+        raise EnvironmentSetupError(
+            f"its arguments cannot be described: {str(error).splitlines()[0]}", where=where, fix=_PLAIN_TYPES
+        ) from error
     paragraphs = [docstring.short_description, docstring.long_description]
-    schema = _without_titles(model.model_json_schema())
     return ToolSpec(function.__name__, "\n".join(filter(None, paragraphs)), {"properties": {}, **schema}, model)
+
+
+def _signature(function: Callable[..., Any], where: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise EnvironmentSetupError(
+            f"a type cannot be read: {error}", where=where, fix="import it outside of `if TYPE_CHECKING`"
+        ) from error
 
 
 def _check_hidden(name: str, annotation: Any, where: str) -> None:

@@ -163,9 +163,31 @@ def test_names_that_the_harness_gives_are_no_arguments(function, text):
     assert error.value.fix == "name the argument otherwise"
 
 
+def of_an_object(x: pytest.MonkeyPatch) -> str:
+    """Takes what JSON has not."""
+    return str(x)
+
+
+def unread(x: "NotImported") -> str:  # noqa: F821 # type: ignore[reportUndefinedVariable]
+    """Has a type that is not there."""
+    return str(x)
+
+
+def underscored(_x: int) -> int:
+    """Has a name that pydantic keeps for itself."""
+    return _x
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
-    [(silent, "no docstring"), (untyped, "x has no type"), (open_ended, r"\*x: int cannot be described")],
+    [
+        (silent, "no docstring"),
+        (untyped, "x has no type"),
+        (open_ended, r"\*x: int cannot be described"),
+        (of_an_object, "tool of_an_object: its arguments cannot be described: .*MonkeyPatch"),
+        (unread, "tool unread: a type cannot be read: name 'NotImported' is not defined"),
+        (underscored, "tool underscored: its arguments cannot be described: .*leading underscores"),
+    ],
 )
 def test_functions_that_are_no_tools(function, text):
     with pytest.raises(EnvironmentSetupError, match=text):
