@@ -15,7 +15,7 @@ from typing import Any
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 
-_ANSWER_SECONDS = 1.0
+_ENDING_SECONDS = 1.0
 WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
 
 
@@ -33,7 +33,7 @@ class Background:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_ANSWER_SECONDS)
+        self._thread.join(2 * _ENDING_SECONDS)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Begin to run it."""
@@ -94,9 +94,10 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
+        if unfinished := asyncio.all_tasks(loop):
+            for task in unfinished:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(unfinished, timeout=_ENDING_SECONDS))  # processes end, files close
     except SystemExit:
         pass  # it was left behind, and asked to end
     finally:

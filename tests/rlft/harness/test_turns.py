@@ -223,6 +223,34 @@ def test_conversations_that_get_ready_together_go_on_together_however_long_they_
     assert [len(batch) for batch in engine.calls] == [2, 2]
 
 
+def test_tools_that_run_when_the_engine_fails_let_go_of_what_they_hold():
+    import asyncio
+
+    class Holds(Counter):
+        let_go = False
+
+        @rlft.tool
+        async def hold(self) -> str:
+            """Hold a process, say."""
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0.05)  # to end it takes a while
+                self.let_go = True
+            return ""
+
+    class Fails(Script):
+        def generate(self, prompts, sampling, seeds):
+            if self.calls:
+                raise RuntimeError("gone")
+            return super().generate(prompts, sampling, seeds)
+
+    environment, lines = Holds(), {1: [call("hold")], 2: [call("add", a=1, b=1), "end"]}
+    with pytest.raises(RuntimeError, match="gone"):
+        play(lines, environment, Fails(lines))
+    assert environment.let_go
+
+
 class Echo(BaseEnv):
     """Answers everything twice."""
 
