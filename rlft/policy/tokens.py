@@ -62,8 +62,8 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message
 
 
 def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> str:
-    """The text of sampled tokens, without special tokens."""
-    return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
+    """The text of sampled tokens to the letter, without special tokens."""
+    return str(tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:

@@ -30,6 +30,14 @@ def test_character_round_trip(text):
     assert completion_text(TOKENIZER, [*ids, 1]) == text
 
 
+def test_spaces_before_punctuation_stay():
+    # Tokenizers whose files ask for clean_up_tokenization_spaces drop the space, which changes programs.
+    tokenizer = character_tokenizer(ALPHABET)
+    tokenizer.clean_up_tokenization_spaces = True
+    ids = completion_tokens(tokenizer, "so , pad . 's un !")
+    assert completion_text(tokenizer, ids) == "so , pad . 's un !"
+
+
 @pytest.mark.parametrize("text", ["<eos>", "<pad>", "<unk>", "<pad><eos> a"])
 def test_names_of_special_tokens_are_only_text(text, tmp_path):
     TOKENIZER.save_pretrained(tmp_path)
