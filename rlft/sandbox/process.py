@@ -15,6 +15,7 @@ from rlft.sandbox.base import Limits, SandboxResult, Stopped
 
 log = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05
+_STREAM_SECONDS = 1.0  # that the streams of a program may stay open after its end or its time limit
 _CHUNK = 1 << 16
 Watch = Callable[[int], Stopped | None]
 Kill = Callable[[int], None]
@@ -31,7 +32,7 @@ class LimitedProcess:
         self._stdin, self._stdout = process.stdin, process.stdout
         self._started, self._left = time.perf_counter(), limits.output_bytes
         self._stopped: Stopped | None = None
-        self._timer = asyncio.get_running_loop().call_later(limits.seconds, self.stop, "time")
+        self._timer = asyncio.get_running_loop().call_later(limits.seconds, self._out_of_time)
         self._stderr = asyncio.create_task(_read_bounded(process.stderr, limits.output_bytes, self.stop))
         self._watcher = asyncio.create_task(self._watch_it())
 
@@ -89,10 +90,20 @@ class LimitedProcess:
         self._timer.cancel()
         self._watcher.cancel()
         self._stdin.close()
+        self._timer = asyncio.get_running_loop().call_later(_STREAM_SECONDS, self._close_streams)
         while await self._stdout.read(_CHUNK):
             pass
         await self._stderr
         await self._process.wait()
+        self._timer.cancel()
+
+    def _out_of_time(self) -> None:
+        self.stop("time")
+        self._timer = asyncio.get_running_loop().call_later(_STREAM_SECONDS, self._close_streams)
+
+    def _close_streams(self) -> None:
+        """Without a process namespace, what a program has left behind may hold its streams open for ever."""
+        self._process._transport.close()  # type: ignore[reportAttributeAccessIssue]
 
     async def _watch_it(self) -> None:
         while self._process.returncode is None:

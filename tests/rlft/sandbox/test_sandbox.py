@@ -49,6 +49,27 @@ def test_a_conversation_goes_line_by_line_and_ends_with_its_context(sandbox):
     assert asyncio.run(talk()) == ([b"2\n", b"42\n"], "caller")
 
 
+@pytest.mark.parametrize("leave", ["", "os.setsid()"])
+def test_what_a_program_leaves_behind_holds_nobody_up(leave):
+    # Its child keeps the streams open; without a process namespace nothing ends it.
+    code = f"import os, time\nif os.fork(): os._exit(0)\n{leave}\ntime.sleep(12)"
+    started = time.perf_counter()
+    assert run(create_sandbox("none"), code, limits=Limits(seconds=0.5)).exit_code == 0
+    assert time.perf_counter() - started < 10
+
+
+def test_leaving_a_program_whose_child_lives_on_takes_no_longer():
+    async def talk():
+        sandbox = create_sandbox("none")
+        code = "import os, time\nif os.fork(): os._exit(0)\nprint('here', flush=True)\ntime.sleep(12)"
+        async with sandbox.open([*sandbox.python, "-c", code], limits=Limits(seconds=60)) as process:
+            return await process.read_line()
+
+    started = time.perf_counter()
+    assert asyncio.run(talk()) == b"here\n"
+    assert time.perf_counter() - started < 10
+
+
 def test_eight_do_not_wait_for_each_other(sandbox):
     async def together():
         sleep = [*sandbox.python, "-c", "import time; time.sleep(1)"]
