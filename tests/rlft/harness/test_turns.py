@@ -212,7 +212,7 @@ def test_a_turn_of_many_slow_calls_is_cut_short_and_ends_no_run():
     assert heard[0] == "error: later took longer than 0.2 s"
     assert heard[-1] == "error: not run: the calls before it took longer than 0.5 s"
     assert (slow.stop_reason, slow.error, slow.tool_errors, fine.error) == ("length", None, 20, None)
-    assert slow.seconds < 2  # 4 for all of them
+    assert sum("took longer than 0.2 s" in text for text in heard) <= 3  # begun at 0, 0.2 and 0.4 s at the earliest
 
 
 def test_conversations_that_get_ready_together_go_on_together_however_long_they_took(monkeypatch):
