@@ -12,6 +12,7 @@ from typing import Any
 
 from rlft.environments.base import BaseEnv, prompt_messages
 from rlft.errors import ConfigError, TaskError
+from rlft.harness.tools import printable
 from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weight_of
 from rlft.rewards.worker import RewardHangs, RewardWorker
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
@@ -118,7 +119,7 @@ def _parts_and_answer(
     except (RewardHangs, KeyboardInterrupt):
         raise
     except BaseException as error:
-        cause = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        cause = printable(f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
         raise _ScoreError(f"{stage[-1]}: {cause}") from error
 
 
@@ -132,7 +133,7 @@ async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -
     answer = await answer if inspect.isawaitable(answer) else answer
     if answer is not None and not isinstance(answer, str):
         raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
-    return parts, answer
+    return parts, None if answer is None else printable(answer)
 
 
 def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tuple[float, bool]:

@@ -10,7 +10,8 @@ import pytest
 from rlft.environments.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.rewards.scoring import score_rollouts
-from rlft.types import Rollouts
+from rlft.storage import rewards_to_table
+from rlft.types import Rewards, Rollouts
 from tests.rlft.rewards.attempts import answered, make_rollout, make_task
 
 TASK = make_task("t", "2+2=", "4")
@@ -136,6 +137,20 @@ def test_a_final_answer_that_fails_is_an_error():
             return 4
 
     assert only(score(Votes())).error == "final_answer: TypeError: returned int 4, not text or None"
+
+
+def test_an_answer_and_an_error_can_always_be_stored():
+    # JSON that a model wrote may spell half a surrogate pair ("\\ud800"), which no table takes.
+    class Reads(Returns):
+        def final_answer(self, completion):
+            return "4\ud800"
+
+    def failing(completion):
+        raise ValueError("no \ud800")
+
+    answer, error = only(score(Reads({"a": 1.0}))), only(score(Returns(failing)))
+    assert (answer.answer, error.error) == ("4?", "compute_reward: ValueError: no ?")
+    assert rewards_to_table(Rewards((answer, error), {})).num_rows == 2
 
 
 def test_an_endless_loop_is_an_error_and_the_next_rollout_is_scored():
