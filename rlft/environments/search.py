@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from rlft.environments.base import BaseEnv, Context
+from rlft.environments.calling import in_thread
 from rlft.environments.marks import metric, reward, tool
 from rlft.environments.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
@@ -83,7 +83,7 @@ class Search(BaseEnv):
         """Nothing found, nothing read, no calls."""
         del task
         if isinstance(self.client, CorpusIndex):
-            await asyncio.to_thread(self.client.prepare)
+            await in_thread(self.client.prepare)
         return {"found": [], "read": [], "searches": 0, "reads": 0}
 
     async def list_tools(self) -> Sequence[ToolSpec]:
@@ -108,7 +108,7 @@ class Search(BaseEnv):
         if mode not in self.modes:
             raise ValueError(f"there is no mode {mode!r:.80}; use one of {', '.join(self.modes)}")
         limit = min(limit, self.max_results)
-        hits = await asyncio.to_thread(self.client.search, query, mode=mode, limit=limit)
+        hits = await in_thread(lambda: self.client.search(query, mode=mode, limit=limit))
         state["found"] += [hit.doc_id for hit in hits if hit.doc_id not in state["found"]]
         lines = [f"{hit.doc_id} | {_one_line(hit.title)} | {_one_line(hit.snippet)}" for hit in hits]
         return "\n".join(lines) or "Nothing found. Try other words."
@@ -124,7 +124,7 @@ class Search(BaseEnv):
         doc_id = doc_id.strip()
         if self.read_found_only and doc_id not in state["found"]:
             raise LookupError(f"no search has found a document {doc_id!r:.80}; read takes ids that search gave")
-        document = await asyncio.to_thread(self.client.read, doc_id)
+        document = await in_thread(lambda: self.client.read(doc_id))
         if doc_id not in state["read"]:
             state["read"].append(doc_id)
         text = shorten(document.text, self.max_document_characters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from rlft.environments.base import live_states
 from rlft.environments.search import Search
 from rlft.environments.tools import read_tools
 from rlft.errors import EnvironmentSetupError
+from rlft.harness import Limits
+from rlft.harness.scripted import Part, play_scripts
 from rlft.rewards.cited import declared_answer
 from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory
@@ -376,6 +379,29 @@ class OneDocument:
 
     def read(self, doc_id):
         return Document("d1", "Ada", "Ada was born in London.")
+
+
+class Hanging(OneDocument):
+    """A client whose server does not answer every query."""
+
+    let_go = threading.Event()
+
+    def search(self, query, *, mode="auto", limit=5):
+        if query == "hang":
+            self.let_go.wait(30)
+        return super().search(query)
+
+
+def test_searches_that_hang_hold_up_no_others():
+    environment = Search(client=f"{__name__}:Hanging")
+    task = make_task(answer="London", gold=("d1",), question="Where was Ada born?")
+    parts = [Part(f"r{n}", task, (call("search", query="hang"), call("search", query="Ada"))) for n in range(48)]
+    try:
+        rollouts = play_scripts(parts, environment, Limits(tool_timeout_seconds=1.0))
+    finally:
+        Hanging.let_go.set()
+    told = [[message["content"] for message in rollout.messages if message["role"] == "tool"] for rollout in rollouts]
+    assert told == [["error: search took longer than 1 s", "d1 | Ada | born in London"]] * 48
 
 
 class Nothing:
