@@ -87,8 +87,10 @@ async def _start_judge(judge: SandboxProcess, tests: Checks, explain: bool) -> i
     line = await judge.read_line()
     count = json.loads(line)["ready"] if line else 0
     if not count:
-        said = (await judge.result()).stderr.decode(errors="replace").strip()[-500:]
-        raise TaskError(f"its tests cannot be run: {said or 'there are none'}", where="code environment")
+        ended = await judge.result()
+        limit = f"they ran into the limit on {ended.stopped}" if ended.stopped else ""
+        said = limit or ended.stderr.decode(errors="replace").strip()[-500:] or "there are none"
+        raise TaskError(f"its tests cannot be run: {said}", where="code environment")
     return count
 
 

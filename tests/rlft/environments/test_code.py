@@ -102,6 +102,8 @@ def test_a_sandbox_that_fails_is_an_error_and_no_zero(mbpp, monkeypatch):
 
 
 def test_tests_that_cannot_run_are_an_error(mbpp):
+    with pytest.raises(TaskError, match="the limit on cpu"):
+        score(MBPP(cpu_seconds=1), mbpp_task(test_setup_code="while True: pass"), "def double(x): return 2 * x")
     with pytest.raises(TaskError, match="Node"):
         score(mbpp, mbpp_task(test_setup_code="root = Node(1)"), "def double(x): return 2 * x")
     with pytest.raises(TaskError, match="could be hidden"):
