@@ -121,7 +121,6 @@ class _Run:
                 row.end("error", generation.error)
             elif generation.stop_reason == "length":
                 row.dialogue.messages.append({"role": "assistant", "content": self._text(generation)})
-                row.dialogue.turns += 1
                 row.end("length")
             else:
                 asked.append((row, row.dialogue.answer(message, problems)))

@@ -374,12 +374,19 @@ def test_a_state_that_cannot_be_stored(state, text):
 
 
 def test_rollouts_share_no_state():
-    shared = {"sold": 0}
+    shared = {"sold": 0, "basket": []}
 
     class Shares(Shop):
         async def setup(self, task):
             return shared
 
-    parts = [Part(f"r{n}", make_task(), (calls(("sell", {"count": 1})), say("done"))) for n in range(3)]
-    assert [rollout.state["sold"] for rollout in play_scripts(parts, Shares())] == [1, 1, 1]
-    assert shared == {"sold": 0}
+        @rlft.tool
+        def take(self, state: dict) -> int:
+            """Take one."""
+            state["basket"].append(1)
+            return len(state["basket"])
+
+    script = (calls(("sell", {"count": 1}), ("take", {})), say("done"))
+    rollouts = play_scripts([Part(f"r{n}", make_task(), script) for n in range(3)], Shares())
+    assert [rollout.state for rollout in rollouts] == [{"sold": 1, "basket": [1]}] * 3
+    assert shared == {"sold": 0, "basket": []}
