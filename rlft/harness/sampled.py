@@ -71,20 +71,16 @@ class _Run:
         self.waiting = 0  # conversations whose environment is at work
 
     def open(self, rows: Sequence[Live]) -> None:
-        """Prompts and states; equal prompts are rendered once."""
+        """Prompts and states."""
         self._ask([(row, _opened(row.dialogue)) for row in rows])
-        rendered: dict[str, list[int]] = {}
         for row in self._all_asked():
             if self._failed(row):
                 continue
-            task_id = row.attempt.task.id
             try:
-                if task_id not in rendered:
-                    rendered[task_id] = self.chat.prompt(row.dialogue.messages)
+                row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
                 row.end("error", f"prompt: {type(error).__name__}: {error}"[:500])
                 continue
-            row.token_ids = list(rendered[task_id])
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
                 error = f"prompt: {row.prompt_length} tokens do not fit the model's context of "

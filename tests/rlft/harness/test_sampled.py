@@ -91,6 +91,22 @@ def test_the_system_prompt_is_part_of_the_prompt():
     assert rollout.token_ids[: rollout.prompt_length].tolist() == render_prompt(policy.tokenizer, rollout.messages[:-1])
 
 
+def test_the_tokens_of_a_prompt_are_those_of_its_own_messages():
+    class Varies(BaseEnv):
+        said = 0
+
+        def context(self, task):
+            self.said += 1
+            return Context(system_prompt="1" * self.said)
+
+    policy, rollouts = run(
+        [attempt("a", sample=n) for n in range(2)], Script(([5], "length"), ([5], "length")), Varies()
+    )
+    for rollout in rollouts:
+        prompt = rollout.token_ids[: rollout.prompt_length].tolist()
+        assert prompt == render_prompt(policy.tokenizer, rollout.messages[:-1])
+
+
 def test_nothing_to_attempt():
     assert run([], Script())[1] == []
 
