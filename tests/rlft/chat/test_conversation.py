@@ -188,8 +188,8 @@ def test_a_turn_is_closed_once(name, rest, end):
     assert chat.stop_token_ids[0] == end_id
     assert chat.decode(chat.continuation(messages, end_id)) == rest
     # behind another stop token, or a turn that was cut off, the whole closing follows
-    other = tokenizer(" sky").input_ids[-1]
-    assert chat.decode(chat.continuation(messages, other)) == end + rest
+    for other in (tokenizer(" sky").input_ids[-1], *chat.stop_token_ids[1:]):
+        assert chat.decode(chat.continuation(messages, other)) == end + rest
 
 
 def test_gemma_stops_at_the_end_of_a_turn_and_of_the_text():

@@ -120,6 +120,32 @@ def test_an_unknown_template_that_rewrites_history_is_refused():
     assert open_chat(tokenizer, multi_turn=False).prompt(QUESTION)
 
 
+def test_a_system_prompt_that_moves_to_the_last_question_is_found():
+    moves = (
+        "{% set system = messages[0].content if messages[0].role == 'system' %}"
+        "{% for m in messages if m.role != 'system' %}<s>{{ m.role }} {{ m.content }}"
+        "{{ ' ' + system if system and loop.last and m.role == 'user' }}</s>{% endfor %}"
+    )
+    tokenizer = make_tokenizer("mistral")
+    found = check_prefix(tokenizer, moves, tools=False)
+    assert found is not None
+    assert found.startswith("the chat template rewrites earlier turns: ' Answer in one word.")
+
+
+def test_the_end_of_a_turn_that_becomes_another_token_is_found():
+    # "\n" ends a turn and "\n" begins the next: as text a prefix, as tokens "\n\n" is one.
+    lines = (
+        "{% for m in messages %}{{ '\n' if not loop.first }}{{ m.content }}\n{% endfor %}"
+        "{{ '\n' if add_generation_prompt }}"
+    )
+    tokenizer = make_tokenizer("mistral")
+    assert tokenizer("a.\n\n").input_ids[:-1] == tokenizer("a.\n").input_ids[:-1]
+    assert tokenizer("a.\n\n").input_ids[-1] != tokenizer("a.\n").input_ids[-1]
+    assert check_prefix(
+        tokenizer, lines, tools=False
+    ) == "the end of a turn is another token when more follows: " + repr("\n</think>\n\nAnswer two.\n"[-20:])
+
+
 def test_a_variant_of_a_family_with_another_first_prompt_is_refused():
     variant = STOCK["qwen3"].replace("# Tools", "# Functions")
     with pytest.raises(PolicyError, match="rewrites earlier turns"):
