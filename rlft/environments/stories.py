@@ -19,7 +19,7 @@ from rlft.environments.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Task, Trajectory
 
-_SENTENCE = re.compile(r"[^.!?\n]*[.!?]+[\"'\u201d\u2019)]*")
+_LINE_OR_SENTENCE = re.compile(r"([^.!?\n]*)([.!?]+[\"'\u201d\u2019)]*|\n|\Z)")  # always matches: nothing is read twice
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _GOLD_SENTENCES = (
     'Tom found a card with "{word}" on it.',
@@ -82,7 +82,8 @@ class Stories(BaseEnv):
 
 def split_sentences(text: str) -> list[tuple[str, ...]]:
     """The words of each ended sentence, in lower case; what stands after the last full stop is no sentence."""
-    return [tuple(_WORD.findall(match.group().lower())) for match in _SENTENCE.finditer(text)]
+    pieces = _LINE_OR_SENTENCE.findall(text)
+    return [tuple(_WORD.findall(words.lower())) for words, end in pieces if end[:1] in (".", "!", "?")]
 
 
 def has_repeats(sentences: Sequence[tuple[str, ...]]) -> bool:

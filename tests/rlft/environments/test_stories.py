@@ -1,8 +1,9 @@
 import asyncio
+import time
 
 import pytest
 
-from rlft.environments.stories import Stories
+from rlft.environments.stories import Stories, split_sentences
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Trajectory
 from tests.rlft.rewards.attempts import make_task
@@ -75,3 +76,10 @@ def test_info_names_the_word_where_there_is_no_answer():
     completion = Trajectory([{"role": "assistant", "content": STORY}], task=task)
     assert asyncio.run(Stories().compute_reward(completion, None)) == FULL
     assert Stories().final_answer(completion) == "dog"
+
+
+def test_a_long_text_without_a_full_stop_is_read_at_once():
+    # Read anew from every character, these took 14 s.
+    started = time.perf_counter()
+    assert split_sentences("a b " * 10_000 + "\nIt ends.") == [("it", "ends")]
+    assert time.perf_counter() - started < 2
