@@ -287,6 +287,8 @@ def test_a_tokenizer_may_declare_the_form_itself():
     turn = chat.read(chat.write({"role": "assistant", "content": content, "tool_calls": [call, call]}))
     assert turn.content == content
     assert [each["arguments"] for each in turn.tool_calls] == [{"query": "sky"}] * 2
+    alone = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [call]}))
+    assert (alone.content, len(alone.tool_calls)) == ("", 1)
     broken = chat.read(tokenizer("<tool_call>{bad</tool_call>").input_ids)
     assert broken.tool_calls == ()
     assert len(broken.problems) == 1

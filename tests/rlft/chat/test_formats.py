@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.chat.calls import MAX_CALLS, MAX_DEPTH
+from rlft.chat.calls import MAX_CALLS, MAX_DEPTH, CallError, read_json
 from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, MISTRAL
 from tests.rlft.chat.strategies import calls as some_calls
 from tests.rlft.chat.strategies import contents
@@ -157,6 +157,13 @@ def test_only_so_many_calls_are_read(tool_format):
     parsed = tool_format.parse(tool_format.write("", [call] * 1000))
     assert len(parsed.calls) == MAX_CALLS
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
+
+
+def test_nesting_is_read_up_to_its_limit():
+    deep = "[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH
+    assert json.dumps(read_json(deep, 0)[0]) == deep
+    with pytest.raises(CallError, match=f"deeper than {MAX_DEPTH} levels"):
+        read_json(f"[{deep}]", 0)
 
 
 def test_that_there_are_too_many_calls_is_said_once():
