@@ -15,6 +15,7 @@ from rlft.errors import PolicyError
 from rlft.types import Message
 
 _ANSWER = "An answer that is nowhere else."
+_END_FOR_TOOLS = "<|eom_id|>"  # Llama 3 ends a turn with it instead where it waits for a tool
 
 
 class TemplateChat(Chat):
@@ -44,7 +45,9 @@ class TemplateChat(Chat):
         self._end = found.group() if found else ""
         self._before_end = self._closing[: found.start()] if found else ""
         self._end_id = self._marks.special.get(self._end)
-        stops = (self._end_id, tokenizer.eos_token_id)
+        end_for_tools = self._marks.special.get(_END_FOR_TOOLS)
+        self._ends = (self._end_id, end_for_tools)
+        stops = (self._end_id, tokenizer.eos_token_id, end_for_tools)
         self.stop_token_ids = tuple(dict.fromkeys(stop for stop in stops if isinstance(stop, int)))
 
     def _text(self, messages: Sequence[Any], *, add_generation_prompt: bool = False) -> str:
@@ -65,7 +68,7 @@ class TemplateChat(Chat):
             raise PolicyError("the chat template rewrites earlier turns", where="policy.model", fix=how_to_fix())
         rest = self._behind_end(before) + after[len(before) :]
         ids = self._marks.encode(rest, mark=mark, after=self._end)
-        if self._end_id is None or last_token == self._end_id:
+        if self._end_id is None or last_token in self._ends:
             return ids
         return [*self._marks.encode(self._before_end, after=self._end), self._end_id, *ids]
 

@@ -188,8 +188,21 @@ def test_a_turn_is_closed_once(name, rest, end):
     assert chat.stop_token_ids[0] == end_id
     assert chat.decode(chat.continuation(messages, end_id)) == rest
     # behind another stop token, or a turn that was cut off, the whole closing follows
-    for other in (tokenizer(" sky").input_ids[-1], *chat.stop_token_ids[1:]):
+    for other in {tokenizer(" sky").input_ids[-1], tokenizer.eos_token_id} - {end_id}:
         assert chat.decode(chat.continuation(messages, other)) == end + rest
+
+
+def test_a_llama_that_waits_for_a_tool_has_closed_its_turn():
+    chat, tokenizer = CHATS["llama3"], TOKENIZERS["llama3"]
+    (eom,) = _ids(tokenizer, ["<|eom_id|>"])
+    assert eom in chat.stop_token_ids
+    result = {"role": "tool", "content": "blue", "name": "search", "tool_call_id": "call00001"}
+    assert chat.decode(chat.continuation([result], eom)) == (
+        '<|start_header_id|>ipython<|end_header_id|>\n\n"blue"<|eot_id|>'
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+    called = tokenizer('<|python_tag|>{"name": "search", "parameters": {"query": "sky"}}<|eom_id|>').input_ids
+    assert [call["name"] for call in chat.read(called).tool_calls] == ["search"]
 
 
 def test_gemma_stops_at_the_end_of_a_turn_and_of_the_text():
