@@ -24,13 +24,13 @@ def humaneval_hidden(task: Task) -> Checks:
 def humaneval_shown(task: Task) -> Checks:
     """The docstring's examples that compare with a literal (`>>> f(1)` and `2` below it)."""
     shown = []
-    for example in doctest.DocTestParser().get_examples(_docstring(task)):
+    for example in _examples(_docstring(task)):
         try:
             ast.literal_eval(example.want.strip())
-            ast.parse(example.source.strip(), mode="eval")
+            called = ast.unparse(ast.parse(example.source.strip(), mode="eval"))  # without its comment
         except (ValueError, SyntaxError):
             continue
-        shown.append(f"assert ({example.source.strip()}) == ({example.want.strip()})")
+        shown.append(f"assert ({called}) == ({example.want.strip()})")
     return Checks(prelude="from typing import *", asserts=tuple(shown), entry_point=_field(task, "entry_point"))
 
 
@@ -51,6 +51,14 @@ def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
             f"task {task.id} has no test that could be hidden", where="test_list", fix="give it two different asserts"
         )
     return Checks(prelude, tuple(asserts[:1])), Checks(prelude, tuple(hidden))
+
+
+def _examples(docstring: str) -> list[doctest.Example]:
+    """The examples in a docstring; none if doctest cannot read it, as where an argument has a line break."""
+    try:
+        return doctest.DocTestParser().get_examples(docstring)
+    except ValueError:
+        return []
 
 
 def _docstring(task: Task) -> str:

@@ -1,3 +1,4 @@
+import ast
 import asyncio
 import json
 import logging
@@ -129,6 +130,13 @@ def test_the_examples_of_a_docstring_are_shown():
     assert humaneval_shown(humaneval_task()).asserts == ("assert (double(2)) == (4)",)
 
 
+def test_examples_of_a_docstring_may_have_comments_and_what_cannot_be_read_is_not_shown():
+    commented = PROMPT.replace("double(2)", "double(2) # (twice")
+    assert humaneval_shown(humaneval_task(commented)).asserts == ("assert (double(2)) == (4)",)
+    cut = 'def double(x: str) -> str:\n    """Twice x.\n    >>> double("a\nb")\n    4\n    """\n'
+    assert humaneval_shown(humaneval_task(cut)).asserts == ()
+
+
 def test_the_prompt_shows_the_first_assert_and_no_other(mbpp):
     said = mbpp.context(mbpp_task(sanitized={"prompt": "Return twice x.", "test_list": mbpp_task().info["test_list"]}))
     assert "assert double(3) == 6" in said.system_prompt
@@ -256,6 +264,12 @@ def test_every_reference_solution_of_humaneval_passes(shared_data, humaneval):
     assert asyncio.run(failures(humaneval, tasks, humaneval.gold_completion)) == []
     few = tasks[::8]
     assert asyncio.run(failures(humaneval, few, lambda _: "    return None")) == [task.id for task in few]
+
+
+def test_the_examples_of_every_docstring_are_code(shared_data):
+    shown = [humaneval_shown(task).asserts for task in humaneval_tasks(shared_data)]
+    assert len([asserts for asserts in shown if asserts]) > 50
+    assert all(ast.parse(test) for asserts in shown for test in asserts)
 
 
 def test_every_sanitized_reference_solution_of_mbpp_passes(shared_data, mbpp):
