@@ -163,11 +163,11 @@ class MBPP(CodeEnv):
         )
 
     def shown_tests(self, task: Task) -> Checks:
-        """The first assert."""
+        """One assert, mostly the first."""
         return mbpp_tests(task)[0]
 
     def hidden_tests(self, task: Task) -> Checks:
-        """All asserts but the first."""
+        """All asserts but the one shown."""
         return mbpp_tests(task)[1]
 
     def gold_completion(self, task: Task) -> str | None:

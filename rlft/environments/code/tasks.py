@@ -41,16 +41,39 @@ def mbpp_row(task: Task) -> dict[str, Any]:
 
 
 def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
-    """The first assert, which the prompt shows, and the others. Raises `TaskError` with fewer than two of them."""
+    """The assert that the prompt shows, and the others. Raises `TaskError` with fewer than two of them.
+
+    The first is shown, unless then all others expect the same and a constant would pass them: of True, False, False
+    the second is.
+    """
     row = mbpp_row(task)
     prelude = "\n".join([*row.get("test_imports", ()), row.get("test_setup_code") or ""]).replace("\r\n", "\n")
     asserts = [test.strip() for test in [*(row.get("test_list") or ()), *(row.get("challenge_test_list") or ())]]
-    hidden = [test for test in dict.fromkeys(asserts) if test != asserts[0]]
-    if not hidden:
+    tests = list(dict.fromkeys(asserts))
+    if len(tests) < 2:
         raise TaskError(
-            f"task {task.id} has no test that could be hidden", where="test_list", fix="give it two different asserts"
+            f"task {task.id} has no test that could be hidden",
+            where="test_list",
+            fix="give it two different asserts, or leave the row out",
         )
-    return Checks(prelude, tuple(asserts[:1])), Checks(prelude, tuple(hidden))
+    others = {test: [other for other in tests if other != test] for test in tests}
+    shown = next((test for test in tests if len(set(map(_expected, others[test]))) > 1), tests[0])
+    return Checks(prelude, (shown,)), Checks(prelude, tuple(others[shown]))
+
+
+def _expected(test: str) -> str:
+    """What an assert compares with, as code; "True" or "False" for a bare call or its negation."""
+    try:
+        statements = ast.parse(test).body
+    except SyntaxError:  # an error of the task, which the judge reports
+        return test
+    match statements:
+        case [ast.Assert(test=ast.Compare(comparators=[*_, last]))]:
+            return ast.unparse(last)
+        case [ast.Assert(test=ast.UnaryOp(op=ast.Not()))]:
+            return "False"
+        case _:
+            return "True"
 
 
 def _examples(docstring: str) -> list[doctest.Example]:

@@ -91,6 +91,33 @@ def test_hard_coding_the_shown_assert_earns_nothing(mbpp):
     assert score(mbpp, mbpp_task(), mbpp.gold_completion(mbpp_task()))["passed"] == 1.0
 
 
+ODD = ["assert odd(3) == True", "assert odd(8) == False", "assert not odd(0)"]
+WORDS = ["assert parity(3) == 'odd'", "assert parity(8) == 'even'", "assert parity(2) == 'even'"]
+
+
+@pytest.mark.parametrize(
+    ("tests", "shown"),
+    [
+        (ODD, 1),  # True and False remain
+        (ODD[::-1], 0),  # False and True remain
+        ([ODD[1], *ODD[1::-1]], 0),  # said twice counts once; one remains, whichever is shown
+        (WORDS, 1),
+        (["assert odd(3)", "assert odd(5)", "assert odd(7)"], 0),  # all expect the same, whichever is shown
+        (["assert odd(3) is", "assert odd(4) == 1", "assert odd(5) == 1"], 1),  # no code: the judge will say so
+    ],
+)
+def test_the_assert_shown_leaves_others_that_no_constant_passes(tests, shown):
+    seen, hidden = mbpp_tests(mbpp_task(test_list=tests))
+    assert seen.asserts == (tests[shown],)
+    assert hidden.asserts == tuple(dict.fromkeys(test for test in tests if test != tests[shown]))
+
+
+@pytest.mark.parametrize("body", ["False", "True", "x != 8"])  # the last: what was shown, and a constant for the rest
+def test_a_constant_passes_half_of_the_hidden_tests(mbpp, body):
+    parts = score(mbpp, mbpp_task(test_list=ODD), f"def odd(x): return {body}")
+    assert (parts["passed"], parts["tests"]) == (0.0, 0.5)
+
+
 def test_a_limit_is_a_zero_with_its_metric():
     parts = score(MBPP(cpu_seconds=1), mbpp_task(), "def double(x):\n    while True: pass")
     assert parts == {"passed": 0.0, "loads": 1.0, "stopped": 1.0}
@@ -276,6 +303,14 @@ def test_every_sanitized_reference_solution_of_mbpp_passes(shared_data, mbpp):
     tasks = [task for task in mbpp_tasks(shared_data) if task.info["sanitized"] and task.id not in SLOW]
     assert len(tasks) > 300
     assert asyncio.run(failures(mbpp, tasks, mbpp.gold_completion)) == []
+
+
+def test_no_constant_passes_a_sanitized_task_of_mbpp(shared_data):
+    # With the first assert shown, of 328 tasks 19 hid tests that all expect the same: False where True was shown.
+    hidden = [mbpp_tests(task)[1].asserts for task in mbpp_tasks(shared_data) if task.info["sanitized"]]
+    compared = [tests for tests in hidden if all("==" in test for test in tests)]
+    assert len(compared) > 250
+    assert not [tests for tests in compared if len({test.rsplit("==", 1)[1].strip() for test in tests}) == 1]
 
 
 def test_other_reference_solutions_of_mbpp_pass(shared_data, mbpp):
