@@ -13,6 +13,7 @@ from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.environments.base import BaseEnv
 from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
+from rlft.tasks.splits import order_by_hash
 from rlft.types import Rollouts, Split, Task, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -32,8 +33,16 @@ def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> t
 
 
 def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:
-    """The tasks of some splits, at most `limit` of each, in their stored order."""
-    return tuple(task for split in splits for task in task_set.split(split)[:limit])
+    """The tasks of some splits, at most `limit` of each, in their stored order.
+
+    Those within the limit are a sample, always the same: the first rows of a sorted file may all be of one kind.
+    """
+    return tuple(task for split in splits for task in _sample(task_set.split(split), limit))
+
+
+def _sample(tasks: tuple[Task, ...], limit: int | None) -> tuple[Task, ...]:
+    chosen = {task.id for task in order_by_hash(tasks, seed=0)[:limit]}
+    return tuple(task for task in tasks if task.id in chosen)
 
 
 def limits_of(harness: HarnessConfig) -> Limits:

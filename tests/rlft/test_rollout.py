@@ -56,8 +56,18 @@ def test_what_is_left_of_an_epoch_is_passed_over():
 
 def test_tasks_of_splits_keep_their_order():
     task_set = train_set(3)
-    assert [t.id for t in tasks_of_splits(task_set, ["gate", "train"], limit=2)] == ["g0", "t0", "t1"]
-    assert [t.id for t in tasks_of_splits(task_set, ["train"])] == ["t0", "t1", "t2"]
+    assert [t.id for t in tasks_of_splits(task_set, ["gate", "train"])] == ["g0", "t0", "t1", "t2"]
+    assert [t.id for t in tasks_of_splits(task_set, ["train"], limit=3)] == ["t0", "t1", "t2"]
+
+
+def test_a_limit_takes_a_sample_of_each_split_and_not_its_first_rows():
+    task_set = train_set(200)
+    some = [int(t.id[1:]) for t in tasks_of_splits(task_set, ["train"], limit=50)]
+    assert some == sorted(some)
+    assert len(set(some)) == 50
+    # of a file that is sorted by kind, half of the sample is of the second half: 25, with a standard deviation of 3.1
+    assert 15 <= sum(number >= 100 for number in some) <= 35
+    assert [t.id for t in tasks_of_splits(task_set, ["gate", "train"], limit=50)] == ["g0", *(f"t{n}" for n in some)]
 
 
 def collect(policy, tasks, *, round=0, label="train", count=3, seed=0):
