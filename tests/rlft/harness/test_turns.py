@@ -284,6 +284,36 @@ def test_the_trainer_finds_the_log_probabilities_of_every_sampled_token(read):
     assert sorted(batch.targets.tolist()) == sorted(expected)
 
 
+class Unpunctual(Echo):
+    """Answers some conversations at once and others later."""
+
+    def __init__(self, late):
+        self.late = late
+
+    async def respond(self, rollout_id, completion):
+        import asyncio
+
+        await asyncio.sleep(0.05 * (rollout_id in self.late))
+        return await super().respond(rollout_id, completion)
+
+
+def test_in_lockstep_the_same_seeds_give_the_same_bytes_whoever_is_late():
+    # Without, the last bits of the log-probabilities differ here: they depend on the batch.
+    def sample(late):
+        policy = make_policy(max_position_embeddings=256, characters=string.printable)
+        policy.model.generation_config.eos_token_id = list(range(1, 40))
+        engine = TransformersEngine()
+        engine.load_policy(policy)
+        attempts = [Attempt(f"r{n}", make_task("t"), n, 0, n) for n in range(6)]
+        options = {"environment_fingerprint": "e", "limits": Limits(lockstep=True)}
+        rollouts = run_attempts(attempts, Unpunctual(late), policy, engine, Sampling(1.0, 12), **options)
+        assert {rollout.turns for rollout in rollouts} == {3}
+        arrays = [(r.token_ids.tobytes(), r.loss_mask.tobytes(), r.logprobs.tobytes()) for r in rollouts]
+        return arrays, [(r.messages, r.state, r.stop_reason, r.policy) for r in rollouts]
+
+    assert sample({"r0", "r1", "r4"}) == sample({"r2"})
+
+
 def score(policy, sequence):
     """Log-probability of each token but the first, after all that stand before it."""
     import torch
