@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import need
+
 # Importing a step makes ZenML open its store: each worker has one of its own, and never the user's.
 _ZENML = tempfile.mkdtemp(prefix="rlft-tests-zenml-")
 atexit.register(shutil.rmtree, _ZENML, ignore_errors=True)
@@ -19,7 +21,5 @@ def shared_data() -> Path:
     """The folder of the real data sets: `RLFT_SHARED_DATA`, else `shared/data` beside the repository."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("RLFT_SHARED_DATA") or default)
-    if not folder.is_dir():
-        reason = f"no real data at {folder}; set RLFT_SHARED_DATA to its folder"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need(folder.is_dir(), f"no real data at {folder}; set RLFT_SHARED_DATA to its folder")
     return folder

@@ -3,17 +3,16 @@
 import contextlib
 import io
 import json
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from rlft.engines.vllm_process import is_installed
 from tests.benchmarks import rollout
 from tests.benchmarks.grpo_workload import SHAPES
 from tests.benchmarks.rollout_table import TIMES, shares
+from tests.needs import need_vllm
 
 SMALL = {
     "vocab_size": 50,
@@ -32,9 +31,7 @@ OUTSIDE = {"load_format"}  # rlft's engine gets its weights by the first push
 @pytest.fixture
 def started(monkeypatch):
     """Children run in this process, on a model of two small layers; what vLLM is started with and asked is noted."""
-    if not is_installed():
-        reason = "vLLM is not installed: make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     monkeypatch.setitem(SHAPES, "tiny", SMALL)
     monkeypatch.setattr(rollout, "subprocess", SimpleNamespace(run=lambda *a, **kw: run_child(monkeypatch, *a, **kw)))
     monkeypatch.setattr(rollout.torch, "set_num_threads", rollout.torch.set_num_threads)  # vLLM replaces it

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-
 import pytest
 
 from tests.e2e.conftest import TINY
+from tests.needs import need_vllm
 
 pytestmark = pytest.mark.timeout(400)
 SETTINGS = (
@@ -22,9 +20,7 @@ VLLM = tuple(part for setting in SETTINGS for part in ("--set", setting))
 @pytest.fixture(scope="module")
 def with_vllm(make_home):
     """A run that was left alone."""
-    if importlib.util.find_spec("vllm") is None:
-        reason = "vLLM is not installed; make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     home = make_home("vllm")
     result = home.rlft("run", str(TINY), *VLLM)
     assert result.code == 0, result.output

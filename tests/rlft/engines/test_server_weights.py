@@ -1,6 +1,5 @@
 """How weights come to servers: what is refused before it breaks one, and what is said for a transfer between GPUs."""
 
-import os
 from types import SimpleNamespace
 
 import pytest
@@ -9,11 +8,12 @@ import torch
 from rlft.config import EngineSettings, ServerSettings
 from rlft.engines.server_client import ServerClient, ServerGoneError
 from rlft.engines.server_weights import ServerWeights
-from rlft.engines.vllm_process import is_installed, vllm_module
+from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.engines.weight_transfer import WeightTransfer, own_address
 from rlft.errors import EngineError
 from rlft.policy.weights import checkpoint_weights
+from tests.needs import need_vllm
 from tests.rlft.attention.models import make_model, policy_of
 from tests.rlft.engines.servers import RELOAD, RESET, SmallServer
 
@@ -52,9 +52,7 @@ def test_a_server_of_another_shape_is_left_as_it_is(server, tmp_path, other, nam
 @pytest.fixture
 def nccl(monkeypatch):
     """vLLM's own sender, without the two calls that need GPUs; what would have been sent, and to which group."""
-    if not is_installed():
-        reason = "vLLM is not installed; make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     module, seen = vllm_module(".distributed.weight_transfer.nccl_engine"), SimpleNamespace(groups=[], sent=[])
 
     def join(info):

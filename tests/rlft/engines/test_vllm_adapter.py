@@ -7,8 +7,8 @@ import pytest
 from rlft.config import EngineSettings, VllmSettings
 from rlft.engines.base import Sampling
 from rlft.engines.vllm_engine import VllmEngine
-from rlft.engines.vllm_process import is_installed
 from rlft.errors import EngineError
+from tests.needs import need_vllm
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.test_vllm_engine import PROMPTS, SEEDS, assert_right, train
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move
@@ -19,9 +19,7 @@ SAMPLING = Sampling(1.0, 16)
 
 @pytest.fixture(scope="module")
 def engine():
-    if not is_installed():
-        reason = "vLLM is not installed; make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     engine = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(cache_gib=0.125, lora="loaded")), 64)
     yield engine
     engine.close()

@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import os
 
 import numpy as np
 import psutil
@@ -15,7 +14,6 @@ from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.proof import Evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
-from rlft.engines.vllm_process import is_installed
 from rlft.environments.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.harness import Attempt, run_attempts
@@ -26,6 +24,7 @@ from rlft.training.logprobs import token_logprobs
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.update import Updater
 from tests.factories import ARCHITECTURES, make_rollout, make_task, make_training
+from tests.needs import need_vllm
 from tests.rlft.attention.models import policy_of
 from tests.rlft.engines.vllm_policies import CONTEXT, VOCABULARY, make_vllm_policy, move, scores
 
@@ -38,9 +37,7 @@ SEEDS = [derive_seed("test", place) for place in range(len(PROMPTS))]
 @pytest.fixture(scope="module")
 def started():
     """The one engine of this file, which starts again for another shape, and what starting it did."""
-    if not is_installed():
-        reason = "vLLM is not installed; make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     threads, set_threads = torch.get_num_threads(), torch.set_num_threads
     children = {child.pid for child in psutil.Process().children(recursive=True)}
     engine = VllmEngine(EngineSettings(engine="vllm", vllm=VllmSettings(cache_gib=0.125)), 64)

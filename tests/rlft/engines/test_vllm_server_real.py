@@ -19,11 +19,11 @@ import pytest
 from rlft.config import Config
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.serving import serve_command
-from rlft.engines.vllm_process import is_installed
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.policy.create import create_policy
+from tests.needs import need_vllm
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
 
 pytestmark = pytest.mark.timeout(400)
@@ -119,9 +119,7 @@ def start_server(folder, kind, base):
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     """One for adapters and one for full weights, started at the same time."""
-    if not is_installed():
-        reason = "vLLM is not installed; make setup-vllm"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    need_vllm()
     folder = tmp_path_factory.mktemp("servers")
     policy = make_vllm_policy(tie_word_embeddings=True)
     base = save_policy(policy, folder / "base").path / "model"
