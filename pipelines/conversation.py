@@ -13,7 +13,7 @@ from rich.text import Text
 
 LONGEST = 1500
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # the last ones turn the order round
 
 
 def show_messages(console: Console, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
@@ -55,8 +55,8 @@ def cut(text: str, full: bool) -> str:
 
 
 def plain(text: str) -> str:
-    """Without characters that steer a terminal: those are written out (`\\x1b`)."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """Without characters that steer a terminal: those are written out (`\\x1b`, `\\u202e`)."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def number(value: float | None) -> str:

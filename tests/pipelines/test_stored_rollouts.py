@@ -121,6 +121,7 @@ def test_nothing_is_cut_when_all_is_asked_for(shown):
 
 def test_texts_and_numbers():
     assert plain("a\tb\nc\x1b]0;title\x07\x9b") == "a\tb\nc\\x1b]0;title\\x07\\x9b"
+    assert plain("\x00\x85right \u202eleft\u202c\u2066") == "\\x00\\x85right \\u202eleft\\u202c\\u2066"
     assert cut("x" * 1500, full=False) == "x" * 1500
     assert call_text({"name": "f", "arguments": {}}) == "f()"
     assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]
