@@ -52,10 +52,10 @@ class Remote:
             kinds, text = answer.get("bases", ()), f"{answer.get('raised')}: {answer.get('text')}"[:_LONGEST_MESSAGE]
         except Exception as error:
             raise CallFailed(f"{self._name} returned what cannot be read") from error
-        raise _exception(kinds, text)
+        raise nearest_exception(kinds, text)
 
 
-def _exception(names: Any, text: str) -> Exception:
+def nearest_exception(names: Any, text: str) -> Exception:
     """The nearest built-in `Exception`, because tests may expect one. A failed call is never an AssertionError."""
     for name in names if isinstance(names, list) else ():
         kind = getattr(builtins, name, None) if isinstance(name, str) else None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlft.environments.base import live_states
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
-from rlft.environments.code.judge import called_names, split_check
+from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
 from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
 from rlft.environments.code.values import NotPlain, decode, encode
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
@@ -127,6 +127,21 @@ def test_a_sandbox_that_fails_is_an_error_and_no_zero(mbpp, monkeypatch):
     monkeypatch.setattr(mbpp.sandbox, "_bwrap", "/nonexistent/bwrap")
     with pytest.raises(SandboxError, match="does not start"):
         score(mbpp, mbpp_task(), "def double(x): return 2 * x")
+
+
+@pytest.mark.parametrize(
+    ("bases", "kind"),
+    [
+        (["KeyError", "LookupError", "Exception"], KeyError),
+        (["UnicodeDecodeError", "ValueError"], ValueError),  # the first wants more than a text
+        (["AssertionError", "Exception"], CallFailed),  # a test must not fail because the code says that it does
+        (["SystemExit", "BaseException"], CallFailed),
+        (["nothing", 3], CallFailed),
+        ("KeyError", CallFailed),
+    ],
+)
+def test_what_a_call_raises_is_the_nearest_built_in_exception(bases, kind):
+    assert type(nearest_exception(bases, "text")) is kind
 
 
 def test_tests_that_cannot_run_are_an_error(mbpp):

@@ -258,6 +258,10 @@ def test_a_score_that_changes_is_found():
     # a reward that eats its evidence: the second time there is nothing left
     eater = check(variant(articles=mark(lambda self, state: float(bool(state["read"] and state["read"].pop())))))
     assert any("the same rollout was scored" in problem for problem in eater.problems)
+    # a final answer that changes
+    count = itertools.count()
+    voter = check(variant(final_answer=lambda self, completion: str(next(count))))
+    assert any("the same rollout was scored" in problem for problem in voter.problems)
 
 
 def test_a_conversation_that_depends_on_those_before_it_is_found():
