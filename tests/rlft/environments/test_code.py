@@ -13,6 +13,7 @@ from rlft.environments.base import live_states
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
+from rlft.environments.code.running import Checks, run_code
 from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
 from rlft.environments.code.values import NotPlain, decode, encode
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
@@ -142,6 +143,17 @@ def test_a_sandbox_that_fails_is_an_error_and_no_zero(mbpp, monkeypatch):
 )
 def test_what_a_call_raises_is_the_nearest_built_in_exception(bases, kind):
     assert type(nearest_exception(bases, "text")) is kind
+
+
+def test_random_numbers_of_the_tests_are_the_same_every_time(mbpp):
+    checks = Checks(prelude="import random", asserts=("assert keep(random.random()) == 2",))
+
+    def told():
+        verdict = asyncio.run(run_code("def keep(x): return x", checks, mbpp.sandbox, mbpp.limits, explain=True))
+        return verdict.messages
+
+    assert told() == told()
+    assert told()[0].startswith("assert keep(random.random()) == 2\n  the left side is 0.")
 
 
 def test_tests_that_cannot_run_are_an_error(mbpp):
