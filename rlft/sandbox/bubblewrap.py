@@ -16,7 +16,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -82,15 +82,15 @@ class Bubblewrap:
         self, argv: Sequence[str], *, files: Mapping[str, str] | None = None, limits: Limits | None = None
     ) -> AsyncIterator[LimitedProcess]:
         """Start a program; see `Sandbox`."""
-        limits = limits or Limits()
+        limits, contents = limits or Limits(), {path: text.encode() for path, text in (files or {}).items()}
         status_read, status_write = os.pipe()
         descriptors = [status_write]
         try:
             options = ["--json-status-fd", str(status_write), *self._namespaces(limits)]
-            for folder in _folders(files or {}):
+            for folder in _folders(contents):
                 options += ["--perms", "0755", "--dir", f"{PROGRAM}/{folder}"]
-            for path, text in (files or {}).items():
-                descriptors.append(_readable(text.encode()))
+            for path, content in contents.items():
+                descriptors.append(_readable(content))
                 options += ["--perms", "0444", "--ro-bind-data", str(descriptors[-1]), f"{PROGRAM}/{path}"]
             descriptors.append(_readable(self._filter))
             options += ["--remount-ro", "/", "--seccomp", str(descriptors[-1])]
@@ -203,7 +203,7 @@ def find_program(program: str, fix: str) -> str:
     return found
 
 
-def _folders(files: Mapping[str, str]) -> list[str]:
+def _folders(files: Iterable[str]) -> list[str]:
     """The folders that hold these files, outer ones first; without one of them there is the first, for itself."""
     return sorted({str(parent) for path in files for parent in Path(path).parents} | {"."})
 

@@ -1,4 +1,5 @@
 import asyncio
+import os
 import time
 
 import pytest
@@ -22,6 +23,13 @@ def test_a_program_gets_its_files_and_stdin_and_gives_its_output(sandbox):
     code = "import sys\nfrom some.where import X\nprint(sys.stdin.read() + X)\nsys.stderr.write('e')\nsys.exit(3)"
     result = run(sandbox, code, files={"some/where.py": "X = 'x'"}, stdin=b"in")
     assert (result.exit_code, result.stdout, result.stderr, result.stopped) == (3, b"inx\n", b"e", None)
+
+
+def test_a_file_that_is_no_text_leaves_no_descriptor_open(sandbox):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(UnicodeEncodeError):
+        run(sandbox, "", files={"a.py": "\ud800"})
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_it_can_write_to_its_folder_if_it_has_one(sandbox):
