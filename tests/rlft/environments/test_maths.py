@@ -86,3 +86,10 @@ def test_a_gold_that_is_no_expression_is_an_error():
         parts(r"\boxed{x}", "see the figure!")
     with pytest.raises(ValueError, match="is not one expression"):
         parts(r"\boxed{x}", r"\boxed{1} \boxed{2}")
+
+
+def test_a_gold_answer_that_stands_in_the_problem_may_be_repeated():
+    # A piece of the problem is an echo only where the gold answer is not one.
+    prompt = r"Which is larger where x = 3, $x^2-1$ or $(x-1)(x+2)$?"
+    assert parts(r"\boxed{(x-1)(x+2)}", "(x-1)(x+2)", prompt) == FULL
+    assert parts(r"\boxed{x^2-1}", "(x-1)(x+1)", prompt) == FORMAT

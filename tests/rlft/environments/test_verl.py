@@ -110,3 +110,9 @@ def test_another_function_is_another_reward_and_the_same_sampling(tmp_path, monk
         prints.append(environment_fingerprints(load_environment(NAME, kwargs), NAME, kwargs))
     assert prints[0].harness == prints[1].harness
     assert prints[0].reward != prints[1].reward
+
+
+def test_a_function_cannot_change_the_task():
+    task = make_task("v", "2 + 2?", "4", data_source="openai/gsm8k", extra_info={"index": 7})
+    assert [row.total for row in score(build("greedy_score"), task, "4", "4")] == [1.0, 1.0]
+    assert task.info["extra_info"] == {"index": 7}

@@ -72,3 +72,9 @@ def old_form(solution_str, ground_truth):
 
 
 A_NUMBER = 3
+
+
+def greedy_score(data_source, solution_str, ground_truth, extra_info):
+    """Changes what it is given."""
+    extra_info["seen"] = extra_info.get("seen", 0) + 1
+    return float(extra_info["seen"])
