@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rlft.threads import ask_to_end
@@ -50,7 +51,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
             error = raised
         except BaseException as raised:
             error = RuntimeError(f"{type(raised).__name__}: {raised}")
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, error)
 
     thread = threading.Thread(target=run, name="rlft-tool", daemon=True)

@@ -392,6 +392,7 @@ class Hanging(OneDocument):
         return super().search(query)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_searches_that_hang_hold_up_no_others():
     environment = Search(client=f"{__name__}:Hanging")
     task = make_task(answer="London", gold=("d1",), question="Where was Ada born?")
