@@ -29,6 +29,7 @@ _ALLOWED = re.compile(r"[A-Za-z0-9\s\\{}()\[\]+\-*/^=<>,.;:|&%$_]*")  # no `!`: 
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _POWER = re.compile(r"\^|\*\*|\\exp")
 _TOWER = re.compile(r"[^A-Za-z](?:\^|\*\*)|\\exp|(?:\^|\*\*).*(?:\^|\*\*)", re.DOTALL)
+_POINT, _SAME = 0.3717, 1e-3  # where expressions are compared, and how much of their size may be rounding
 _DIGITS = re.compile(r"[0-9]+")
 _POWER_OF_TEN = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<times>[0-9]+(?:\.[0-9]+)?)(?:\\cdot|\\times|\*))?10\^(?:\{(?P<group>-?[0-9]{1,2})\}|(?P<one>[0-9]))"
@@ -112,7 +113,7 @@ def same_answer(gold: str, answer: str) -> bool:
     if wanted is None:
         raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
     found = _parse(answer)
-    if found is None or _kind(found) != _kind(wanted) or not _is_finished(found, wanted):
+    if found is None or _kind(found) != _kind(wanted) or not _is_finished(found, wanted) or _differ(found, wanted):
         return False
     with _without_warnings("math_verify.grader"):
         return bool(verify(wanted, found, timeout_seconds=None))
@@ -151,6 +152,29 @@ def _is_finished(found: Any, wanted: Any) -> bool:
         return False
     is_rounded = found.has(sympy.Float) and not wanted.has(sympy.Float) and not wanted.free_symbols
     return not is_rounded and sympy.count_ops(found) <= sympy.count_ops(wanted) + 2
+
+
+def _differ(found: Any, wanted: Any) -> bool:
+    """Whether two expressions have other values at a point, as far as numbers can tell.
+
+    Computer algebra is for those that have the same: it multiplies `(x+1)^{999}` out, and for `\\log 2 - 1000000` makes
+    10 to the power of a million. Letters stand for the same number whatever their case, as in math-verify.
+    """
+    import sympy
+
+    both = (found, wanted)
+    if all(isinstance(each, sympy.MatrixBase) for each in both):
+        return found.shape != wanted.shape or any(map(_differ, found, wanted))
+    if not all(isinstance(each, sympy.Expr) for each in both) or all(each.is_Symbol for each in both):
+        return False
+    symbols = {symbol for each in both for symbol in each.free_symbols}
+    names = sorted({symbol.name.lower() for symbol in symbols})
+    point = {symbol: sympy.Float(_POINT + names.index(symbol.name.lower()) / 7) for symbol in symbols}
+    try:
+        one, other = (each.subs(point).evalf() for each in both)
+        return bool(abs(one - other) > _SAME * (1 + abs(other)))
+    except (TypeError, ValueError, ArithmeticError):  # no number, such as an infinity less another
+        return False
 
 
 @contextmanager

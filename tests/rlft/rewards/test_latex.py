@@ -119,6 +119,25 @@ def test_what_takes_long_is_not_parsed(text):
     assert time.perf_counter() - started < 5  # the first to run imports sympy
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        (r"\log 2", "1000000"),  # less each other: log(2/10^1000000)
+        (r"\log x", "9" * 40),
+        (r"x^2-1", "(x+1)^{1000}"),
+        (r"\sin x", r"\sin(x)^{1000}"),
+        ("1+i", "(1+i)^{999}"),
+        (r"\begin{pmatrix}x\\2\end{pmatrix}", r"\begin{pmatrix}(x+1)^{999}\\2\end{pmatrix}"),
+    ],
+)
+def test_what_has_another_value_is_told_apart_without_algebra(gold, answer):
+    same_answer(gold, "1")  # the first comparison imports sympy
+    started = time.perf_counter()
+    assert not same_answer(gold, answer)
+    assert time.perf_counter() - started < 5  # without the comparison of values: a minute, or no end
+
+
 def test_compares_outside_the_main_thread_and_says_nothing(caplog):
     results = []
     thread = threading.Thread(target=lambda: results.append(same_answer("x^2-1", "(x-1)(x+1)")))
