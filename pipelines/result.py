@@ -42,6 +42,8 @@ def show_summary(summary: dict[str, Any], console: Console, *, where: list[str])
     ledger = summary["ledger"]
     if ledger["errored"]:
         parts.append(f"[yellow]{ledger['errored']} of {ledger['sampled']} rollouts errored and were left out[/yellow]")
+    if summary["rounds"] and not ledger["trained"]:
+        parts.append(f"[yellow]none of {ledger['sampled']} rollouts could be trained on, no weight changed[/yellow]")
     parts.append(f"{summary['rounds']} rounds, {summary['seconds']['total']:.0f} s")
     parts += where
     console.print(Panel(Group(*parts), title=f"rlft: {summary['status']}", expand=False))
