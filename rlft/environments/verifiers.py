@@ -12,6 +12,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+from rlft.rewards.antiderivatives import may_be_antiderivative
 from rlft.rewards.expressions import NoExpression, check_expression, exact_value
 
 EVALUATE_LITERALS = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})
@@ -20,6 +21,7 @@ EVALUATE_EXPRESSIONS = frozenset(
     {"countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration"}
 )
 """Verifiers that give the answer to sympy, whose parser evaluates it."""
+_INTEGRALS = frozenset({"intermediate_integration", "simple_integration"})  # sympy's `simplify` of a wrong one may hang
 _FRACTIONS = frozenset({"coin_flip"})  # Python's `Fraction` takes 1e999999999 and computes it
 _LONGEST_LITERAL = 10_000
 _GOLDS = ("example_answer", "example_correct_answer", "possible_answer")  # where `answer` is null
@@ -62,6 +64,9 @@ def _is_safe(name: str, answer: str, entry: dict[str, Any]) -> bool:
             check_expression(answer)
         except NoExpression:
             return False
+    if name in _INTEGRALS:
+        metadata = entry["metadata"]
+        return may_be_antiderivative(answer, metadata["integrand"], metadata["variable"])
     return True
 
 
