@@ -13,7 +13,7 @@ from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.environments.base import BaseEnv
 from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
-from rlft.tasks.splits import order_by_hash
+from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollouts, Split, Task, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -37,12 +37,7 @@ def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | 
 
     Those within the limit are a sample, always the same: the first rows of a sorted file may all be of one kind.
     """
-    return tuple(task for split in splits for task in _sample(task_set.split(split), limit))
-
-
-def _sample(tasks: tuple[Task, ...], limit: int | None) -> tuple[Task, ...]:
-    chosen = {task.id for task in order_by_hash(tasks, seed=0)[:limit]}
-    return tuple(task for task in tasks if task.id in chosen)
+    return tuple(task for split in splits for task in sample_tasks(task_set.split(split), limit))
 
 
 def limits_of(harness: HarnessConfig) -> Limits:

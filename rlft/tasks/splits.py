@@ -57,6 +57,12 @@ def order_by_hash(tasks: Iterable[Task], *, seed: int) -> list[Task]:
     return sorted(tasks, key=lambda task: _place(seed, task.id))
 
 
+def sample_tasks(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
+    """At most so many tasks, in their order, and always the same ones: the first of a sorted file are no sample."""
+    chosen = {task.id for task in order_by_hash(tasks, seed=0)[:limit]}
+    return tuple(task for task in tasks if task.id in chosen)
+
+
 def _place(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}|{name}".encode()).digest()
 

@@ -1,4 +1,4 @@
-"""Which demonstrations supervised fine-tuning sees: a file's, or the gold answers of the first train tasks."""
+"""Which demonstrations supervised fine-tuning sees: a file's, or the gold answers of a sample of the train tasks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rlft.errors import TaskError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.harness.stage import Limits, open_stage
 from rlft.policy import Policy
+from rlft.tasks.splits import sample_tasks
 from rlft.training.warm_start import Demonstration, SftReport, read_demonstrations, train_sft
 from rlft.types import Rollout, Task
 
@@ -19,13 +20,13 @@ from rlft.types import Rollout, Task
 def choose_demonstrations(
     settings: WarmStartConfig, tasks: Sequence[Task], environment: BaseEnv
 ) -> list[Demonstration]:
-    """Demonstrations from `settings.path`, else the environment's for the first train tasks.
+    """Demonstrations from `settings.path`, else the environment's for a sample of the train tasks.
 
     Raises TaskError when there are none.
     """
     if settings.path is not None:
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
-    shown = [(task, environment.demonstration(task)) for task in tasks[: settings.demonstrations]]
+    shown = [(task, environment.demonstration(task)) for task in sample_tasks(tasks, settings.demonstrations)]
     parts = [Part(f"shown/{task.id}", task, as_script(said)) for task, said in shown if said is not None]
     found = [_demonstration(rollout, environment, part.task) for rollout, part in _played(parts, environment)]
     if not found:

@@ -179,12 +179,20 @@ def test_a_file_that_is_not_there(tmp_path):
     assert caught.value.fix == "check warm_start.path"
 
 
-def test_gold_answers_of_the_first_tasks(tmp_path):
+def test_gold_answers_of_a_sample_of_the_tasks(tmp_path):
     tasks = [make_task(f"t{i}", prompt=f"{i}+0=", answer=answer) for i, answer in enumerate(["0", None, "2", "3"])]
-    chosen = choose_demonstrations(WarmStartConfig(steps=1, demonstrations=3), tasks, BaseEnv())
-    assert [(d.prompt[0]["content"], d.turns[0]["content"]) for d in chosen] == [("0+0=", "0"), ("2+0=", "2")]
+    chosen = choose_demonstrations(WarmStartConfig(steps=1, demonstrations=4), tasks, BaseEnv())
+    assert [(d.prompt[0]["content"], d.turns[0]["content"]) for d in chosen] == [
+        ("0+0=", "0"), ("2+0=", "2"), ("3+0=", "3"),
+    ]  # fmt: skip
     with pytest.raises(TaskError, match="no train task has a gold answer"):
         choose_demonstrations(WarmStartConfig(steps=1), tasks[1:2], BaseEnv())
+    many = [make_task(f"t{i}", prompt=f"{i}+0=", answer=str(i)) for i in range(200)]
+    some = choose_demonstrations(WarmStartConfig(steps=1, demonstrations=50), many, BaseEnv())
+    numbers = [int(d.turns[0]["content"]) for d in some]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 50
+    assert 15 <= sum(number >= 100 for number in numbers) <= 35  # 25 with a standard deviation of 3.1
     path = tmp_path / "shown.jsonl"
     path.write_text(f"{GOOD}\n{GOOD}\n")
     from_file = WarmStartConfig(steps=1, demonstrations=1, path=str(path))
