@@ -215,3 +215,7 @@ def _finish(home: Home, run_id: str, target: Path | None) -> None:
     where = [f"Summary: {target or home.summary_file(run_id)}", "Curves, traces, models: rlft ui"]
     show_summary(content, console, where=where)
     raise typer.Exit(EXIT_CODES[content["status"]])
+
+
+if __name__ == "__main__":
+    main()

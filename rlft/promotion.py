@@ -129,7 +129,7 @@ def _absent(name: str) -> str:
 def _sentence(name: str, metric: str, difference: Interval, min_improvement: float) -> str:
     verdict = "passes" if difference.low > min_improvement else "fails"
     return (
-        f"{verdict}: {metric} of trained minus {_plain(name)} is {difference.mean:+.4f} "
+        f"{verdict}: {metric} on gate of trained minus {_plain(name)} is {difference.mean:+.4f} "
         f"(95 % interval {difference.low:+.4f} to {difference.high:+.4f}, {difference.count} tasks); "
         f"the lower bound must exceed {min_improvement:+.4f}"
     )

@@ -72,10 +72,12 @@ def test_the_bound_must_exceed_the_minimum_strictly():
 def test_reasons_are_sentences_with_numbers():
     reasons = decide(warm_start=None, base=20, champion=None).reasons
     assert reasons[0] == "no warm start in this run: that comparison is left out"
-    assert reasons[1].startswith("passes: accuracy of trained minus base is +0.4000 (95 % interval +0.")
+    assert reasons[1].startswith("passes: accuracy on gate of trained minus base is +0.4000 (95 % interval +0.")
     assert reasons[1].endswith("50 tasks); the lower bound must exceed +0.0000")
     assert reasons[2] == "no champion to compare with: this would be the first"
-    assert any(r.startswith("fails: accuracy of trained minus the champion") for r in decide(champion=45).reasons)
+    assert any(
+        r.startswith("fails: accuracy on gate of trained minus the champion") for r in decide(champion=45).reasons
+    )
 
 
 def test_the_champion_is_not_promoted_again():
