@@ -25,6 +25,7 @@ class Background:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._running: set[Task[Any]] = set()
+        self.abandoned = False  # its code hangs, and nothing can be run any more
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="rlft-environment", daemon=True)
         self._thread.start()
 
@@ -53,6 +54,15 @@ class Background:
                 task.add_done_callback(partial(tell, place))
 
         self._loop.call_soon_threadsafe(begin)
+
+    def cancel_all(self) -> None:
+        """Cancel what runs; each is told of as done."""
+
+        def cancel() -> None:
+            for task in list(self._running):
+                task.cancel()
+
+        self._loop.call_soon_threadsafe(cancel)
 
     def check(self, seconds: float, where: str) -> None:
         """Raises RlftError when the loop does not turn: code that neither returns nor awaits holds up everything.
@@ -86,6 +96,7 @@ class Background:
 
     def _abandon(self) -> None:
         """Leave the thread behind; it is asked to end as soon as it runs Python again."""
+        self.abandoned = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         ask_to_end(self._thread)
 

@@ -10,6 +10,7 @@ import queue
 import time
 from asyncio import Task
 from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rlft.chat import Chat, open_chat
@@ -54,8 +55,12 @@ def run_attempts(
         chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)
         rows = [Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
         run = _Run(stage, chat, policy, engine, sampling, background)
-        run.open(rows)
-        run.play(rows)
+        try:
+            run.open(rows)
+            run.play(rows)
+        except BaseException:
+            run.give_up(rows)
+            raise
         return [row.record(policy, sampling, environment_fingerprint) for row in rows]
 
 
@@ -97,6 +102,17 @@ class _Run:
         for row in self._all_asked():
             if row.dialogue.error and row.error is None:
                 row.end("error", row.dialogue.error)
+
+    def give_up(self, rows: Sequence[Live]) -> None:
+        """Let go of what belongs to the conversations, if the environment's code still answers."""
+        if self.background.abandoned:
+            return
+        self.background.cancel_all()
+        self._ask([(row, _closed(row.dialogue)) for row in rows])
+        until = time.perf_counter() + self.stage.limits.tool_timeout_seconds
+        with suppress(queue.Empty):
+            for _ in range(self.waiting):
+                self.told.get(timeout=max(until - time.perf_counter(), 0.0))
 
     def _all_asked(self) -> Iterator[Live]:
         while self.waiting and (found := self._next(wait=True)):

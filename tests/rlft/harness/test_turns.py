@@ -9,7 +9,7 @@ import pytest
 import rlft
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.environments.base import BaseEnv
+from rlft.environments.base import BaseEnv, live_states
 from rlft.errors import RlftError
 from rlft.harness import Attempt, Limits, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer
@@ -227,7 +227,10 @@ def test_tools_that_run_when_the_engine_fails_let_go_of_what_they_hold():
     import asyncio
 
     class Holds(Counter):
-        let_go = False
+        let_go, closed = False, ()
+
+        async def teardown(self, rollout_id):
+            self.closed = sorted([*self.closed, rollout_id])
 
         @rlft.tool
         async def hold(self) -> str:
@@ -249,6 +252,8 @@ def test_tools_that_run_when_the_engine_fails_let_go_of_what_they_hold():
     with pytest.raises(RuntimeError, match="gone"):
         play(lines, environment, Fails(lines))
     assert environment.let_go
+    assert environment.closed == ["r1", "r2"]
+    assert live_states(environment) == {}
 
 
 class Echo(BaseEnv):
