@@ -30,6 +30,7 @@ _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _POWER = re.compile(r"\^|\*\*|\\exp")
 _TOWER = re.compile(r"[^A-Za-z](?:\^|\*\*)|\\exp|(?:\^|\*\*).*(?:\^|\*\*)", re.DOTALL)
 _POINT, _SAME = 0.3717, 1e-3  # where expressions are compared, and how much of their size may be rounding
+_HIGH = 30  # exponents that a relation or a set may have beyond its gold's
 _DIGITS = re.compile(r"[0-9]+")
 _POWER_OF_TEN = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<times>[0-9]+(?:\.[0-9]+)?)(?:\\cdot|\\times|\*))?10\^(?:\{(?P<group>-?[0-9]{1,2})\}|(?P<one>[0-9]))"
@@ -165,7 +166,11 @@ def _differ(found: Any, wanted: Any) -> bool:
     both = (found, wanted)
     if all(isinstance(each, sympy.MatrixBase) for each in both):
         return found.shape != wanted.shape or any(map(_differ, found, wanted))
-    if not all(isinstance(each, sympy.Expr) for each in both) or all(each.is_Symbol for each in both):
+    if all(isinstance(each, sympy.Equality) for each in both) and found.lhs == wanted.lhs and found.lhs.is_Symbol:
+        return _differ(found.rhs, wanted.rhs)
+    if not all(isinstance(each, sympy.Expr) for each in both):
+        return _power(found) > max(_power(wanted), _HIGH)  # multiplied out it has no end
+    if all(each.is_Symbol for each in both):
         return False
     symbols = {symbol for each in both for symbol in each.free_symbols}
     names = sorted({symbol.name.lower() for symbol in symbols})
@@ -175,6 +180,13 @@ def _differ(found: Any, wanted: Any) -> bool:
         return bool(abs(one - other) > _SAME * (1 + abs(other)))
     except (TypeError, ValueError, ArithmeticError):  # no number, such as an infinity less another
         return False
+
+
+def _power(expression: Any) -> int:
+    """The highest whole exponent in an expression; 0 where there is none."""
+    import sympy
+
+    return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)
 
 
 @contextmanager

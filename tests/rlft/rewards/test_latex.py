@@ -129,6 +129,10 @@ def test_what_takes_long_is_not_parsed(text):
         (r"\sin x", r"\sin(x)^{1000}"),
         ("1+i", "(1+i)^{999}"),
         (r"\begin{pmatrix}x\\2\end{pmatrix}", r"\begin{pmatrix}(x+1)^{999}\\2\end{pmatrix}"),
+        ("y=2x", "y=(x+1)^{999}"),
+        ("2x+3y=1", "2x+(y+1)^{999}=1"),
+        ("x<2", "(x+1)^{999}<2"),
+        (r"\{x,1\}", r"\{(x+1)^{999},1\}"),
     ],
 )
 def test_what_has_another_value_is_told_apart_without_algebra(gold, answer):
