@@ -19,8 +19,9 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     """
     try:
         if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
-        result = await in_thread(lambda: function(*args, **kwargs))
+            result = await function(*args, **kwargs)  # which may itself be a client's coroutine, handed on
+        else:
+            result = await in_thread(lambda: function(*args, **kwargs))
         return await result if inspect.isawaitable(result) else result
     except (Exception, GeneratorExit):
         raise

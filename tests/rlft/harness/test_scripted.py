@@ -211,6 +211,15 @@ def test_a_class_written_elsewhere_runs_as_it_is():
     assert rollout.error is None
 
 
+def test_a_coroutine_may_hand_on_that_of_a_client():
+    class HandsOn(Elsewhere):
+        async def run_tool(self, rollout_id, tool_name, **args):
+            return self._later(args["key"])
+
+    rollout = play(calls(("look_up", {"key": "it"})), say("ok"), environment=HandsOn())
+    assert heard(rollout) == ["awaited it"]
+
+
 class Broken(Examiner):
     def __init__(self, place):
         super().__init__()
