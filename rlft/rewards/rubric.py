@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-import numpy as np
-
 Parts = dict[str, float | None]
 TOLERANCE = 1e-9
 UNNAMED = "*"  # the key of the weight that parts without one of their own have
@@ -48,7 +46,9 @@ def _check_name(name: Any) -> str:
 def _check_score(name: str, score: Any) -> float | None:
     if score is None:
         return None
-    if not isinstance(score, (Real, np.bool_)):
+    if getattr(score, "shape", None) == ():  # a scalar of NumPy or torch
+        score = score.item()
+    if not isinstance(score, Real):
         raise TypeError(f"part {name!r} is {type(score).__name__} {score!r:.80}, not a number")
     value = float(score)
     if not math.isfinite(value):

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 from rlft.environments.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, RlftError, TaskError
@@ -77,6 +78,8 @@ def test_a_penalty_does_not_lower_what_is_full():
 def test_numbers_of_all_kinds_are_scores():
     parts = {"a": True, "b": np.float32(0.5), "c": np.bool_(False), "d": Fraction(1, 4), "e": np.int64(1)}
     assert only(score(Returns(parts))).parts == {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.25, "e": 1.0}
+    tensors = {"a": torch.tensor(0.5, requires_grad=True), "b": torch.tensor(True), "c": np.array(0.25)}
+    assert only(score(Returns(tensors))).parts == {"a": 0.5, "b": 1.0, "c": 0.25}
 
 
 def test_plain_and_awaited_rewards_are_both_taken():
@@ -109,6 +112,7 @@ def leaving(completion):
         (None, "compute_reward: TypeError: returned NoneType None, not a dict"),
         ({"a": "1"}, "compute_reward: TypeError: part 'a' is str '1', not a number"),
         ({"a": 1j}, "compute_reward: TypeError: part 'a' is complex"),
+        ({"a": np.array([1.0])}, "compute_reward: TypeError: part 'a' is ndarray"),
         ({1: 1.0}, "compute_reward: TypeError: a part is named 1"),
         ({"a": float("nan")}, "compute_reward: ValueError: part 'a' is nan"),
         ({"a": float("-inf")}, "compute_reward: ValueError: part 'a' is -inf"),
