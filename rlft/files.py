@@ -53,6 +53,8 @@ def files_read() -> Iterator[set[Path]]:
         if active and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.abspath(os.fsdecode(arguments[0]))
             (written if arguments[2] & _WRITING else read).add(path)
+        elif active and event == "os.rename":  # as files are written that are there whole or not at all
+            written.add(os.path.abspath(os.fsdecode(arguments[1])))
 
     found: set[Path] = set()
     sys.addaudithook(hook)
