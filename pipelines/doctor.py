@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.home import PROJECT, Home, use_own_setup
+from rlft.errors import EnvironmentSetupError
 
 MIN_FREE_GIGABYTES = 2
 
@@ -83,14 +84,14 @@ def _vllm() -> Finding:
 
 
 def _sandbox() -> Finding:
-    """What runs the code that models write."""
-    if found := shutil.which("bwrap"):
-        return Finding("ok", f"bubblewrap at {found}")
-    return Finding(
-        "ok",
-        "no bubblewrap: environments that run a model's code will not start",
-        "apt install bubblewrap, to use them",
-    )
+    """What runs the code that models write, tried as environments try it."""
+    from rlft.sandbox.create import create_sandbox
+
+    try:
+        create_sandbox()
+    except EnvironmentSetupError as error:
+        return Finding("ok", f"{error.what}: environments that run a model's code will not start", error.fix)
+    return Finding("ok", "bubblewrap, for environments that run a model's code")
 
 
 def _device() -> Finding:
