@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
-_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib")
+_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 

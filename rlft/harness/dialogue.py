@@ -45,11 +45,12 @@ class Dialogue:
     tool_calls: int = 0
     tool_errors: int = 0
     error: str | None = None
+    closed: bool = False
 
     async def open(self) -> None:
         """Say the prompt and make the state."""
         try:
-            self.messages = list(prompt_messages(self.task, self.stage.environment))
+            self.messages = copy.deepcopy(list(prompt_messages(self.task, self.stage.environment)))
             self.prompt_messages = len(self.messages)
             self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
             live_states(self.stage.environment)[self.rollout_id] = self.state
@@ -73,7 +74,10 @@ class Dialogue:
         return told if told and self.turns < self.stage.max_turns else None
 
     async def close(self) -> None:
-        """Let go of what belongs to the conversation; its state becomes plain JSON."""
+        """Let go of what belongs to the conversation, once; its state becomes plain JSON."""
+        if self.closed:
+            return
+        self.closed = True
         try:
             await self._timed(call(self.stage.environment.teardown, self.rollout_id))
         except Exception as error:
