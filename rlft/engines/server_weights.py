@@ -54,11 +54,11 @@ class ServerWeights:
         """Give the policy's weights to all servers, one after the other. Raises EngineError when one refuses."""
         self._discard_before()
         self._before, self.folder = self.folder, None
+        with_each(lambda client: refuse_another_shape(client, policy))
         if policy.metadata.kind == "adapter":
             self._load_adapter(policy, self._new_folder(), with_each)
             return
         self.model = None
-        with_each(lambda client: refuse_another_shape(client, policy))
         if self.settings.weight_transfer == "nccl":
             with_each(lambda client: self._send(client, policy))
         else:
@@ -115,8 +115,9 @@ class ServerWeights:
 
 
 def refuse_another_shape(client: ServerClient, policy: Policy) -> None:
-    """Raises EngineError where the server was started with a model of another shape: weights would break it.
+    """Raises EngineError where the server was started with a model of another shape: full weights would break it.
 
+    vLLM takes an adapter with more layers than its model has, and leaves them out.
     What the server does not say, or this machine cannot read, is not compared.
     """
     base = client.base_model()

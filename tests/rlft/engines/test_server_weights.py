@@ -14,8 +14,8 @@ from rlft.engines.weight_transfer import WeightTransfer, own_address
 from rlft.errors import EngineError
 from rlft.policy.weights import checkpoint_weights
 from tests.needs import need_vllm
-from tests.rlft.attention.models import make_model, policy_of
-from tests.rlft.engines.servers import RELOAD, RESET, SmallServer
+from tests.rlft.attention.models import add_lora, make_model, policy_of
+from tests.rlft.engines.servers import LOAD, RELOAD, RESET, SmallServer
 
 TRANSFER = ("/get_world_size", "/init_weight_transfer_engine")
 UPDATE = ("/start_weight_update", "/update_weights", "/finish_weight_update")
@@ -34,18 +34,32 @@ def make_engine(server, **settings):
 
 
 @pytest.mark.parametrize(
-    ("other", "name"), [({"vocab_size": 40}, "vocab_size"), ({"num_hidden_layers": 3}, "num_hidden_layers")]
+    ("family", "other", "name"),
+    [
+        ("qwen3", {"vocab_size": 40}, "vocab_size"),
+        ("qwen3", {"num_hidden_layers": 3}, "num_hidden_layers"),
+    ],
 )
-def test_a_server_of_another_shape_is_left_as_it_is(server, tmp_path, other, name):
-    make_model("qwen3", **other).config.save_pretrained(tmp_path)
+def test_a_server_of_another_shape_is_left_as_it_is(server, tmp_path, family, other, name):
+    make_model(family, **other).config.save_pretrained(tmp_path)
     server.root = str(tmp_path)
     engine = make_engine(server)
     with pytest.raises(EngineError, match=rf"was started with .*, whose {name} is {other[name]}; the policy's is"):
-        engine.load_policy(policy_of(make_model("qwen3")))
+        engine.load_policy(policy_of(make_model(family)))
     assert server.counts[RELOAD] == 0
     make_model("qwen3").config.save_pretrained(tmp_path)
     engine.load_policy(policy_of(make_model("qwen3")))
     assert server.counts[RELOAD] == 1
+    engine.close()
+
+
+def test_an_adapter_on_a_model_of_another_shape_is_not_loaded(server, tmp_path):
+    make_model("qwen3", num_hidden_layers=3).config.save_pretrained(tmp_path)
+    server.root = str(tmp_path)
+    engine = make_engine(server)
+    with pytest.raises(EngineError, match="whose num_hidden_layers is 3; the policy's is 2"):
+        engine.load_policy(policy_of(add_lora(make_model("qwen3"))))
+    assert server.counts[LOAD] == 0
     engine.close()
 
 
