@@ -26,6 +26,7 @@ _SHAPE = (
     "vocab_size",
     "hidden_size",
     "intermediate_size",
+    "n_inner",  # GPT-2's name for it
     "num_hidden_layers",
     "num_attention_heads",
     "num_key_value_heads",

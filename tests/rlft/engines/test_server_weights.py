@@ -38,6 +38,7 @@ def make_engine(server, **settings):
     [
         ("qwen3", {"vocab_size": 40}, "vocab_size"),
         ("qwen3", {"num_hidden_layers": 3}, "num_hidden_layers"),
+        ("gpt2", {"n_inner": 48}, "n_inner"),
     ],
 )
 def test_a_server_of_another_shape_is_left_as_it_is(server, tmp_path, family, other, name):
