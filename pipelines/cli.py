@@ -138,7 +138,8 @@ def serve_engine(
 
         folder = find_home().root / "serve-engine" / settings.name
         command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
-        console.print(f"http://{host}:{port} (Ctrl-C ends it)")
+        name = f"[{host}]" if ":" in host else host
+        console.print(f"http://{name}:{port} (Ctrl-C ends it)", markup=False)
         sys.stdout.flush()
         os.execve(command[0], command, {**os.environ, **variables})
 

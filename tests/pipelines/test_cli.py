@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from pipelines import cli
+from rlft.engines import serving
 from tests.e2e.conftest import TINY
 
 
@@ -118,3 +120,14 @@ def test_a_run_that_is_told_to_end_can_be_resumed_and_is_no_surprise(capsys):
         raise RunInterruptedException("The execution was interrupted.")
     assert ended.value.exit_code == 130
     assert "rlft resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "http://127.0.0.1:8123 "), ("::1", "http://[::1]:8123 ")])
+def test_serve_engine_shows_an_address_that_a_config_takes(rlft, monkeypatch, host, shown):
+    started = []
+    monkeypatch.setattr(serving, "is_installed", lambda: True)
+    monkeypatch.setattr(os, "execve", lambda program, command, variables: started.append(command))
+    result = rlft("serve-engine", TINY, "--host", host, "--port", "8123")
+    assert result.exit_code == 0, result.output
+    assert shown in result.output
+    assert started[0][started[0].index("--host") + 1] == host
