@@ -72,3 +72,9 @@ def test_what_vllm_cannot_load_is_refused_and_can_be_merged(engine):
         engine.load_policy(policy)
     assert error.value.where == "rollout.vllm.lora"
     assert "merged" in error.value.fix
+
+
+def test_a_model_that_vllm_knows_without_adapters_can_be_merged(engine):
+    with pytest.raises(EngineError, match="GPT2LMHeadModel does not support LoRA") as error:
+        engine.load_policy(make_vllm_policy("gpt2", lora=True))
+    assert "set rollout.vllm.lora to merged" in error.value.fix
