@@ -133,8 +133,10 @@ class VllmEngine:
                 use_tqdm=False,
                 lora_request=self._adapter.request if self._adapter else None,
             )
-        except (RuntimeError, ValueError, AssertionError) as cause:
-            self.close()  # what it had begun would mix with what comes next
+        except BaseException as cause:
+            self.close()  # what it had begun would mix with what comes next, after Ctrl-C too
+            if not isinstance(cause, (RuntimeError, ValueError, AssertionError)):
+                raise
             raise EngineError(
                 f"vLLM failed while it sampled: {cause}",
                 where="rollout.engine",

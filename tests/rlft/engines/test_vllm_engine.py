@@ -295,6 +295,24 @@ def test_vllm_that_fails_while_it_samples_is_an_error_and_starts_anew(engine, mo
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
+def test_an_interrupt_while_vllm_samples_leaves_nothing_of_it_to_the_next_call(engine, monkeypatch):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    step = engine._llm.llm_engine.step
+
+    def interrupted():
+        step()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._llm.llm_engine, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
+    monkeypatch.undo()
+    assert engine.policy_hash == ""
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
 def test_vllm_that_does_not_start_is_an_error_and_can_start_later(engine, monkeypatch):
     policy = make_vllm_policy()
     engine.close()
