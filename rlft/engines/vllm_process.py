@@ -88,8 +88,8 @@ def start_vllm(
             raise EngineError(
                 f"vLLM does not start with this model: {cause}",
                 where="rollout.engine",
-                fix=f"{merge}for more room set rollout.vllm (max_model_len, cache_gib, gpu_memory_utilization); a model "
-                "that vLLM does not know is sampled by rollout.engine: transformers",
+                fix=f"{merge}for more room set rollout.vllm (max_model_len, cache_gib, gpu_memory_utilization); a "
+                "model that vLLM does not know is sampled by rollout.engine: transformers",
             ) from cause
     logger.info("vLLM started in %.0f s", time.perf_counter() - started)
     return llm
