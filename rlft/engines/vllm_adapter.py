@@ -27,16 +27,21 @@ def is_loaded(policy: Policy, settings: EngineSettings) -> bool:
     return policy.metadata.kind == "adapter" and settings.vllm.lora == "loaded"
 
 
+def rank_for(policy: Policy) -> int:
+    """What a vLLM must be started with to hold this policy's adapter."""
+    model: Any = policy.model
+    adapter = model.peft_config["default"]
+    return rank_that_holds(max([adapter.r, *(adapter.rank_pattern or {}).values()]))
+
+
 def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
     """Write the base weights beside the config in `folder`; what vLLM is to be started with then."""
     model: Any = policy.model
     with model.disable_adapter():
         weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(model)}
     save_file(weights, Path(folder) / "model.safetensors", metadata={"format": "pt"})
-    adapter = model.peft_config["default"]
-    rank = max(adapter.r, *adapter.rank_pattern.values()) if adapter.rank_pattern else adapter.r
     reads = {"load_format": "safetensors", "use_tqdm_on_load": False}
-    return {**reads, "enable_lora": True, "max_lora_rank": rank_that_holds(rank), "max_loras": 1}
+    return {**reads, "enable_lora": True, "max_lora_rank": rank_for(policy), "max_loras": 1}
 
 
 class LoadedAdapter:

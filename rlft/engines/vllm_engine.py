@@ -12,7 +12,7 @@ import torch
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
-from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, start_with_base
+from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
 from rlft.engines.vllm_process import model_config, start_vllm, vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
@@ -53,7 +53,7 @@ class VllmEngine:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
         loaded = is_loaded(policy, self.settings)
         shape = (model_config(policy).to_json_string(), policy.metadata.dtype)
-        shape += (policy.metadata.base_hash or str(id(policy.model)),) if loaded else ()
+        shape += (policy.metadata.base_hash or str(id(policy.model)), str(rank_for(policy))) if loaded else ()
         if self._llm is not None and self._shape != shape:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:

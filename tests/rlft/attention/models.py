@@ -63,11 +63,11 @@ def make_model(
     return model.to(dtype).eval()
 
 
-def add_lora(model: Any, *, seed: int = 0, **options: Any) -> Any:
+def add_lora(model: Any, *, seed: int = 0, rank: int = 4, **options: Any) -> Any:
     """With an adapter that is no longer new: both of its halves are random, and both have gradients."""
     transposed = model.config.model_type == "gpt2"  # its linear layers hold their weights so
     config = LoraConfig(
-        r=4,
+        r=rank,
         lora_alpha=8,
         target_modules="all-linear",
         init_lora_weights=False,

@@ -1,5 +1,6 @@
 """Adapters that vLLM in this process loads beside its base: the right numbers, each push its own, sabotage."""
 
+import dataclasses
 import os
 
 import pytest
@@ -61,6 +62,16 @@ def test_an_adapter_that_did_not_arrive_is_caught(engine, monkeypatch, sabotage)
 
 def test_full_weights_and_another_base_start_it_again(engine):
     for policy in (make_vllm_policy(), make_vllm_policy(lora=True), make_vllm_policy(lora=True, seed=5)):
+        engine.load_policy(policy)
+        assert_right(policy, engine.generate(PROMPTS, SAMPLING, SEEDS), 1.0)
+
+
+def test_an_adapter_of_a_higher_rank_on_the_same_base_starts_it_again(engine):
+    # a champion of an earlier run may have one; vLLM holds no higher rank than it was started for
+    for rank in (4, 16):
+        policy = make_vllm_policy()
+        policy = policy_of(add_lora(policy.model, rank=rank))
+        policy.metadata = dataclasses.replace(policy.metadata, base_hash="the same")
         engine.load_policy(policy)
         assert_right(policy, engine.generate(PROMPTS, SAMPLING, SEEDS), 1.0)
 
