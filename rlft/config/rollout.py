@@ -61,7 +61,8 @@ class EngineSettings(Section):
         for address in self.server.addresses:
             try:
                 parts = urlsplit(address)
-                is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+                is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                is_one = is_one and parts.path in ("", "/") and not parts.query
             except ValueError:  # brackets or a port that make no sense
                 is_one = False
             if not is_one or address.rstrip("/") in seen:

@@ -104,3 +104,18 @@ def test_the_engines_part_of_a_rollout_config():
     content = {"engine": "vllm_server", "max_logprob_difference": 0.5, "server": {"addresses": ADDRESSES}}
     rollout = RolloutConfig.model_validate({**content, "temperature": 0.5, "batch_size": 3})
     assert rollout.engine_settings() == EngineSettings.model_validate(content)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://h:0", "http://h:99999", "http://h:80/v1",
+     "http://h:80?a=1"],
+)  # fmt: skip
+def test_what_is_no_address_of_a_server(address):
+    with pytest.raises(ValidationError, match="is no address such as http://127.0.0.1:8000"):
+        EngineSettings.model_validate({"server": {"addresses": [address]}})
+
+
+def test_a_server_is_named_once():
+    with pytest.raises(ValidationError, match="'http://h:80/' stands twice"):
+        EngineSettings.model_validate({"server": {"addresses": ["http://h:80", "http://[::1]:80", "http://h:80/"]}})
