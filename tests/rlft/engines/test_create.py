@@ -112,7 +112,7 @@ def test_the_engines_part_of_a_rollout_config():
      "http://h:80?a=1"],
 )  # fmt: skip
 def test_what_is_no_address_of_a_server(address):
-    with pytest.raises(ValidationError, match="is no address such as http://127.0.0.1:8000"):
+    with pytest.raises(ValidationError, match="is no address such as"):
         EngineSettings.model_validate({"server": {"addresses": [address]}})
 
 
