@@ -33,6 +33,8 @@ class Background:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.abandoned:  # its loop may be closed already
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(2 * _ENDING_SECONDS)
 
