@@ -248,7 +248,7 @@ def test_what_hangs_is_left_behind(methods, said):
     started = time.monotonic()
     report = check(variant(**methods), TASKS[:2], seconds=0.2)
     assert re.search(said, "\n".join(report.problems))
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 25
 
 
 def test_a_score_that_changes_is_found():
