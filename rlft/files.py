@@ -40,10 +40,11 @@ def named_files(value: Any) -> Iterator[Path]:
 
 @contextmanager
 def files_read() -> Iterator[set[Path]]:
-    """The data files that Python code opens to read meanwhile, by all threads; filled when the block ends.
+    """The data files that Python code opens meanwhile to read, by all threads; filled when the block ends.
 
     Code, installed libraries, the system's own files and what was written meanwhile do not count. What C code opens by
-    itself is not seen. Python cannot remove the hook that sees it: for a command that ends soon.
+    itself is not seen, but for the databases of sqlite3. Python cannot remove the hook that sees it: for a command that
+    ends soon.
     """
     read: set[str] = set()
     written: set[str] = set()
@@ -53,6 +54,9 @@ def files_read() -> Iterator[set[Path]]:
         if active and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.abspath(os.fsdecode(arguments[0]))
             (written if arguments[2] & _WRITING else read).add(path)
+        elif active and event == "sqlite3.connect" and isinstance(arguments[0], str | bytes | os.PathLike):
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            (read if os.path.isfile(path) else written).add(path)  # before it is opened, and perhaps made
         elif active and event == "os.rename":  # as files are written that are there whole or not at all
             written.add(os.path.abspath(os.fsdecode(arguments[1])))
 

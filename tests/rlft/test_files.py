@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import sqlite3
 import threading
+from contextlib import closing
 
 import rlft
 from rlft.files import files_read, named_files
@@ -22,6 +24,16 @@ def test_files_are_found_in_lists_and_maps(tmp_path, monkeypatch):
     assert [path.name for path in named_files(value)] == ["a.txt", "b.txt"]
     assert list(named_files("absent.txt")) == []
     assert list(named_files("x" * 100_000)) == []
+
+
+def test_a_database_is_seen_unless_it_was_made_meanwhile(tmp_path):
+    sqlite3.connect(tmp_path / "facts.db").close()
+    with files_read() as found:
+        for name in (tmp_path / "facts.db", tmp_path / "new.db", ":memory:"):
+            with closing(sqlite3.connect(name)) as database:
+                database.execute("create table facts (fact text)")
+        sqlite3.connect(tmp_path / "new.db").close()
+    assert found == {tmp_path / "facts.db"}
 
 
 def test_data_that_any_thread_opens_is_seen_and_what_is_written_is_not(tmp_path):
