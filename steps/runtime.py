@@ -11,7 +11,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import psutil
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from rlft.config import EngineSettings, EnvironmentConfig
@@ -22,8 +21,9 @@ from rlft.environments.base import BaseEnv
 from rlft.environments.loading import load_environment
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
+from rlft.temporary import folder_prefix, remove_left_behind
 
-SCRATCH_VARIABLE, SCRATCH_PREFIX = "RLFT_SCRATCH", "rlft-scratch-"
+SCRATCH_VARIABLE = "RLFT_SCRATCH"
 WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
 
 
@@ -87,11 +87,8 @@ def _make_scratch() -> Path:
     """A folder for this process beside the artifacts, where links to it work; what killed processes left there goes."""
     parent = Path(os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
-    for old in parent.glob(f"{SCRATCH_PREFIX}*"):
-        owner = old.name.removeprefix(SCRATCH_PREFIX).split("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(old, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{SCRATCH_PREFIX}{os.getpid()}-", dir=parent))
+    remove_left_behind("scratch", parent)
+    return Path(tempfile.mkdtemp(prefix=folder_prefix("scratch"), dir=parent))
 
 
 def start_runtime() -> Runtime:

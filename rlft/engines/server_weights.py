@@ -20,6 +20,7 @@ from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.origin import LOAD_ERRORS
 from rlft.policy.weights import checkpoint_weights
+from rlft.temporary import folder_prefix, remove_left_behind
 
 _SHAPE = (
     "model_type",
@@ -54,6 +55,7 @@ class ServerWeights:
     def push(self, policy: Policy, with_each: WithEach) -> None:
         """Give the policy's weights to all servers, one after the other. Raises EngineError when one refuses."""
         self._discard_before()
+        remove_left_behind("weights")
         self._before, self.folder = self.folder, None
         with_each(lambda client: refuse_another_shape(client, policy))
         if policy.metadata.kind == "adapter":
@@ -106,7 +108,7 @@ class ServerWeights:
         self._adapters = [name for name in self._adapters if name not in names]
 
     def _new_folder(self) -> Path:
-        self.folder = tempfile.TemporaryDirectory(prefix="rlft-weights-")
+        self.folder = tempfile.TemporaryDirectory(prefix=folder_prefix("weights"))
         return Path(self.folder.name)
 
     def _discard_before(self) -> None:

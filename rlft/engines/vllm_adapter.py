@@ -13,6 +13,7 @@ from rlft.engines.vllm_process import vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
+from rlft.temporary import folder_prefix, remove_left_behind
 
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smaller adapter fits a larger one
 
@@ -55,7 +56,8 @@ class LoadedAdapter:
 
     def push(self, policy: Policy) -> None:
         """Load the policy's adapter in place of the one before. Raises EngineError when vLLM does not take it."""
-        folder = tempfile.TemporaryDirectory(prefix="rlft-adapter-")
+        remove_left_behind("adapter")
+        folder = tempfile.TemporaryDirectory(prefix=folder_prefix("adapter"))
         model: Any = policy.model
         model.save_pretrained(folder.name, safe_serialization=True)
         self._count += 1

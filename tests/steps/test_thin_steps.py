@@ -12,6 +12,7 @@ import pytest
 
 from rlft.config import EnvironmentConfig, TrainingConfig
 from rlft.policy import PolicyFolder
+from rlft.temporary import folder_prefix
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
 from steps.runtime import Runtime
@@ -94,7 +95,8 @@ def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(t
     monkeypatch.setenv("RLFT_SCRATCH", str(tmp_path))
     dead = subprocess.Popen(["true"])
     dead.wait()
-    left, living = tmp_path / f"rlft-scratch-{dead.pid}-x", tmp_path / f"rlft-scratch-{os.getpid()}-y"
+    living = tmp_path / f"{folder_prefix('scratch')}y"
+    left = tmp_path / living.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")
     left.mkdir()
     living.mkdir()
     runtime = Runtime()

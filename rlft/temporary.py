@@ -1,0 +1,30 @@
+"""Temporary folders that name their process, so that a later one can remove what a killed one has left."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+
+
+def folder_prefix(kind: str) -> str:
+    """What the names of this process's temporary folders of a kind begin with."""
+    return f"{_of_this_machine(kind)}{os.getpid()}-"
+
+
+def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
+    """Remove the folders of a kind whose process on this machine is no more; by default where temporary files go."""
+    beginning = _of_this_machine(kind)
+    for old in Path(parent or tempfile.gettempdir()).glob(f"{beginning}*"):
+        owner = old.name.removeprefix(beginning).split("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _of_this_machine(kind: str) -> str:
+    """Containers may share a folder and not their process numbers; their names differ."""
+    return f"rlft-{kind}-{platform.node() or 'localhost'}-"
