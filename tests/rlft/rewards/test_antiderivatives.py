@@ -8,6 +8,7 @@ from rlft.rewards.antiderivatives import may_be_antiderivative
 
 SINES = "*".join(f"sin(x+{n})" for n in range(40))
 QUOTIENTS = "+".join(f"1/(x+{n})" for n in range(12))
+TANGENT = "0.7434*x"  # its slope is that of x**2 at the first of the points, 0.3717
 NESTED = "sin(" * 16 + "x" + ")" * 16
 
 
@@ -30,7 +31,9 @@ def test_what_may_be_one(answer, integrand):
     assert may_be_antiderivative(answer, integrand, "x")
 
 
-@pytest.mark.parametrize("answer", ["0", "x", "2*x", "x**2/3", "k*x**2", SINES, QUOTIENTS, NESTED, "exp(exp(x))"])
+@pytest.mark.parametrize(
+    "answer", ["0", "x", "2*x", "x**2/3", "k*x**2", SINES, QUOTIENTS, NESTED, "exp(exp(x))", TANGENT]
+)
 def test_what_is_none_is_told_at_once(answer):
     started = time.perf_counter()
     assert not may_be_antiderivative(answer, "2*x", "x")

@@ -66,6 +66,8 @@ SAME = [
     (r"e^{-x^2}", r"\frac{1}{e^{x^2}}"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
     (r"\text{Evelyn}", r"\text{evelyn}"),
+    ("X+1", "x+1"),
+    (r"\{4\}", r"\{2^2\}"),
 ]
 
 
