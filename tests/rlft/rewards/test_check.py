@@ -354,6 +354,8 @@ def test_data_that_is_in_no_fingerprint_is_a_problem(tmp_path, rows):
     assert check_named(f"{tmp_path}/mine.py:E", {"path": str(corpus)}, rows).problems == ()
     (tmp_path / "mine.py").write_text(READS.format(default=str(corpus)) + KNOWN)
     assert check_named(f"{tmp_path}/mine.py:E", {}, rows).problems == ()
+    (tmp_path / "mine.py").write_text(READS.format(default=rows.path))  # the tasks are known
+    assert check_named(f"{tmp_path}/mine.py:E", {}, rows).problems == ()
 
 
 def test_arguments_and_rows_that_do_not_fit_are_problems(tmp_path, rows):
