@@ -2,6 +2,7 @@
 
 import string
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -249,11 +250,32 @@ def test_tools_that_run_when_the_engine_fails_let_go_of_what_they_hold():
             return super().generate(prompts, sampling, seeds)
 
     environment, lines = Holds(), {1: [call("hold")], 2: [call("add", a=1, b=1), "end"]}
+    started = time.perf_counter()
     with pytest.raises(RuntimeError, match="gone"):
         play(lines, environment, Fails(lines))
+    assert time.perf_counter() - started < 15  # and not the limit of a tool, 30 s
     assert environment.let_go
     assert environment.closed == ["r1", "r2"]
     assert live_states(environment) == {}
+
+
+def test_a_conversation_is_closed_once_though_another_cannot_be():
+    import asyncio
+
+    class Clings(Counter):
+        closed = ()
+
+        async def teardown(self, rollout_id):
+            self.closed = (*self.closed, rollout_id)
+            for _ in range(2 * (rollout_id == "r2")):  # deaf to the time-out, and to being cancelled after it
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(60)
+            await asyncio.sleep(0 if rollout_id == "r1" else 60)
+
+    environment = Clings()
+    with pytest.raises(RlftError, match="no answer within"):
+        play({1: ["end"], 2: ["end"]}, environment, timeout_seconds=0.2, tool_timeout_seconds=0.2)
+    assert sorted(environment.closed) == ["r1", "r2"]
 
 
 class Echo(BaseEnv):
