@@ -2,23 +2,20 @@
 
 import os
 import platform
-import subprocess
 
 from rlft.temporary import folder_prefix, remove_left_behind
+from tests.left_behind import left_behind
 
 
 def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path):
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    machine = f"rlft-weights-{platform.node()}-"
-    left = tmp_path / f"{machine}{dead.pid}-x"
+    machine, dead = f"rlft-weights-{platform.node()}-", left_behind("weights", tmp_path).name.split("-")[-2]
     stay = [
         f"{machine}{os.getpid()}-x",  # its process lives
-        f"rlft-weights-elsewhere-{dead.pid}-x",  # a process of another container
-        f"rlft-adapter-{platform.node()}-{dead.pid}-x",  # another kind
-        f"{machine}{dead.pid}x-y",  # nobody's
+        f"rlft-weights-elsewhere-{dead}-x",  # a process of another container
+        f"rlft-adapter-{platform.node()}-{dead}-x",  # another kind
+        f"{machine}{dead}x-y",  # nobody's
     ]
-    for folder in (left, *(tmp_path / name for name in stay)):
+    for folder in (tmp_path / name for name in stay):
         folder.mkdir()
         (folder / "file").write_text("x")
     remove_left_behind("weights", tmp_path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from rlft.temporary import folder_prefix
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
 from steps.runtime import Runtime
+from tests.left_behind import left_behind
 from tests.factories import make_policy
 
 STEPS = Path(module.__file__).parent
@@ -93,11 +92,7 @@ def test_the_environment_is_made_once():
 
 def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("RLFT_SCRATCH", str(tmp_path))
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    living = tmp_path / f"{folder_prefix('scratch')}y"
-    left = tmp_path / living.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")
-    left.mkdir()
+    left, living = left_behind("scratch", tmp_path), tmp_path / f"{folder_prefix('scratch')}y"
     living.mkdir()
     runtime = Runtime()
     assert not left.exists()

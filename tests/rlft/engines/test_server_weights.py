@@ -1,7 +1,5 @@
 """How weights come to servers: what is refused before it breaks one, and what is said for a transfer between GPUs."""
 
-import os
-import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +14,7 @@ from rlft.engines.weight_transfer import WeightTransfer, own_address
 from rlft.errors import EngineError
 from rlft.policy.weights import checkpoint_weights
 from rlft.temporary import folder_prefix
+from tests.left_behind import left_behind
 from tests.needs import need_vllm
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import LOAD, RELOAD, RESET, SmallServer
@@ -70,10 +69,7 @@ def test_an_adapter_on_a_model_of_another_shape_is_not_loaded(server, tmp_path):
 @pytest.mark.parametrize("kind", ["full", "adapter"])
 def test_files_that_a_killed_run_left_go_with_the_next_push(server, tmp_path, monkeypatch, kind):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    left = tmp_path / f"{folder_prefix('weights').removesuffix(f'{os.getpid()}-')}{dead.pid}-x"
-    left.mkdir()
+    left_behind("weights", tmp_path)
     engine = make_engine(server)
     engine.load_policy(policy_of(make_model("qwen3") if kind == "full" else add_lora(make_model("qwen3"))))
     (folder,) = tmp_path.iterdir()

@@ -9,6 +9,7 @@ from rlft.config import EngineSettings, VllmSettings
 from rlft.engines.base import Sampling
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.errors import EngineError
+from tests.left_behind import left_behind
 from tests.needs import need_vllm
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.test_vllm_engine import PROMPTS, SEEDS, assert_right, train
@@ -43,6 +44,15 @@ def test_log_probabilities_are_those_of_the_model_through_updates(engine, family
     assert len({request.lora_name for request in requests}) == 4
     assert not any(os.path.exists(request.lora_path) for request in requests)
     assert all(base[name].equal(weight) for name, weight in policy.model.state_dict().items() if name in base)
+
+
+def test_files_that_a_killed_run_left_go_with_the_next_push(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left, policy = left_behind("adapter", tmp_path), make_vllm_policy(lora=True)
+    move(policy, 1e-2)
+    engine.load_policy(policy)
+    assert not left.exists()
+    assert os.path.exists(engine._adapter.request.lora_path)
 
 
 @pytest.mark.parametrize("sabotage", ["nothing pushed", "the last adapter pushed"])
