@@ -14,8 +14,8 @@ from rlft.temporary import folder_prefix
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
 from steps.runtime import Runtime
-from tests.left_behind import left_behind
 from tests.factories import make_policy
+from tests.left_behind import left_behind
 
 STEPS = Path(module.__file__).parent
 LIBRARY_FILES = {"__init__.py", "code.py", "registry.py", "runtime.py", "served_policy.py"}
