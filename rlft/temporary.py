@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -20,8 +21,9 @@ def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
     """Remove the folders of a kind whose process on this machine is no more; by default where temporary files go."""
     beginning = _of_this_machine(kind)
     for old in Path(parent or tempfile.gettempdir()).glob(f"{beginning}*"):
-        owner = old.name.removeprefix(beginning).split("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        # The whole rest: after `host-` the folder of a machine `host-2` goes on with a number too.
+        owner = re.fullmatch(r"([0-9]+)-[^-]+", old.name.removeprefix(beginning))
+        if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(old, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path):
     stay = [
         f"{machine}{os.getpid()}-x",  # its process lives
         f"rlft-weights-elsewhere-{dead}-x",  # a process of another container
+        f"{machine}{dead}-{os.getpid()}-x",  # a process of a machine whose name goes on with a dead one's number
         f"rlft-adapter-{platform.node()}-{dead}-x",  # another kind
         f"{machine}{dead}x-y",  # nobody's
     ]
