@@ -68,7 +68,7 @@ class LoadedAdapter:
             engine.remove_lora(self.request.lora_int_id)
         try:
             engine.add_lora(request)
-        except (ValueError, RuntimeError, AssertionError) as cause:
+        except Exception as cause:  # vLLM's own are of no built-in kind
             raise EngineError(
                 f"vLLM does not take this adapter: {cause}",
                 where="rollout.vllm.lora",

@@ -135,7 +135,7 @@ class VllmEngine:
             )
         except BaseException as cause:
             self.close()  # what it had begun would mix with what comes next, after Ctrl-C too
-            if not isinstance(cause, (RuntimeError, ValueError, AssertionError)):
+            if not isinstance(cause, Exception):  # vLLM's own are of no built-in kind
                 raise
             raise EngineError(
                 f"vLLM failed while it sampled: {cause}",

@@ -295,6 +295,15 @@ def test_vllm_that_fails_while_it_samples_is_an_error_and_starts_anew(engine, mo
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
+def test_what_vllm_refuses_by_an_exception_of_its_own_is_an_error_too(engine):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    with pytest.raises(EngineError, match=f"Token id {VOCABULARY} is out of vocabulary"):
+        engine.generate([[VOCABULARY]], Sampling(1.0, 4), [0])
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
 def test_an_interrupt_while_vllm_samples_leaves_nothing_of_it_to_the_next_call(engine, monkeypatch):
     policy = make_vllm_policy()
     engine.load_policy(policy)
