@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.policy import PolicyConfig, WarmStartConfig
-from rlft.config.rollout import RolloutConfig
+from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
@@ -32,6 +32,18 @@ class Config(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="after")
+    def _vllm_samples_at_the_temperatures(self) -> Self:
+        if self.rollout.engine in ("vllm", "vllm_server"):
+            for name, sampled in (("rollout", self.rollout), ("evaluation", self.evaluation)):
+                if not suits_vllm(sampled.temperature):
+                    low, high = VLLM_TEMPERATURES
+                    raise ValueError(
+                        f"{name}.temperature={sampled.temperature:g}: vLLM samples at {low:g} to {high:g}; set it so, "
+                        "or rollout.engine to transformers"
+                    )
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -9,6 +9,14 @@ from pydantic import Field, model_validator
 
 from rlft.config.section import Section, changed
 
+# vLLM 0.32 takes a smaller one for 0.01, log-probabilities and all, and refuses a larger one. 0 is greedy.
+VLLM_TEMPERATURES = (0.01, 2.0)
+
+
+def suits_vllm(temperature: float) -> bool:
+    """Whether vLLM samples at this temperature."""
+    return temperature == 0 or VLLM_TEMPERATURES[0] <= temperature <= VLLM_TEMPERATURES[1]
+
 
 class VllmSettings(Section):
     """vLLM in the process; it holds its own copy of the weights."""

@@ -13,7 +13,7 @@ from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
-from rlft.engines.vllm_process import model_config, start_vllm, vllm_module
+from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
@@ -81,11 +81,13 @@ class VllmEngine:
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt and seed, in the same order; a prompt that does not fit gets an error.
 
-        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
+        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
+        EngineError for a temperature that is not vLLM's.
         """
         if self.evidence is None:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
+        check_temperature(sampling)
         self._wake_up()
         found = self._sample(prompts, sampling, seeds)
         if self.settings.vllm.sleep:

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 
 from rlft.config import EngineSettings
+from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
+from rlft.engines.base import Sampling
 from rlft.errors import EngineError
 from rlft.policy import Policy
 
@@ -41,6 +43,16 @@ def is_installed() -> bool:
 def vllm_module(part: str = "") -> Any:
     """vLLM, which is not everywhere; importing it takes ten seconds and more."""
     return importlib.import_module(f"vllm{part}")
+
+
+def check_temperature(sampling: Sampling) -> None:
+    """Raises EngineError for what vLLM would not sample at; the config refuses it where it names vLLM."""
+    if not suits_vllm(sampling.temperature):
+        low, high = VLLM_TEMPERATURES
+        raise EngineError(
+            f"vLLM samples at temperatures of {low:g} to {high:g}, not at {sampling.temperature:g}",
+            fix="set rollout.temperature and evaluation.temperature so, or rollout.engine: transformers",
+        )
 
 
 def start_vllm(

@@ -23,6 +23,7 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
+from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
 from rlft.policy import Policy
 
@@ -81,11 +82,13 @@ class VllmServerEngine:
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt and seed, in the same order; one that no server gave has an error.
 
-        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
+        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
+        EngineError for a temperature that is not vLLM's.
         """
         if not self.identity:
             raise RuntimeError("load_policy first")
         check_request(prompts, seeds)
+        check_temperature(sampling)
 
         slots = {client: threading.Semaphore(self.settings.server.concurrency) for client in self.clients}
 

@@ -23,6 +23,8 @@ BASE = {
 }
 MODEL = {"model": "some/model"}
 CISPO = {"loss_type": "cispo", "epsilon_high": 5.0}
+VLLM = {"engine": "vllm"}
+SERVERS = {"engine": "vllm_server", "server": {"addresses": ["http://127.0.0.1:8000"]}}
 SAPO = {"loss_type": "sapo"}
 CORRECTED = {"importance_sampling_correction": "token_truncate"}
 
@@ -98,6 +100,13 @@ def test_the_smallest_config_holds():
         ({"evaluation__top_p": 0.9}, "evaluation", "top_p=0.9 does nothing with temperature 0"),
         ({"evaluation__top_k": 20}, "evaluation", "set temperature, or remove top_k"),
         ({"evaluation__min_p": 0.05}, "evaluation", "min_p=0.05 does nothing with temperature 0"),
+        (
+            {"rollout": VLLM | {"temperature": 0.009}},
+            "the whole config",
+            "rollout.temperature=0.009: vLLM samples at 0.01",
+        ),
+        ({"rollout": SERVERS | {"temperature": 2.1}}, "the whole config", "or rollout.engine to transformers"),
+        ({"rollout": VLLM, "evaluation__temperature": 1e-5}, "the whole config", "evaluation.temperature=1e-05: vLLM"),
         ({"evaluation__num_generations": 4}, "the whole config", "set evaluation.temperature"),
         ({"policy__lora": {}}, "the whole config", "remove `lora` or name a `model`"),
         ({"rollout__max_completion_length": 512}, "the whole config", "max_position_embeddings"),

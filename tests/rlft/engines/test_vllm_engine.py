@@ -105,6 +105,26 @@ def test_log_probabilities_are_those_of_the_model_through_ten_updates(engine, fa
     assert max(np.abs(one - other).max() for one, other in zip(now, then, strict=True)) > 0.1  # no small updates
 
 
+@pytest.mark.parametrize("temperature", [0.01, 2.0])
+def test_the_coolest_and_the_hottest(engine, temperature):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    found = engine.generate(PROMPTS, Sampling(temperature, 16), SEEDS)
+    for prompt, row in zip(PROMPTS, found, strict=True):  # logits over 0.01: a hundred times their rounding
+        expected = scores(policy, prompt, row.token_ids, temperature)
+        np.testing.assert_allclose(row.logprobs, expected, rtol=0, atol=1e-5 / min(temperature, 1))
+
+
+@pytest.mark.parametrize("temperature", [0.009, 2.1])
+def test_temperatures_that_vllm_would_change_or_refuse(engine, temperature):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    with pytest.raises(EngineError, match=f"of 0.01 to 2, not at {temperature}") as error:
+        engine.generate(PROMPTS, Sampling(temperature, 4), SEEDS)
+    assert "rollout.temperature" in error.value.fix
+    assert engine.policy_hash == policy.identity
+
+
 def test_greedy_takes_the_likeliest_token_and_notes_its_probability_at_temperature_1(engine):
     policy = make_vllm_policy(stop=())
     engine.load_policy(policy)
