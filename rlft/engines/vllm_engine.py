@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
 from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module
-from rlft.errors import EngineError
+from rlft.errors import EngineError, RlftError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
 
@@ -71,8 +72,9 @@ class VllmEngine:
             canaries.warm_cache(self._sample)
         self._canaries = canaries
         started = time.perf_counter()
-        self._push(policy)
-        self._forget_prefixes()
+        with self._ended_by_failure("took new weights"):
+            self._push(policy)
+            self._forget_prefixes()
         self.push_seconds = time.perf_counter() - started
         evidence = canaries.ask(self._sample, policy)
         check_evidence(evidence, before, policy.metadata.dtype, self.settings.max_logprob_difference)
@@ -128,29 +130,35 @@ class VllmEngine:
     def _sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         fits = [len(prompt) < self._context for prompt in prompts]
         rows = [place for place, fit in enumerate(fits) if fit]
-        try:
+        with self._ended_by_failure("sampled"):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": list(prompts[row])} for row in rows],
                 [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
                 use_tqdm=False,
                 lora_request=self._adapter.request if self._adapter else None,
             )
-        except BaseException as cause:
-            self.close()  # what it had begun would mix with what comes next, after Ctrl-C too
-            if not isinstance(cause, Exception):  # vLLM's own are of no built-in kind
-                raise
-            raise EngineError(
-                f"vLLM failed while it sampled: {cause}",
-                where="rollout.engine",
-                fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model here: set "
-                "rollout.engine: transformers",
-            ) from cause
         found = dict(zip(rows, map(_generation, outputs), strict=True))
         too_long = "prompt: {} tokens leave no room in the engine's context of {}"
         return [
             found[place] if fit else Generation.failed(too_long.format(len(prompts[place]), self._context))
             for place, fit in enumerate(fits)
         ]
+
+    @contextmanager
+    def _ended_by_failure(self, doing: str) -> Iterator[None]:
+        """What vLLM had begun would mix with what comes next, after Ctrl-C too."""
+        try:
+            yield
+        except BaseException as cause:
+            self.close()
+            if isinstance(cause, RlftError) or not isinstance(cause, Exception):  # vLLM's own are of no built-in kind
+                raise
+            raise EngineError(
+                f"vLLM failed while it {doing}: {cause}",
+                where="rollout.engine",
+                fix="`rlft resume` starts it anew; if it fails at once, vLLM cannot compute this model here: set "
+                "rollout.engine: transformers",
+            ) from cause
 
     def _parameters(self, sampling: Sampling, seed: int, room: int) -> Any:
         return vllm_module().SamplingParams(

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 
 import numpy as np
 import psutil
@@ -338,6 +339,26 @@ def test_an_interrupt_while_vllm_samples_leaves_nothing_of_it_to_the_next_call(e
         engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
     monkeypatch.undo()
     assert engine.policy_hash == ""
+    engine.load_policy(policy)
+    assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("cause", "error"), [(KeyboardInterrupt, KeyboardInterrupt), (OSError, EngineError)], ids=["interrupt", "failure"]
+)
+def test_a_push_that_ends_half_way_leaves_nothing_of_it_to_the_next(engine, monkeypatch, cause, error):
+    policy = make_vllm_policy()
+    engine.load_policy(policy)
+    move(policy, 2e-2)
+
+    def half(model):
+        yield from itertools.islice(checkpoint_weights(model), 5)
+        raise cause("half way")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(vllm_engine, "checkpoint_weights", half)
+        with pytest.raises(error, match="half way"):
+            engine.load_policy(policy)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
