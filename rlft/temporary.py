@@ -7,9 +7,14 @@ import platform
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from safetensors import SafetensorError
+
+from rlft.errors import StorageError
 
 
 def folder_prefix(kind: str) -> str:
@@ -25,6 +30,19 @@ def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
         owner = re.fullmatch(r"([0-9]+)-[^-]+", old.name.removeprefix(beginning))
         if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def writing_weights() -> Iterator[None]:
+    """Raises StorageError when the disk does not take the weights that are written to a temporary folder meanwhile."""
+    try:
+        yield
+    except (OSError, SafetensorError) as cause:
+        raise StorageError(
+            f"weights for the engine could not be written: {cause}",
+            where=tempfile.gettempdir(),
+            fix="make room on the disk (TMPDIR may name a larger one), then `rlft resume` this run",
+        ) from cause
 
 
 def _of_this_machine(kind: str) -> str:

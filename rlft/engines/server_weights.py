@@ -20,7 +20,7 @@ from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.origin import LOAD_ERRORS
 from rlft.policy.weights import checkpoint_weights
-from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.temporary import folder_prefix, remove_left_behind, writing_weights
 
 _SHAPE = (
     "model_type",
@@ -59,14 +59,15 @@ class ServerWeights:
         self._before, self.folder = self.folder, None
         with_each(lambda client: refuse_another_shape(client, policy))
         if policy.metadata.kind == "adapter":
-            self._load_adapter(policy, self._new_folder(), with_each)
+            self._load_adapter(policy, with_each)
             return
         self.model = None
         if self.settings.weight_transfer == "nccl":
             with_each(lambda client: self._send(client, policy))
         else:
-            folder = self._new_folder()
-            _write(policy, folder)
+            with writing_weights():
+                folder = self._new_folder()
+                _write(policy, folder)
             with_each(lambda client: client.reload_weights(folder))
         with_each(lambda client: client.reset_prefix_cache())
 
@@ -89,8 +90,10 @@ class ServerWeights:
         """This server no longer has what it was given. A group with it cannot be left properly: nobody answers."""
         self._transfers.pop(client, None)
 
-    def _load_adapter(self, policy: Policy, folder: Path, with_each: WithEach) -> None:
-        policy.model.save_pretrained(folder, safe_serialization=True)
+    def _load_adapter(self, policy: Policy, with_each: WithEach) -> None:
+        with writing_weights():
+            folder = self._new_folder()
+            policy.model.save_pretrained(folder, safe_serialization=True)
         name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"
         self.model = name
         self._adapters.append(name)

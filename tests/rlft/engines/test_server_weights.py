@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from rlft.config import EngineSettings, ServerSettings
 from rlft.engines.server_client import ServerClient, ServerGoneError
@@ -11,7 +12,7 @@ from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.engines.weight_transfer import WeightTransfer, own_address
-from rlft.errors import EngineError
+from rlft.errors import EngineError, StorageError
 from rlft.policy.weights import checkpoint_weights
 from rlft.temporary import folder_prefix
 from tests.left_behind import left_behind
@@ -76,6 +77,28 @@ def test_files_that_a_killed_run_left_go_with_the_next_push(server, tmp_path, mo
     assert folder.name.startswith(folder_prefix("weights"))
     engine.close()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["full", "adapter"])
+def test_a_disk_that_does_not_take_the_weights_says_so(server, tmp_path, monkeypatch, kind):
+    engine = make_engine(server)
+    policy = policy_of(make_model("qwen3") if kind == "full" else add_lora(make_model("qwen3")))
+    with monkeypatch.context() as no_disk:
+        no_disk.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+        with pytest.raises(StorageError, match="missing: weights for the engine could not be written") as error:
+            engine.load_policy(policy)
+    assert "TMPDIR" in error.value.fix
+    engine.load_policy(policy)
+    engine.close()
+
+
+def test_a_full_disk_says_so(server, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("rlft.engines.server_weights.save_file", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        make_engine(server).load_policy(policy_of(make_model("qwen3")))
 
 
 @pytest.fixture
