@@ -21,6 +21,7 @@ from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
 from rlft.engines.base import Sampling
 from rlft.errors import EngineError
 from rlft.policy import Policy
+from rlft.temporary import folder_prefix, remove_left_behind
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ def start_vllm(
         raise EngineError("vLLM only sleeps on a GPU", where="rollout.vllm.sleep", fix="remove it")
     context = own.max_model_len or policy.context_length
     by_device = _gpu_options(settings) if on_gpu else _cpu_options(settings, context, batch_size)
-    with tempfile.TemporaryDirectory() as folder, vllm_environment():
+    remove_left_behind("start")
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("start")) as folder, vllm_environment():
         model_config(policy).save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)  # never used, but vLLM 0.32 does not start without one
         by_weights = weights(policy, folder) if weights else {"load_format": "dummy"}

@@ -2,6 +2,9 @@
 
 import dataclasses
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -17,6 +20,15 @@ from tests.rlft.engines.vllm_policies import make_vllm_policy, move
 
 pytestmark = pytest.mark.timeout(400)
 SAMPLING = Sampling(1.0, 16)
+KILLED = """
+import os, signal
+from rlft.config import EngineSettings
+from rlft.engines import vllm_process
+from rlft.engines.vllm_adapter import start_with_base
+from tests.rlft.engines.vllm_policies import make_vllm_policy
+vllm_process.vllm_module = lambda: os.kill(os.getpid(), signal.SIGKILL)
+vllm_process.start_vllm(make_vllm_policy(lora=True), EngineSettings(), 8, start_with_base)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +65,21 @@ def test_files_that_a_killed_run_left_go_with_the_next_push(engine, tmp_path, mo
     engine.load_policy(policy)
     assert not left.exists()
     assert os.path.exists(engine._adapter.request.lora_path)
+
+
+def test_the_base_that_a_run_left_when_it_was_killed_at_the_start_goes_with_the_next_start(
+    engine, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    dead = subprocess.Popen([sys.executable, "-c", KILLED], env=os.environ | {"TMPDIR": str(tmp_path)})
+    assert dead.wait() == -signal.SIGKILL
+    (left,) = tmp_path.glob("rlft-start-*")
+    assert (left / "model.safetensors").exists()
+    engine.close()
+    engine.load_policy(make_vllm_policy(lora=True))
+    assert not left.exists()
+    engine.close()
+    assert not list(tmp_path.glob("rlft-*"))
 
 
 @pytest.mark.parametrize("sabotage", ["nothing pushed", "the last adapter pushed"])
