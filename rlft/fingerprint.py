@@ -1,7 +1,9 @@
 """Identities of code, for cache keys: the same fingerprint means that the same code would run.
 
-Both kinds read files as they are now, without importing them. Comments, docstrings and layout do not count; code that
-is found only at run time (`importlib.import_module`, entry points) is not seen; installed libraries count by name.
+Both kinds read files as they are now, without importing them. Comments and layout do not count, nor do docstrings of
+rlft's own modules; those of anyone else's do, as a model may read them (`__doc__`, the schema of a pydantic model).
+Code that is found only at run time (`importlib.import_module`, entry points) is not seen; installed libraries count by
+name.
 """
 
 from __future__ import annotations

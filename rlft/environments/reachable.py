@@ -17,7 +17,7 @@ from types import ModuleType
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_names, marked_weights
-from rlft.environments.sources import Import, Library, imports_in, is_installed, unparse, walk
+from rlft.environments.sources import Import, Library, docstrings_count, imports_in, is_installed, unparse, walk
 from rlft.errors import EnvironmentSetupError
 
 REWARD_METHODS = frozenset(
@@ -32,7 +32,7 @@ _Key = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CodeSides:
-    """The code of both sides as text; equal text, equal behaviour (comments and docstrings are not in it)."""
+    """The code of both sides as text; equal text, equal behaviour (no comments, no docstrings of rlft's own)."""
 
     harness: str
     reward: str
@@ -97,8 +97,9 @@ class _Module:
         names = _bound_names(statement)
         for name in names:
             self.definitions[name].append(statement)
-        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not is_text and (not names or isinstance(statement, (ast.For, ast.While, ast.With))):
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            self.definitions["__doc__"].append(statement)
+        elif not names or isinstance(statement, (ast.For, ast.While, ast.With)):
             self.loose.append(statement)
 
 
@@ -111,6 +112,10 @@ class _Piece:
     self_name: str | None = None
     in_body: bool = False
 
+    def text(self) -> str:
+        label = self.module.label
+        return f"# {label}\n{unparse(self.node, docstrings=docstrings_count(label))}"
+
 
 @dataclass(slots=True)
 class _Reached:
@@ -119,9 +124,7 @@ class _Reached:
 
     def text(self, library: Library) -> str:
         whole = library.closure(sorted(self.modules | {_BASE_MODULE}))
-        parts = [
-            f"# {piece.module.label}\n{unparse(piece.node)}" for _, piece in sorted(self.pieces.items(), key=_first)
-        ]
+        parts = [piece.text() for _, piece in sorted(self.pieces.items(), key=_first)]
         return "\n".join([*parts, *(f"# module {name}\n{code}" for name, code in sorted(whole.items()))])
 
 

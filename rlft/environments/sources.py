@@ -69,17 +69,23 @@ class Library:
                 code[module] = ""
                 continue
             text = path.read_text(encoding="utf-8")
-            code[module] = plain_code(text)
+            code[module] = plain_code(text, docstrings=docstrings_count(module))
             is_package = path.name == "__init__.py"
             for imported in imports_of(text):
                 waiting.extend(self.targets(imported, module, is_package))
         return code
 
 
+def docstrings_count(module: str) -> bool:
+    """Whether a model may read a module's docstrings: those of anyone's code (`__doc__`, a pydantic model's schema)
+    but rlft's own."""
+    return module.partition(".")[0] != "rlft"
+
+
 @lru_cache(maxsize=1024)
-def plain_code(text: str) -> str:
-    """The code without comments, docstrings and layout: what is left when it is parsed and written again."""
-    return unparse(ast.parse(text))
+def plain_code(text: str, *, docstrings: bool = False) -> str:
+    """The code without comments and layout, and docstrings if they do not count: parsed and written again."""
+    return unparse(ast.parse(text), docstrings=docstrings)
 
 
 @lru_cache(maxsize=1024)
@@ -109,9 +115,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(current))
 
 
-def unparse(node: ast.AST) -> str:
-    """The code of a node without comments and docstrings."""
-    return ast.unparse(ast.fix_missing_locations(_WithoutDocstrings().visit(deepcopy(node))))
+def unparse(node: ast.AST, *, docstrings: bool = False) -> str:
+    """The code of a node without comments, and without docstrings if these do not count."""
+    return ast.unparse(node if docstrings else ast.fix_missing_locations(_WithoutDocstrings().visit(deepcopy(node))))
 
 
 class _WithoutDocstrings(ast.NodeTransformer):

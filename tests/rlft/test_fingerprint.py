@@ -106,7 +106,10 @@ EDITS = [
     ("both", [("facts.py", "self.width = width", "self.width = 2 * width")]),
     ("both", [("facts.py", "class Facts(Base)", "class Facts(Base, json.JSONEncoder)")]),
     ("neither", [("facts.py", "  # a comment", "")]),
-    ("neither", [("facts.py", '        """Grade."""\n', "")]),
+    # A docstring may be what a model or a judge reads.
+    ("reward", [("facts.py", '"""Grade."""', '"""Grade by points."""')]),
+    ("neither", [("facts.py", '"""Facts."""', '"""More facts."""')]),  # of the module: nothing reads it
+    ("harness", [("deeper.py", "VALUE = 1", '"""Numbers."""\nVALUE = 1')]),
     ("neither", [("facts.py", "LIMIT = 5", "LIMIT   =   5\n\n\nNOBODY_READS_THIS = 1")]),
     # The object itself is handed on: anything may happen to it, so all of the module counts for both.
     ("both", [("facts.py", "return points(", "return repr(self) + points(")]),
@@ -272,8 +275,8 @@ class Mine(rlft.BaseEnv):
     ("old", "new", "changes"),
     [
         ('+ "!"', '+ "?"', (True, True)),  # gold uses the tool, so both sides do
-        ("Look it up.", "Look it up twice.", (True, False)),  # the model reads it
-        ("key: What.", "key: Which.", (True, False)),
+        ("Look it up.", "Look it up twice.", (True, True)),  # the model reads it
+        ("key: What.", "key: Which.", (True, True)),
         ("text == ground", "text != ground", (False, True)),
     ],
 )
@@ -287,3 +290,51 @@ def test_a_tool_is_sampled_anew_when_its_code_or_its_text_changes(tmp_path, old,
     assert old in MARKED
     before, after = prints(MARKED, "before"), prints(MARKED.replace(old, new), "after")
     assert (before.harness != after.harness, before.reward != after.reward) == changes
+
+
+TOLD = '''
+"""You answer questions."""
+import rlft
+from pydantic import BaseModel
+
+
+class Arguments(BaseModel):
+    """Which article."""
+
+    title: str
+
+
+class Told(rlft.BaseEnv):
+    """Be quick."""
+
+    def context(self, task):
+        return __doc__ + type(self).__doc__
+
+    async def read(self, title):
+        """Read an article."""
+        return title
+
+    async def list_tools(self):
+        schema = Arguments.model_json_schema()
+        return [{"name": "read", "description": self.read.__doc__, "parameters": schema}]
+
+    async def run_tool(self, rollout_id, tool_name, **args):
+        return await self.read(**args)
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"right": float(completion.text == ground_truth)}
+'''
+
+
+@pytest.mark.parametrize("text", ["You answer questions.", "Which article.", "Be quick.", "Read an article."])
+def test_a_docstring_that_becomes_a_tool_or_a_prompt_is_sampled_anew(tmp_path, text):
+    def harness(source, name):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "told.py"
+        path.write_text(source)
+        return environment_fingerprints(load_environment(f"{path}:Told", {}), f"{path}:Told", {}).harness
+
+    assert text in TOLD
+    before = harness(TOLD, "before")
+    assert before == harness(TOLD, "again")
+    assert before != harness(TOLD.replace(text, "Another text."), "after")
