@@ -118,6 +118,8 @@ def _parse_llama3(text: str) -> Parsed:
         if not tag:
             return Parsed(text)
     reading, position = _Reading(), _skip(body, 0)
+    if position == len(body):
+        reading.problem("is missing: nothing follows <|python_tag|>")
     while position < len(body) and reading.takes_another():
         try:
             value, position = read_json(body, position)

@@ -137,6 +137,7 @@ def test_a_call_that_is_cut_off_is_no_call(end):
         (LLAMA3, '{"name": "search", "param', "tool call 1 is not JSON"),
         (LLAMA3, "<|python_tag|>print(1)", "tool call 1 is not JSON"),
         (LLAMA3, "<|python_tag|>[1]", "tool call 1 is not an object"),
+        (LLAMA3, "I look.<|python_tag|>\n", "tool call 1 is missing"),
         (LLAMA3, f"{SEARCH} And then?", "text follows tool call 1"),
         (MISTRAL, "[TOOL_CALLS]", "tool call 1 is not JSON"),
         (MISTRAL, "[TOOL_CALLS][]", "tool call 1 is missing"),
