@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
 from rlft.environments.tools import ToolSpec, read_tools
+from rlft.errors import EnvironmentSetupError
 from rlft.harness.background import Background
 
 TURNS_WITH_TOOLS = 8
@@ -44,9 +46,24 @@ class Stage:
 async def set_stage(environment: BaseEnv, limits: Limits) -> Stage:
     """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described."""
     tools = {spec.name: spec for spec in read_tools(await call(environment.list_tools))}
+    _check_names(environment, tools.values())
     talks = bool(tools) or type(environment).respond is not BaseEnv.respond
     turns = limits.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
     return Stage(environment, tools, turns, limits)
+
+
+def _check_names(environment: BaseEnv, tools: Iterable[ToolSpec]) -> None:
+    """Raises EnvironmentSetupError for an argument named as one of `run_tool`'s own: every call would fail."""
+    function = getattr(environment.run_tool, "__func__", None)  # with its self
+    first = list(inspect.signature(function).parameters.values())[:3] if function else []
+    taken = {parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
+    for tool in tools:
+        if both := sorted(taken & set(tool.parameters["properties"])):
+            raise EnvironmentSetupError(
+                f"tool {tool.name} takes {both[0]}, which run_tool has already",
+                where="list_tools",
+                fix="name the argument otherwise, or write run_tool(self, rollout_id, tool_name, /, **args)",
+            )
 
 
 def open_stage(environment: BaseEnv, limits: Limits, background: Background | None = None) -> Stage:
