@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
+from rlft.environments.reachable import module_code
 from rlft.errors import EnvironmentSetupError
 
 Vectors = NDArray[np.float32]
@@ -93,13 +94,14 @@ class FunctionEmbedding:
 
     def __init__(self, name: str) -> None:
         """`name` is its import path, `package.module:function`. Its identity is the text of the file it stands in,
-        and its attribute `fingerprint` where it has one: what it loads from elsewhere must show there.
+        the code that this imports, and its attribute `fingerprint` where it has one: data it reads must show there.
 
         Raises `EnvironmentSetupError` for what cannot be imported or called.
         """
         try:
             function = pkgutil.resolve_name(name)
-            source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()
+            inner = inspect.unwrap(function)
+            source, module = Path(inspect.getsourcefile(inner) or "").read_bytes(), inspect.getmodule(inner)
         except (ImportError, AttributeError, ValueError, TypeError, OSError) as error:
             raise EnvironmentSetupError(
                 f"{name!r} is no function that can be imported: {error}",
@@ -107,8 +109,8 @@ class FunctionEmbedding:
                 fix="write package.module:function, and run from the folder that holds the package",
             ) from error
         self._function: Callable[[list[str]], Any] = function
-        own = getattr(function, "fingerprint", "")
-        self.fingerprint = hashlib.sha256(f"{name} {own} ".encode() + source).hexdigest()
+        own, imported = getattr(function, "fingerprint", ""), module_code(module) if module else ""
+        self.fingerprint = hashlib.sha256(f"{name} {own} {imported} ".encode() + source).hexdigest()
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """One row for each text, (texts, width)."""

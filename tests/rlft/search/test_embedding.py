@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,20 @@ def test_the_fingerprint_is_that_of_weights_and_settings_not_of_the_folders_name
     assert ModelEmbedding(str(same)).fingerprint == ModelEmbedding(str(model)).fingerprint
     settings = [{"model": str(other)}, {}, {"query_prefix": "q"}, {"document_prefix": "q"}, {"max_tokens": 4}]
     assert len({ModelEmbedding(**{"model": str(model), **each}).fingerprint for each in settings}) == 5
+
+
+def test_a_function_is_another_when_what_its_file_imports_changes(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "embeds.py").write_text("import counts\n\ndef embed(texts):\n    return counts.count(texts)\n")
+    (tmp_path / "counts.py").write_text("def count(texts):\n    return [[len(text)] for text in texts]\n")
+    try:
+        before = FunctionEmbedding("embeds:embed").fingerprint
+        assert before == FunctionEmbedding("embeds:embed").fingerprint
+        (tmp_path / "counts.py").write_text("def count(texts):\n    return [[1] for text in texts]\n")
+        assert FunctionEmbedding("embeds:embed").fingerprint != before
+    finally:
+        sys.modules.pop("embeds")
+        sys.modules.pop("counts")
 
 
 def test_an_index_searches_with_a_model_and_keeps_its_vectors(model, tmp_path):
