@@ -33,6 +33,7 @@ class StackFile(Section):
     experiment_tracker: ComponentFile
     container_registry: ComponentFile | None = None
     image_builder: ComponentFile | None = None
+    sandbox: ComponentFile | None = None
 
     def components(self) -> dict[StackComponentType, ComponentFile]:
         """The components that are there."""

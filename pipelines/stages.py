@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlft.config import Config
-from rlft.environments.loading import load_environment
 from rlft.fingerprint import EnvironmentFingerprints, environment_fingerprints
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
+from steps.environment import open_environment
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
 from steps.ingest_tasks import ingest_tasks
@@ -39,7 +39,7 @@ class Stages:
     @classmethod
     def of(cls, config: Config) -> Stages:
         """Stages of a config; loads the environment to know its identity."""
-        environment = load_environment(config.environment.name, config.environment.kwargs)
+        environment = open_environment(config.environment)
         prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
         return cls(config, prints)
 

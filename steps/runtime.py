@@ -18,10 +18,10 @@ from rlft.engines.base import Engine
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv
-from rlft.environments.loading import load_environment
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
 from rlft.temporary import folder_prefix, remove_left_behind
+from steps.environment import open_environment
 
 SCRATCH_VARIABLE = "RLFT_SCRATCH"
 WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
@@ -56,7 +56,7 @@ class Runtime:
         """The environment of these settings, made once."""
         key = settings.model_dump_json()
         if key not in self._environments:
-            self._environments[key] = load_environment(settings.name, settings.kwargs)
+            self._environments[key] = open_environment(settings)
         return self._environments[key]
 
     def engine(self, settings: EngineSettings, batch_size: int, device_type: str) -> Engine:

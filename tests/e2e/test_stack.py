@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.e2e.conftest import ROOT, TINY, Home
+from tests.shipped import overrides
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -93,3 +94,27 @@ def test_a_stack_file_with_an_unknown_setting_or_a_missing_variable_is_refused(u
     variable = user.rlft("stack", str(tmp_path / "variable.yaml"))
     assert variable.code == 2
     assert "NOT_SET_ANYWHERE" in variable.output
+
+
+def test_code_is_judged_in_the_sandbox_of_the_stack(user, tmp_path, shared_data):
+    text = (ROOT / "configs" / "stacks" / "local.yaml").read_text()
+    for name, sandbox in (("boxed", "sandbox: {name: boxes, flavor: local}\n"), ("plain", "")):
+        (tmp_path / "stack.yaml").write_text(text.replace("rlft-local", name) + sandbox)
+        assert user.rlft("stack", str(tmp_path / "stack.yaml")).code == 0
+    options = [
+        *overrides("humaneval", shared_data),
+        "environment.kwargs.sandbox=stack",
+        f"policy.model={shared_data / 'model_stories260k' / 'hf'}",
+        "policy.dtype=float32",
+        "policy.lora=null",
+        "tasks.splits={train: 3, validation: 1, gate: 1, test: 159}",
+        "baseline={num_tasks: 1, num_generations: 2}",
+        "rollout.max_completion_length=8",
+        "training={rounds: 1, tasks_per_round: 1, num_generations: 2}",
+    ]
+    sets = [part for option in options for part in ("--set", option)]
+    result = user.rlft("run", str(ROOT / "configs" / "humaneval.yaml"), "--stack", "boxed", *sets)
+    assert result.code == 3, result.output  # the model is too weak; the audit before it has found every gold full
+    without = user.rlft("run", str(ROOT / "configs" / "humaneval.yaml"), "--stack", "plain", *sets)
+    assert without.code == 2
+    assert "the stack 'plain' has no sandbox" in without.output

@@ -14,7 +14,7 @@ from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.running import Checks, Verdict, run_code
 from rlft.environments.code.tasks import humaneval_hidden, humaneval_shown, mbpp_row, mbpp_tests
 from rlft.environments.marks import tool
-from rlft.sandbox.base import Limits
+from rlft.sandbox.base import Limits, Sandbox
 from rlft.sandbox.create import create_sandbox
 from rlft.types import Task, Trajectory
 
@@ -28,7 +28,7 @@ class CodeEnv(BaseEnv):
 
     def __init__(
         self,
-        sandbox: str = "auto",
+        sandbox: str | Sandbox = "auto",
         partial_credit: bool = False,
         tool: bool = False,
         cpu_seconds: int = 10,
@@ -43,7 +43,7 @@ class CodeEnv(BaseEnv):
         """
         self.partial_credit, self.tool = partial_credit, tool
         self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
-        self.sandbox = create_sandbox(sandbox)
+        self.sandbox = create_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
 
     def shown_tests(self, task: Task) -> Checks:
         """The tests that the model may see."""
