@@ -166,8 +166,8 @@ def _read_text(text: str) -> tuple[str, Pairs] | None:
 
 
 def _read_call(name: str, arguments: Any) -> tuple[str, Pairs] | None:
-    """A call as intent and pairs; `None` if its arguments are not texts and lists of texts by name."""
-    if name not in INTENTS or not isinstance(arguments, Mapping):
+    """A call as intent and pairs; `None` if the function's schema refuses it, with tools and without."""
+    if name not in INTENTS or not isinstance(arguments, Mapping) or not set(arguments) <= set(INTENTS[name][1]):
         return None
     lists = {slot: value if isinstance(value, list) else [value] for slot, value in arguments.items()}
     if not all(isinstance(value, str) for values in lists.values() for value in values):

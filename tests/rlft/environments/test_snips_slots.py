@@ -81,6 +81,15 @@ def test_values_that_are_no_text_are_no_attempt(environment, slots):
         assert said(slots, environment=environment) == NOTHING
 
 
+@BOTH
+@pytest.mark.parametrize("value", [[], "Lazy River", ["1987", "1988"]])
+def test_a_slot_that_the_function_has_not_is_no_attempt(environment, value):
+    # the tool's schema refuses such a call, also where the slot is another function's
+    assert said(SLOTS | {"bogus": value}, environment=environment) == NOTHING
+    assert said(SLOTS | {"cuisine": value}, environment=environment) == NOTHING
+    assert said(SLOTS | {"album": []}, environment=environment) == FULL  # a slot it has, without a value
+
+
 def test_calls_that_differ_earn_nothing():
     right, wrong = ("PlayMusic", SLOTS), ("AddToPlaylist", {"artist": "the Tin Owls"})
     for several in ([right, wrong], [wrong, right], [right, ("PlayMusic", {})], [right, ("Unknown", {})]):
