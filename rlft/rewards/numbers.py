@@ -35,8 +35,11 @@ _NUMBER = re.compile(
 _NUMBER_WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands "
-    "million millions billion billions trillion trillions k bn dozen dozens half halves quarter quarters third thirds "
-    "score squared cubed factorial plus minus times x over or and not"
+    "million millions billion billions trillion trillions quadrillion quadrillions k bn lakh lakhs crore crores tens "
+    "dozen dozens gross score half halves quarter quarters third thirds fourth fourths fifth fifths sixth sixths "
+    "seventh sevenths eighth eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths millionth "
+    "millionths halved doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over "
+    "or and not"
 )
 _NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())
 _LONGEST_UNIT = 6

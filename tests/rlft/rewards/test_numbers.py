@@ -13,13 +13,16 @@ READ = {
     "-$5": "-5", "$-5": "-5", "$ 5": "5", "€18": "18", "50%": "50", "50¢": "50", "\xa018\xa0": "18", "18\u200b": "18",
     "18 eggs per day": "18", "60 miles/hour": "60", "$5/hour": "5", "18cm": "18", "18 m²": "18", "90°": "90",
     "\\frac{1}{2}": "1/2", "\\$18": "18", "1{,}000": "1000", "18\\%": "18", "18\\text{ dollars}": "18",
+    "18 seconds": "18", "18 pairs of shoes": "18", "18 double-decker buses": "18", "18 square feet": "18",
 }  # fmt: skip
 
 NOT_READ = [
     "", ".", "-", "eighteen", "x = 5", "3, 4, 5", "1 or 2", "3-4", "3:4", "5+6", "2 x 9", "1 2", "1.2.3", "1/2/3",
     "18 dollars and 20 cents", "1 or two", "1,00", "100,00", "0,123", "12,345,67", "1 000", "1/0", "18 thousand",
     "2 thirds", "18 k", "5 squared", "18²", "18!", "--5", "-$-5", "+-5", "1e3", "1e999999999", "٣", "Ⅷ", "18..",
-    "~18", "18 not 19", "9" * 65, "nan", "inf", "infinity",
+    "~18", "18 not 19", "9" * 65, "nan", "inf", "infinity", "2 lakh", "2 lakhs", "3 crore", "3 Crores", "7 tens",
+    "2 gross", "3 tenths", "1 hundredth", "5 hundredths of a mile", "18 thousandths", "3 eighths", "1 fifth",
+    "36 halved", "9 doubled", "9 doubles", "6 tripled", "2 quadrillion", "9 twice",
 ]  # fmt: skip
 
 
