@@ -5,14 +5,28 @@ from __future__ import annotations
 import re
 import textwrap
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
-_PYTHON = ("", "python", "python3", "py")
+_FENCE = re.compile(r"^([ \t]*)```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("python", "python3", "py")
 
 
 def extract_code(text: str) -> str:
-    """The last fenced block of Python, or the whole text if it has none. A last block may lack its closing fence."""
-    blocks = [body for language, body in _FENCE.findall(text) if language.lower() in _PYTHON]
-    return (blocks[-1] if blocks else text).replace("\r\n", "\n")
+    """The last fenced block labelled as Python, else the last without a label, else the whole text.
+
+    A block without a label may be what the program prints. A last block may lack its closing fence.
+    """
+    text = text.replace("\r\n", "\n")
+    blocks = [(language.lower(), _without(margin, body)) for margin, language, body in _FENCE.findall(text)]
+    labelled = [body for language, body in blocks if language in _PYTHON]
+    bare = [body for language, body in blocks if not language]
+    return [text, *bare, *labelled][-1]
+
+
+def _without(margin: str, body: str) -> str:
+    """A block without its fence's margin, as in a list; a body that begins further left than its fence stays."""
+    first = next((line for line in body.split("\n") if line.strip()), "")
+    if len(first) - len(first.lstrip(" \t")) < len(margin):
+        return body
+    return re.sub(rf"^[ \t]{{0,{len(margin)}}}", "", body, flags=re.MULTILINE)
 
 
 def defines(code: str, name: str) -> bool:

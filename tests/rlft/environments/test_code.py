@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter
 from enum import IntEnum
+from textwrap import indent
 
 import pytest
 from hypothesis import given
@@ -233,8 +234,26 @@ def test_the_function_asked_for_may_have_the_name_of_a_built_in_one():
 
 def test_code_is_the_last_block_of_python():
     assert extract_code("a\n```python\nx = 1\n```\n```python\nx = 2\n```\n```json\n{}\n```") == "x = 2\n"
+    assert extract_code("```\nx = 1\n```\n```\nx = 2\n```") == "x = 2\n"
     assert extract_code("x = 1\n") == "x = 1\n"
     assert complete("def f():\n", "    return 1", "f") == "def f():\n    return 1"
+
+
+def test_a_block_without_a_language_counts_only_where_none_says_python():
+    output = "It prints\n```\n[1, 2]\n```"
+    assert extract_code(f"```python\nx = 1\n```\n{output}") == "x = 1\n"
+    assert extract_code(f"```py\nx = 1\n```\n{output}\n```Python3\nx = 2\n```\n{output}") == "x = 2\n"
+    assert extract_code(output) == "[1, 2]\n"
+
+
+def test_a_block_in_a_list_loses_the_indentation_of_its_fence():
+    code = "def f(x):\n    if x:\n        return 1\n\n    return 2\n"
+    assert extract_code("1. So:\n\n" + indent(f"```python\n{code}```", "   ") + "\n2. Done.") == code
+    assert extract_code(f"- So:\r\n  ```python\r\n{indent(code, '  ')}  ```") == code
+    assert extract_code(f"    ```python\n    \n{code}    ```") == f"    \n{code}"  # only the fence is indented
+    assert extract_code("```python\n    return 1\n```") == "    return 1\n"  # a body, for HumanEval
+    string = '  ```python\n  x = """\n y\n"""\n  ```'  # a line with less loses what it has
+    assert extract_code(string) == 'x = """\ny\n"""\n'
 
 
 plain = st.recursive(
