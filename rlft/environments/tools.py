@@ -62,8 +62,8 @@ def read_tools(tools: Any) -> tuple[ToolSpec, ...]:
     """What `list_tools` returned as specifications.
 
     A tool is a dict with `name`, `description` and `parameters`, alone or as the `function` of an OpenAI-style dict.
-    `parameters` are a JSON schema, or {name: description} for strings that must all be given. Raises
-    EnvironmentSetupError that names the tool and what is wrong with it.
+    `parameters` are a JSON schema, or {name: description} for strings that must all be given, and nothing
+    besides. Raises EnvironmentSetupError that names the tool and what is wrong with it.
     """
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
         raise EnvironmentSetupError(f"returned {type(tools).__name__}, not a list of tools", where="list_tools")
@@ -95,7 +95,8 @@ def _schema(parameters: Any, where: str) -> dict[str, Any]:
     is_plain = isinstance(parameters, Mapping) and all(isinstance(value, str) for value in parameters.values())
     if is_plain and parameters.get("type") != "object":
         properties = {name: {"type": "string", "description": text} for name, text in parameters.items()}
-        return {"type": "object", "properties": properties, "required": list(properties)}
+        closed = {"required": list(properties), "additionalProperties": False}
+        return {"type": "object", "properties": properties, **closed}
     try:
         jsonschema.Draft202012Validator.check_schema(parameters)
     except jsonschema.SchemaError as error:

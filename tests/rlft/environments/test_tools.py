@@ -31,9 +31,14 @@ def test_plain_parameters_are_strings_that_must_all_be_given():
         "type": "object",
         "properties": {"title": {"type": "string", "description": "Its title."}},
         "required": ["title"],
+        "additionalProperties": False,
     }
     assert tool.read_arguments({"title": "Rome"}) == {"title": "Rome"}
-    for wrong, text in [({}, "'title' is a required property"), ({"title": 3}, "title: 3 is not of type 'string'")]:
+    for wrong, text in [
+        ({}, "'title' is a required property"),
+        ({"title": 3}, "title: 3 is not of type 'string'"),
+        ({"title": "Rome", "lines": "3"}, "look_up: Additional .* not allowed \\('lines' was unexpected\\)"),
+    ]:
         with pytest.raises(ToolArgumentsError, match=text):
             tool.read_arguments(wrong)
 
@@ -49,6 +54,8 @@ def test_a_schema_is_taken_as_it_is_and_so_is_what_openai_writes():
     assert plain.parameters == wrapped.parameters == SCHEMA
     assert wrapped.to_json()["function"] == {"name": "b", "description": "B.", "parameters": SCHEMA}
     assert bare.read_arguments({}) == {}
+    with pytest.raises(ToolArgumentsError, match="'x' was unexpected"):
+        bare.read_arguments({"x": 1})
     with pytest.raises(ToolArgumentsError, match="must be an object, not list"):
         plain.read_arguments([1])
 
