@@ -48,6 +48,8 @@ def as_call(value: Any) -> ToolCall:
     name = inner.get("name", function)
     if not isinstance(name, str) or not name.strip():
         raise CallError('has no "name"')
+    if "arguments" in inner and "parameters" in inner:
+        raise CallError('has "arguments" and "parameters"; give one')
     given = value.get("id")
     return {
         "id": given if isinstance(given, str) else "",

@@ -104,6 +104,8 @@ def test_ids_that_the_model_wrote_are_kept():
         ('{"name": "f", "arguments": [1]}', 'tool call 1 has "arguments" that are not an object but a list'),
         ('{"name": "f", "arguments": "sky"}', "tool call 1 is not JSON: Expecting value"),
         ('{"name": "f", "arguments": "{} {}"}', "arguments in a string that is not JSON alone"),
+        ('{"name": "f", "arguments": {}, "parameters": {"a": 1}}', 'call 1 has "arguments" and "parameters"; give one'),
+        ('{"function": {"name": "f", "parameters": {}, "arguments": {}}}', '"arguments" and "parameters"; give one'),
         ('{"name": "f", "name": "g"}', "the key 'name' stands twice"),
         ('{"name": "f", "arguments": {"a": 1, "a": 2}}', "the key 'a' stands twice"),
         ('{"name": "f", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}', "the key 'a' stands twice"),
