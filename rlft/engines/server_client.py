@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ class ServerRefusedError(Exception):
 
 
 class ServerClient:
-    """One server. Every call waits at most `timeout_seconds`, is tried `attempts` times, and then is a ServerGoneError.
+    """One server. Every call is tried `attempts` times, each at most `timeout_seconds`, and then is a ServerGoneError.
 
+    A body that stops for good is given up when nothing came for that long, and headers in drips are not limited.
     Where nobody listens it is one at once: a server that comes back has other weights than it had.
     """
 
@@ -164,8 +166,10 @@ class ServerClient:
 
     def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
         limit = httpx.Timeout(timeout, connect=min(_SIGN_OF_LIFE, timeout), pool=None)
+        deadline = time.monotonic() + timeout
         try:
-            response = self._http.request(method, path, json=body, timeout=limit)
+            with self._http.stream(method, path, json=body, timeout=limit) as arriving:
+                response = _whole(arriving, deadline)
         except httpx.HTTPError as cause:
             raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
         if response.status_code in _BUSY:
@@ -179,6 +183,16 @@ class ServerClient:
 
 def _nobody_listens(cause: BaseException) -> bool:
     return isinstance(cause.__cause__, httpx.ConnectError)
+
+
+def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
+    """The answer with its body. httpx's limit is for each read: a body that comes in drips never meets it."""
+    parts: list[bytes] = []
+    for part in arriving.iter_raw():
+        if time.monotonic() > deadline:
+            raise httpx.ReadTimeout("in the middle of an answer")
+        parts.append(part)
+    return httpx.Response(arriving.status_code, headers=arriving.headers, content=b"".join(parts))
 
 
 def _completion(answer: Any) -> tuple[list[int], list[float], Any]:

@@ -1,7 +1,11 @@
 """Requests to one server: what is asked again, what is given up, and what the answers become."""
 
+import gzip
 import socket
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -108,6 +112,53 @@ def test_no_answer_ends_at_the_time_limit(connect):
     assert server.counts == {GENERATE: 2}
 
 
+@contextmanager
+def dripping():
+    """The address of a server whose answer, packed as the client allows, takes 2 s: a byte at a time."""
+    body, over = gzip.compress(b'{"data": [{"max_model_len": 512}]}'), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for byte in body:
+                if over.wait(2 / len(body)):
+                    return
+                self.wfile.write(bytes([byte]))
+
+        def log_message(self, format, *args):
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        over.set()
+        server.shutdown()
+        thread.join()
+
+
+def ask_dripping(timeout_seconds):
+    with dripping() as address:
+        client = ServerClient(address, ServerSettings(attempts=1, timeout_seconds=timeout_seconds))
+        try:
+            return client.context_length()
+        finally:
+            client.close()
+
+
+def test_an_answer_in_drips_is_given_up_at_the_time_limit_of_the_whole():
+    # a byte every 0.04 s keeps each read within 0.5 s; the whole takes 2 s
+    with pytest.raises(ServerGoneError, match="does not answer: ReadTimeout in the middle of an answer"):
+        ask_dripping(timeout_seconds=0.5)
+
+
+def test_an_answer_in_drips_that_is_whole_in_time_is_read():
+    assert ask_dripping(timeout_seconds=60.0) == 512
+
+
 def test_nobody_listens():
     client = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=2))
     with pytest.raises(ServerGoneError, match="does not answer: ConnectError"):
@@ -119,8 +170,8 @@ def test_nobody_listens():
 def test_where_nobody_listens_there_is_one_attempt(monkeypatch):
     # whoever listens there later has other weights than the server that went
     client, asked = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=5)), []
-    request = client._http.request
-    monkeypatch.setattr(client._http, "request", lambda *args, **kwargs: asked.append(1) or request(*args, **kwargs))
+    stream = client._http.stream
+    monkeypatch.setattr(client._http, "stream", lambda *args, **kwargs: asked.append(1) or stream(*args, **kwargs))
     with pytest.raises(ServerGoneError):
         client.generate([4], PARAMETERS, model=None)
     assert len(asked) == 1
