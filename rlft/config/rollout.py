@@ -70,12 +70,15 @@ class EngineSettings(Section):
             try:
                 parts = urlsplit(address)
                 is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                is_one = is_one and parts.path in ("", "/") and not parts.query
-            except ValueError:  # brackets or a port that make no sense
+                is_one = is_one and parts.path in ("", "/") and not set(address) & set("?#@")
+                is_one = is_one and address.isprintable() and " " not in address  # urlsplit drops some of it
+                (parts.hostname or "").encode("idna")
+            except ValueError:  # brackets, a port or a host's name that make no sense
                 is_one = False
             if not is_one or address.rstrip("/") in seen:
                 what = "stands twice" if is_one else "is no address such as http://127.0.0.1:8000"
-                raise ValueError(f"server.addresses: {address!r} {what}")
+                shown = "what has an @, and may hold a password," if "@" in address else repr(address)
+                raise ValueError(f"server.addresses: {shown} {what}")
             seen.add(address.rstrip("/"))
         return self
 

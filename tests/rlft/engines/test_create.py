@@ -109,11 +109,28 @@ def test_the_engines_part_of_a_rollout_config():
 @pytest.mark.parametrize(
     "address",
     ["", "127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://h:0", "http://h:99999", "http://h:80/v1",
-     "http://h:80?a=1"],
+     "http://h:80?a=1", "http://h?", "http://h#x", "http://h#", "http://h\n:80", " http://h", "http://h\t",
+     "http://" + 64 * "h", "http://a..b"],
 )  # fmt: skip
 def test_what_is_no_address_of_a_server(address):
     with pytest.raises(ValidationError, match="is no address such as"):
         EngineSettings.model_validate({"server": {"addresses": [address]}})
+
+
+@pytest.mark.parametrize("address", ["http://user:secret@h", "http://secret@h:80", "http://user:secret@h:99999"])
+def test_a_password_is_refused_and_not_shown(address):
+    with pytest.raises(ValidationError) as error:
+        EngineSettings.model_validate({"server": {"addresses": [address]}})
+    (row,) = error.value.errors()
+    assert row["msg"] == (
+        "Value error, server.addresses: what has an @, and may hold a password, is no address such as "
+        "http://127.0.0.1:8000"
+    )
+
+
+@pytest.mark.parametrize("address", ["http://" + 63 * "h", "http://[::1]:80", "https://a.b_c.:80/"])
+def test_what_is_an_address_of_a_server(address):
+    assert EngineSettings.model_validate({"server": {"addresses": [address]}}).server.addresses == [address]
 
 
 def test_a_server_is_named_once():
