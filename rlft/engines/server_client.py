@@ -131,7 +131,7 @@ class ServerClient:
     def _read(self, response: httpx.Response, read: Callable[[Any], Any]) -> Any:
         try:
             return read(response.json())
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as cause:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as cause:
             raise ServerRefusedError(f"{self.address} answers as vLLM does not: {response.text[:300]}") from cause
 
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
@@ -199,7 +199,10 @@ def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
     """Token ids, their log-probabilities and the reason of the end."""
     choice = answer["choices"][0]
     content = (choice.get("logprobs") or {}).get("content") or []
-    return choice["token_ids"] or [], [float(token["logprob"]) for token in content], choice["finish_reason"]
+    token_ids = choice["token_ids"] or []
+    if not all(type(token) is int and 0 <= token < 2**31 for token in token_ids):
+        raise ValueError("a token id is no int32")
+    return token_ids, [float(token["logprob"]) for token in content], choice["finish_reason"]
 
 
 def _base_model(answer: Any) -> str | None:

@@ -211,6 +211,22 @@ def test_another_servers_answer_is_a_refusal(connect, content):
     assert server.counts == {GENERATE: 1, MODELS: 1}
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"token_ids": [4, token]} for token in (2**31, -1, 10**30, 1.5, "x", "1", None, True, [1])]
+    + [{"token_ids": "ab"}, {"token_ids": 4}, {"logprobs": {"content": [{"logprob": -1}, {"logprob": 10**400}]}}],
+)
+def test_numbers_that_no_server_means_are_a_refusal(connect, changes):
+    _, client = connect(answering(200, choice(**changes)))
+    with pytest.raises(ServerRefusedError, match="as vLLM does not"):
+        client.generate([4], PARAMETERS, model=None)
+
+
+def test_the_largest_token_id_is_one(connect):
+    _, client = connect(answering(200, choice(token_ids=[0, 2**31 - 1])))
+    assert client.generate([4], PARAMETERS, model=None).token_ids.tolist() == [0, 2147483647]
+
+
 def test_the_context_is_the_smallest_that_is_named(connect):
     models = [{"id": "base", "max_model_len": 512}, {"id": "adapter", "max_model_len": None}, {"id": "other"}]
     _, client = connect(answering(200, {"data": models}))
