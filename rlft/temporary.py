@@ -23,7 +23,11 @@ def folder_prefix(kind: str) -> str:
 
 
 def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
-    """Remove the folders of a kind whose process on this machine is no more; by default where temporary files go."""
+    """Remove the folders of a kind whose process on this machine is no more; by default where temporary files go.
+
+    Containers with the same host name, the same folder and process numbers of their own are not told apart: one takes
+    the other's living folders for dead ones.
+    """
     beginning = _of_this_machine(kind)
     for old in Path(parent or tempfile.gettempdir()).glob(f"{beginning}*"):
         # The whole rest: after `host-` the folder of a machine `host-2` goes on with a number too.
