@@ -22,6 +22,7 @@ from rlft.sandbox.base import Limits, SandboxResult, Stopped
 
 logger = logging.getLogger(__name__)
 _KILLED = 128 + signal.SIGKILL
+_START_SECONDS = 120.0  # of Python and the relay, in a session that is there
 
 
 class StackProcess:
@@ -31,7 +32,7 @@ class StackProcess:
         self._session, self._running, self._limits = session, running, limits
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._started, self._ended = asyncio.Event(), asyncio.Event()
-        self._begun = time.perf_counter()
+        self._begun, self._runs = time.perf_counter(), False
         self._rest, self._stderr, self._complaints = b"", b"", ""
         self._said, self._sent = 0, 0
         self._code: int | None = None
@@ -41,13 +42,17 @@ class StackProcess:
     async def begin(self) -> None:
         """Listen, and wait until the program has started. Raises SandboxError when it does not."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._limits.seconds, self.stop, "time")
         _listen(loop, self._running.stdout, self._take, self._end)
         _listen(loop, self._running.stderr, self._complain)
-        await self._started.wait()
-        if self._ended.is_set() and self._code is None:
+        try:
+            await asyncio.wait_for(self._started.wait(), _START_SECONDS)
+        except TimeoutError:
+            self._complain(f"nothing within {_START_SECONDS:g} s")
+        if not self._runs:
             await asyncio.sleep(0.1)  # what it complains of comes by another way
             raise SandboxError(f"the stack's sandbox did not run a program: {self._complaints}", where="sandbox")
+        self._begun = time.perf_counter()
+        self._timer = loop.call_later(self._limits.seconds, self.stop, "time")
 
     @property
     def stopped(self) -> Stopped | None:
@@ -59,7 +64,6 @@ class StackProcess:
         if self._stopped is None and not self._ended.is_set():
             self._stopped = why
             self._lines.put_nowait(None)
-            self._started.set()
             threading.Thread(target=self._running.kill, daemon=True).start()
 
     async def write(self, data: bytes) -> None:
@@ -105,6 +109,7 @@ class StackProcess:
         except (binascii.Error, ValueError):
             return
         if kind == "s":
+            self._runs = True
             self._started.set()
         elif kind == "o" and self._stopped is None:
             *whole, self._rest = (self._rest + data).split(b"\n")

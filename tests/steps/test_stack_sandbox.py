@@ -122,6 +122,14 @@ def test_what_cannot_be_started_is_no_verdict(sandbox):
         asyncio.run(run_program(sandbox, ["absent"], limits=LIMITS))
 
 
+def test_a_sandbox_that_starts_nothing_is_no_program_out_of_time(sandbox, tmp_path, monkeypatch):
+    (tmp_path / "relay.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setattr(module, "_RELAY", tmp_path / "relay.py")
+    monkeypatch.setattr("steps.stack_process._START_SECONDS", 0.2)
+    with pytest.raises(SandboxError, match=r"nothing within 0\.2 s"):
+        run(sandbox, "1", limits=Limits(seconds=0.1))
+
+
 def test_nothing_is_left_behind(sandbox, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run(sandbox, "import subprocess; subprocess.Popen(['sleep', '0'])")
