@@ -84,12 +84,14 @@ class StackProcess:
 
     async def result(self) -> SandboxResult:
         """Wait for its end."""
-        stdout = b""
-        while (line := await self.read_line()) is not None:
-            stdout += line
+        unread: list[bytes] = []
+        while (line := await self._lines.get()) is not None:
+            unread.append(line)
+        self._lines.put_nowait(None)
+        stdout = b"".join([*unread, self._rest])
         code = _KILLED if self._code is None else self._code
         seconds = time.perf_counter() - self._begun
-        return SandboxResult(128 - code if code < 0 else code, stdout + self._rest, self._stderr, seconds, self.stopped)
+        return SandboxResult(128 - code if code < 0 else code, stdout, self._stderr, seconds, self.stopped)
 
     async def _send(self, content: bytes) -> None:
         self._sent += 1

@@ -9,6 +9,7 @@ from asyncio import Task
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerYet
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -105,13 +106,9 @@ class Background:
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
-    try:
+    with closing(loop), suppress(SystemExit):  # which asks a thread that was left behind to end
         loop.run_forever()
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()
             loop.run_until_complete(asyncio.wait(unfinished, timeout=_ENDING_SECONDS))  # processes end, files close
-    except SystemExit:
-        pass  # it was left behind, and asked to end
-    finally:
-        loop.close()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from uuid import uuid4
 
+import psutil
 import pytest
 from zenml.enums import StackComponentType
 from zenml.sandboxes import LOCAL_SANDBOX_FLAVOR, LocalSandbox, LocalSandboxConfig
@@ -60,7 +61,7 @@ def test_its_files_are_there(sandbox):
 
 def test_it_can_be_spoken_to_line_by_line(sandbox):
     async def talk():
-        code = "for line in iter(input, 'end'): print(line.upper() * 40_000, flush=True)"
+        code = "for line in iter(input, 'end'): print(line.upper() * 70_000, flush=True)"
         async with sandbox.open([*sandbox.python, "-c", code], limits=LIMITS) as process:
             heard = []
             for word in (b"a\n", b"b\n"):
@@ -69,7 +70,7 @@ def test_it_can_be_spoken_to_line_by_line(sandbox):
             await process.write(b"end\n")
             return heard, await process.read_line(), (await process.result()).exit_code
 
-    assert asyncio.run(talk()) == ([b"A" * 40_000 + b"\n", b"B" * 40_000 + b"\n"], None, 0)
+    assert asyncio.run(talk()) == ([b"A" * 70_000 + b"\n", b"B" * 70_000 + b"\n"], None, 0)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,21 @@ def test_limits_end_it(sandbox, code, stopped):
     started = time.perf_counter()
     assert run(sandbox, code, limits=limits).stopped == stopped
     assert time.perf_counter() - started < 25
+
+
+def test_a_program_out_of_time_is_gone_and_what_it_said_is_kept(sandbox):
+    code = "import os\nprint(os.getpid(), flush=True)\nwhile True: pass"
+
+    async def wait_for_the_limit():
+        async with sandbox.open([*sandbox.python, "-c", code], limits=Limits(seconds=1, cpu_seconds=60)) as process:
+            while process.stopped is None:
+                await asyncio.sleep(0.01)
+            return await process.result()
+
+    result = asyncio.run(wait_for_the_limit())
+    assert result.stopped == "time"
+    psutil.wait_procs([psutil.Process(pid) for pid in [int(result.stdout)] if psutil.pid_exists(pid)], timeout=5)
+    assert not psutil.pid_exists(int(result.stdout))
 
 
 def test_memory_and_files_are_refused(sandbox):

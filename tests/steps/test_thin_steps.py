@@ -18,8 +18,16 @@ from tests.factories import make_policy
 from tests.left_behind import left_behind
 
 STEPS = Path(module.__file__).parent
-LIBRARY_FILES = {"__init__.py", "code.py", "registry.py", "runtime.py", "served_policy.py"}
-LIBRARY_FILES |= {"environment.py", "stack_process.py", "stack_sandbox.py"}
+LIBRARY_FILES = {
+    "__init__.py",
+    "code.py",
+    "environment.py",
+    "registry.py",
+    "runtime.py",
+    "served_policy.py",
+    "stack_process.py",
+    "stack_sandbox.py",
+}
 
 
 @pytest.mark.parametrize("file", sorted(p.name for p in STEPS.glob("*.py") if p.name not in LIBRARY_FILES))
