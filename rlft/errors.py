@@ -50,6 +50,10 @@ class EngineError(RlftError):
     """An engine that does not start, cannot be reached, or does not sample with the policy's weights."""
 
 
+class RewardError(RlftError):
+    """A reward whose totals cannot be compared with each other."""
+
+
 class RewardAuditError(RlftError):
     """The reward pays something that is no answer as well as it pays the gold answer."""
 

@@ -114,8 +114,8 @@ class Reward:
     """The score of one rollout.
 
     `total` is the weighted sum of `parts`, or `None` when scoring failed (`error` says where and why). A part that is
-    `None` does not apply to this rollout and is left out of the sum. `answer` is the final answer as the environment
-    reads it, for majority votes. `solved` says whether the reward is full.
+    `None` does not apply to this rollout and counts as the mean of those that do (`rlft.rewards.rubric`). `answer` is
+    the final answer as the environment reads it, for majority votes. `solved` says whether the reward is full.
     """
 
     rollout_id: str

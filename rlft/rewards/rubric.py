@@ -28,13 +28,30 @@ def weight_of(part: str, weights: Mapping[str, float]) -> float:
 
 
 def combine(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
-    """The sum of weight times score over the parts that apply."""
-    return math.fsum(weight_of(name, weights) * score for name, score in parts.items() if score is not None)
+    """The sum of weight times score, in which a part that does not apply counts as the mean of those that do.
+
+    That is the sum over the parts with a positive weight that apply, divided by the share of all positive weights that
+    is theirs, plus the penalties (negative weights) that apply. So attempts at one task can be compared: with every
+    score of 1 the total is `full_total`, whichever parts apply, and with every score of 0 it is 0. Raises ValueError
+    when parts with a positive weight are named and none of them applies.
+    """
+    applied = full_total({name: score for name, score in parts.items() if score is not None}, weights)
+    whole = full_total(parts, weights)
+    if whole and not applied:
+        raise ValueError(f"no part with a positive weight applies (parts: {dict(parts)})")
+    share = whole / applied if applied else 1.0
+    weighed = ((weight_of(name, weights), score) for name, score in parts.items() if score is not None)
+    return math.fsum((share * weight if weight > 0 else weight) * score for weight, score in weighed)
 
 
 def full_total(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
     """The total of an attempt that earns 1 in every part that applies and pays no penalty (a negative weight)."""
-    return math.fsum(max(weight_of(name, weights), 0.0) for name, score in parts.items() if score is not None)
+    return math.fsum(max(weight_of(name, weights), 0.0) for name in parts)
+
+
+def weighed_names(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> set[str]:
+    """The parts that a total is made of, whether they apply or not; parts of weight 0 are metrics."""
+    return {name for name in parts if weight_of(name, weights) != 0}
 
 
 def _check_name(name: Any) -> str:

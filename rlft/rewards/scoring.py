@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from rlft.environments.base import BaseEnv, prompt_messages
-from rlft.errors import ConfigError, TaskError
+from rlft.errors import ConfigError, RewardError, TaskError
 from rlft.harness.tools import printable
-from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weight_of
+from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weighed_names, weight_of
 from rlft.rewards.worker import RewardHangs, RewardWorker
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
 
@@ -37,12 +37,13 @@ def score_rollouts(
     """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
 
     `weights` maps parts to weights and goes before the environment's own (parts that neither names weigh what `*`
-    does, or 1); `full` is the total that counts as solved (default: the positive weights of the parts that apply);
+    does, or 1); `full` is the total that counts as solved (default: the sum of the positive weights of its parts);
     `timeout_seconds` bounds each score. A reward that raises, takes too long or returns anything but finite numbers
     leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
     `compute_reward` runs in a thread with an event loop of its own.
 
-    Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has, and
+    Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
+    `RewardError` when two attempts at one task name different parts, so that their totals cannot be compared, and
     `RewardHangs` (an `RlftError`) when scores do not return again and again.
     """
     started = time.perf_counter()
@@ -58,6 +59,7 @@ def score_rollouts(
                 )
             rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, weights, full, timeout_seconds))
     _check_weights(rows, given)
+    _check_comparable(rows, weights)
     _log_errors(rows)
     names = sorted({name for row in rows for name in row.parts} | (set(weights) - {UNNAMED}))
     return Rewards(
@@ -137,9 +139,12 @@ async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -
 
 
 def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tuple[float, bool]:
-    if not any(score is not None and weight_of(name, weights) != 0 for name, score in parts.items()):
+    if not any(parts[name] is not None for name in weighed_names(parts, weights)):
         raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts})")
-    total = combine(parts, weights)
+    try:
+        total = combine(parts, weights)
+    except ValueError as error:
+        raise _ScoreError(f"compute_reward: {error}") from error
     if not math.isfinite(total):
         raise _ScoreError(f"weights: the total of {parts} is {total}")
     return total, total >= (full_total(parts, weights) if full is None else full) - TOLERANCE
@@ -154,6 +159,22 @@ def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
                 f"no rollout has a part named {name!r}",
                 where="reward.weights",
                 fix=f"did you mean {' or '.join(close)}? The parts are: {', '.join(known)}",
+            )
+
+
+def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    first: dict[str, set[str]] = {}
+    for row in rows:
+        if row.total is None:
+            continue
+        names = weighed_names(row.parts, weights)
+        missing = sorted(first.setdefault(row.task_id, names) ^ names)
+        if missing:
+            raise RewardError(
+                f"one attempt at task {row.task_id} has a part {missing[0]!r} and another has none, so that their "
+                "totals cannot be compared",
+                where="compute_reward",
+                fix=f"name {missing[0]!r} in every score: 0 where nothing was earned, None where it does not apply",
             )
 
 

@@ -48,11 +48,11 @@ def test_texts_and_columns_become_parts_by_name():
 
 
 def test_weights_and_what_does_not_apply():
-    # Lima: 2 * 1 + 0.5 * 1, only_hard does not apply, so this is full. Chad: 2 * 0 + 0.5 * 0.5 + 1.
+    # Lima: what applies is full, 2 * 1 + 0.5 * 1 of 2.5, so it earns the 3.5 of all three. Chad: 2 * 0 + 0.5 * 0.5 + 1.
     environment, weights = build("exact", "brief", "only_hard"), {"exact": 2.0, "brief": 0.5}
     (peru,) = score(environment, PERU, "Lima", weights=weights)
     (chad,) = score(environment, CHAD, "It is N'Djamena", weights=weights)
-    assert (peru.total, peru.solved) == (2.5, True)
+    assert (peru.total, peru.solved) == (3.5, True)
     assert (chad.total, chad.solved) == (1.25, False)
 
 

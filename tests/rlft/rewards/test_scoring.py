@@ -7,9 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlft.environments.base import BaseEnv, Context, prompt_messages
-from rlft.errors import ConfigError, RlftError, TaskError
+from rlft.errors import ConfigError, RewardError, RlftError, TaskError
+from rlft.rewards.rubric import combine
 from rlft.rewards.scoring import score_rollouts
 from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
@@ -45,11 +48,11 @@ def only(rewards):
     return rewards.rows[0]
 
 
-def test_total_is_the_weighted_sum_of_the_parts_that_apply():
-    # 2 * 0.5 + 1 * 1 (no weight given: 1) + nothing for the part that is None = 2; full would be 2 + 1 = 3.
+def test_total_is_the_weighted_sum_in_which_what_does_not_apply_counts_as_the_mean_of_the_rest():
+    # 2 * 0.5 + 1 * 1 (no weight given: 1) = 2 of the 3 that apply, which of all 4 is 2 * 4 / 3
     rewards = score(Returns({"a": 0.5, "b": 1, "c": None}), weights={"a": 2.0})
     row = only(rewards)
-    assert (row.total, row.solved, row.error) == (2.0, False, None)
+    assert (row.total, row.solved, row.error) == (pytest.approx(8 / 3), False, None)
     assert row.parts == {"a": 0.5, "b": 1.0, "c": None}
     assert rewards.weights == {"a": 2.0, "b": 1.0, "c": 1.0}
 
@@ -66,6 +69,59 @@ def test_total_is_the_weighted_sum_of_the_parts_that_apply():
 )
 def test_solved_means_full(parts, full, solved):
     assert only(score(Returns(parts), weights={"a": 2.0}, full=full)).solved is solved
+
+
+def test_who_is_solved_never_earns_less_than_who_is_not():
+    # no citation was asked for, and the answer is right; or one was, and is half right: 2 of 2 and 1.5 of 2
+    said = {"solved": {"answer": 1, "cite": None}, "half": {"answer": 1, "cite": 0.5}}
+    solved, half = score(Returns(lambda completion: said[completion.text]), answered(TASK, "solved", "half"))
+    assert [(row.total, row.solved) for row in (solved, half)] == [(2.0, True), (1.5, False)]
+
+
+def test_a_penalty_that_does_not_apply_is_not_paid_and_one_that_does_is_paid_once():
+    # a right, b not asked for: 2 of 2, minus 0.5 * 1
+    weights = {"penalty": -0.5}
+    assert only(score(Returns({"a": 1, "b": None, "penalty": 1}), weights=weights)).total == 1.5
+    assert only(score(Returns({"a": 1, "b": None, "penalty": None}), weights=weights)).total == 2.0
+    lone = only(score(Returns({"a": None, "penalty": 1}), weights=weights))
+    assert (lone.total, lone.error) == (
+        None,
+        "compute_reward: no part with a positive weight applies (parts: {'a': None, 'penalty': 1.0})",
+    )
+    assert only(score(Returns({"penalty": 1}), weights=weights)).total == -0.5
+
+
+weights_of_parts = st.dictionaries(
+    st.sampled_from("abcd"), st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=1
+)
+
+
+@given(weights_of_parts, st.data())
+def test_totals_of_attempts_at_a_task_can_be_compared(weights, data):
+    def draw(scores):
+        return {name: data.draw(scores) for name in weights}
+
+    whole = sum(weight for weight in weights.values() if weight > 0)
+    perfect = {name: None if left_out else float(weights[name] > 0) for name, left_out in draw(st.booleans()).items()}
+    other = draw(st.one_of(st.none(), st.floats(0, 1)))
+    try:
+        best, less = combine(perfect, weights), combine(other, weights)
+    except ValueError:
+        assert any(all(p[n] is None for n, w in weights.items() if w > 0) for p in (perfect, other))
+        return
+    assert best == pytest.approx(whole)
+    assert less <= best + 1e-9
+    assert combine({**other, "metric": 1.0}, {**weights, "metric": 0.0}) == less
+
+
+@pytest.mark.parametrize("other", [{"answer": 1, "cite": 0.5}, {"answer": 1, "cite": 0.5, "length": 1}])
+def test_attempts_that_name_other_parts_cannot_be_compared(other):
+    said = {"one": {"answer": 1}, "two": other, "bad": "no dict"}
+    environment, rows = Returns(lambda completion: said[completion.text]), answered(TASK, "one", "bad", "two")
+    with pytest.raises(RewardError, match=r"task t has a part 'cite' and another has none(?s:.)*name 'cite' in every"):
+        score(environment, rows)
+    metrics = dict.fromkeys(other.keys() - {"answer"}, 0.0)
+    assert [row.total for row in score(environment, rows, weights=metrics)] == [1.0, None, 1.0]
 
 
 def test_a_penalty_does_not_lower_what_is_full():
