@@ -54,8 +54,7 @@ def _sentence(summary: dict[str, Any]) -> str:
     metric, scale, unit = change["metric"], 100, " points"
     if metric == "reward":
         scale, unit = 1, ""
-    start = summary["warm_start"] or summary["base"]
-    before, after = start[metric] * scale, summary["final"][metric] * scale
+    before, after = change["before"] * scale, change["after"] * scale
     low, high = change["ci_low"] * scale, change["ci_high"] * scale
     return (
         f"{metric} on {change['tasks']} unseen test tasks: {before:.3g} -> {after:.3g} "
@@ -78,11 +77,9 @@ def _parts(summary: dict[str, Any]) -> Table:
     table = Table(
         "on test", "before", "after", "change (95 % interval)", title="parts and metrics", title_justify="left"
     )
-    start = summary["warm_start"] or summary["base"]
     for name, change in summary["differences"].items():
         if change is not None:
             interval = f"{change['mean']:+.3f} ({change['ci_low']:+.3f} to {change['ci_high']:+.3f})"
-            table.add_row(
-                name.removeprefix("rewards/"), f"{start[name]:.3f}", f"{summary['final'][name]:.3f}", interval
-            )
+            before, after = f"{change['before']:.3f}", f"{change['after']:.3f}"
+            table.add_row(name.removeprefix("rewards/"), before, after, interval)
     return table

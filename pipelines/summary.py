@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any, Literal
 
 from rlft.promotion import Decision, RegisteredVersion
@@ -45,7 +46,11 @@ def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
 def difference(
     trained: Evaluation, other: Evaluation, *, metric: str, resamples: int, seed: int
 ) -> dict[str, Any] | None:
-    """Paired difference on `test`, with its 95 % interval; `None` when no task was scored for both."""
+    """Paired difference on `test`, with its 95 % interval; `None` when no task was scored for both.
+
+    `before` and `after` are the means of `other` and `trained` over the same tasks as the difference: a part of the
+    reward need not apply to every task of both.
+    """
     ours, theirs = trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric]
     common = sorted(ours.keys() & theirs.keys())
     if not common:
@@ -58,6 +63,8 @@ def difference(
     )
     return {
         "metric": metric,
+        "before": fmean(theirs[task] for task in common),
+        "after": fmean(ours[task] for task in common),
         "mean": interval.mean,
         "ci_low": interval.low,
         "ci_high": interval.high,
