@@ -66,7 +66,12 @@ class TrainingConfig(Section):
     gradient_checkpointing: bool = Field(
         default=False, description="Compute layers again in the backward pass: a third more time, much less memory."
     )
-    max_kl: float = Field(default=10.0, gt=0, description="A round whose KL exceeds this is undone and training stops.")
+    max_kl: float = Field(
+        default=0.25,
+        gt=0,
+        description="Nats per token that an update may move the policy from the one that sampled: beyond it the round "
+        "is undone and training stops.",
+    )
 
     @model_validator(mode="after")
     def _groups_can_be_compared(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,14 +13,17 @@ from rlft.statistics import varies
 from rlft.training.advantage import Baseline, Scale, group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
+KL_ONLY = "trained:kl_only"  # its group has nothing to compare, and the KL to the reference still moves it
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """Groups of rollouts that teach something, their advantages, and the fates of all the others.
+    """Groups of rollouts that are trained on, their advantages, and the fates of all that are not plainly `trained`.
 
-    `groups` holds one list per task of (rollout, advantage); `fates` maps the ids of left-out rollouts. Those that were
-    scored have a loss of 0 and are part of its means all the same: `silent_rollouts` in number, with `silent_tokens`
-    sampled tokens (none where truncated ones are masked).
+    `groups` holds one list per task of (rollout, advantage); those that are in it for their KL alone have an advantage
+    of 0 and the fate `trained:kl_only`. Rollouts that were scored and left out have a loss of 0 and are part of its
+    means all the same: `silent_rollouts` in number, with `silent_tokens` sampled tokens (none where truncated ones are
+    masked).
     """
 
     groups: list[list[tuple[Rollout, float]]]
@@ -36,9 +39,12 @@ def plan_training(
     scale: Scale,
     mask_truncated_completions: bool,
     baseline: Baseline = "group_mean",
+    with_kl: bool = False,
 ) -> TrainingPlan:
     """Sort rollouts into groups with advantages and into fates.
 
+    A group without variance has no advantage to train on. It is left out, unless the loss has a KL to the reference
+    (`with_kl`), which pulls at solved tasks too: without it their tokens would only weaken the KL of the others.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
     their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Raises
     ValueError when rollouts and rewards are not about the same attempts, or an id comes twice.
@@ -57,19 +63,28 @@ def plan_training(
         else:
             members[rollout.task_id].append((rollout, reward))
     for group in members.values():
-        if len(group) < 2:
-            fates[group[0][0].rollout_id] = "filtered:alone_in_group"
-        elif not varies(_totals(group).tolist()):
-            fates.update({rollout.rollout_id: "filtered:no_variance" for rollout, _ in group})
-    groups = _with_advantages(list(members.values()), scale, baseline)
-    groups = [[pair for pair in group if pair[0].rollout_id not in fates] for group in groups]
+        if why := _nothing_to_compare(group):
+            fates.update({rollout.rollout_id: KL_ONLY if with_kl else f"filtered:{why}" for rollout, _ in group})
+    scored = [rollout for group in members.values() for rollout, _ in group]
     if mask_truncated_completions:
-        truncated = {r.rollout_id: "filtered:truncated" for group in groups for r, _ in group if r.truncated}
-        fates.update(truncated)
-        groups = [[pair for pair in group if pair[0].rollout_id not in truncated] for group in groups]
-    silent = [rollout for group in members.values() for rollout, _ in group if rollout.rollout_id in fates]
+        cut = [rollout.rollout_id for rollout in scored if rollout.truncated]
+        fates.update({key: "filtered:truncated" for key in cut if _is_trained(fates, key)})
+    groups = _with_advantages(list(members.values()), scale, baseline)
+    groups = [[pair for pair in group if _is_trained(fates, pair[0].rollout_id)] for group in groups]
+    silent = [rollout for rollout in scored if not _is_trained(fates, rollout.rollout_id)]
     tokens = sum(int(r.loss_mask.sum()) for r in silent if not (mask_truncated_completions and r.truncated))
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
+
+
+def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]]) -> str | None:
+    """Why a group has no advantages."""
+    if len(group) < 2:
+        return "alone_in_group"
+    return None if varies(_totals(group).tolist()) else "no_variance"
+
+
+def _is_trained(fates: Mapping[str, str], rollout_id: str) -> bool:
+    return fates.get(rollout_id, KL_ONLY) == KL_ONLY
 
 
 def _place(error: str) -> str:

@@ -25,9 +25,10 @@ def train_round(
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    Groups without variance are not encoded, but counted in the means of the loss. In each step a prompt is encoded once
-    for its rollouts where the model allows it. When `reference` is needed (`beta` above 0) and not given, the base
-    weights with the adapter off are the reference. Nothing is random here: no dropout, no shuffling.
+    Groups without variance are not encoded, but counted in the means of the loss; with `beta` above 0 they are trained
+    on for their KL. In each step a prompt is encoded once for its rollouts where the model allows it. When `reference`
+    is needed (`beta` above 0) and not given, the base weights with the adapter off are the reference. Nothing is random
+    here: no dropout, no shuffling.
 
     Returns a report whose `stopped` is set, and whose rollouts are all `filtered:round_undone`, when the loss, a
     gradient or the KL went out of bounds: then `policy` must be loaded again from its folder.
@@ -41,6 +42,7 @@ def train_round(
         scale=settings.scale_rewards,
         mask_truncated_completions=settings.mask_truncated_completions,
         baseline=settings.advantage,
+        with_kl=settings.beta > 0,
     )
     fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, "trained") for rollout in rollouts}
     updater = Updater(
@@ -60,7 +62,7 @@ def train_round(
             )
     except TrainingStopped as reason:
         stopped = str(reason)
-        fates = {key: "filtered:round_undone" if fate == "trained" else fate for key, fate in fates.items()}
+        fates = {key: "filtered:round_undone" if fate.startswith("trained") else fate for key, fate in fates.items()}
     return TrainReport(
         round=round,
         metrics=updater.metrics(),

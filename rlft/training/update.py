@@ -184,23 +184,36 @@ class Updater:
             return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
 
     def _check_change(self, groups: Sequence[Sequence[Pair]]) -> None:
-        """Measure on a few rollouts how far the update moved the policy from the one that sampled (k3 estimate)."""
+        """Measure how far the update moved the policy from the one that sampled; on a few rollouts unless it is far.
+
+        In few tokens a single rare one that became likely weighs as much as a policy that fell apart: before a round
+        is undone, all rollouts of the update are looked at.
+        """
+        kl = self._distance(_some(groups, _CHECKED_SHARE))
+        if kl is None:  # no token of these groups was sampled
+            return
+        if not kl <= self.settings.max_kl:  # also true for NaN
+            kl = self._distance(_some(groups, 1.0))
+            assert kl is not None
+        self.tally.note_update(kl_update=kl)
+        if not kl <= self.settings.max_kl:
+            raise TrainingStopped(
+                f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
+                f"{self.settings.max_kl:g}; lower training.learning_rate, or let it rise over training.warmup_updates"
+            )
+
+    def _distance(self, group: list[Pair]) -> float | None:
+        """KL of the policy to the one that sampled, per sampled token (k3 estimate)."""
         distances = []
         with torch.no_grad():
-            for pairs in self._parts([some] if (some := _some(groups, _CHECKED_SHARE)) else []):
+            for pairs in self._parts([group] if group else []):
                 batch = self._batch(pairs)
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 distances.append((logprobs - batch.logprobs)[batch.mask])
-        if not distances:  # no token of these groups was sampled
-            return
+        if not distances:
+            return None
         distance = torch.cat(distances)
-        kl = (distance.exp() - 1 - distance).mean().item()
-        self.tally.note_update(kl_update=kl)
-        if not kl <= self.settings.max_kl:  # also true for NaN
-            raise TrainingStopped(
-                f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
-                f"{self.settings.max_kl:g}; lower training.learning_rate"
-            )
+        return (distance.exp() - 1 - distance).mean().item()
 
 
 def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:

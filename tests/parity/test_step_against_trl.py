@@ -95,10 +95,15 @@ def test_tokens_of_a_tool(loss_type, base, tmp_path):
     assert_same_change(base, theirs, ours)
 
 
+def with_an_equal_group():
+    """The second of three groups earned the same."""
+    return dataclasses.replace(ROUND, rewards=[*ROUND.rewards[:GROUP], *[1.0] * GROUP, *ROUND.rewards[2 * GROUP :]])
+
+
 @pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
 def test_a_group_of_equal_rewards(loss_type, base, tmp_path):
     # it teaches nothing and rlft does not read it, but both count it in their means: the norm of the gradient shows it
-    given = dataclasses.replace(ROUND, rewards=[*ROUND.rewards[:GROUP], *[1.0] * GROUP, *ROUND.rewards[2 * GROUP :]])
+    given = with_an_equal_group()
     options = options_of(loss_type)
     theirs, trainer = by_trl(base, given, tmp_path, temperature=0.7, **options)
     ours, report = by_rlft(base, given, temperature=0.7, **options)
@@ -115,6 +120,18 @@ def test_completions_that_were_cut_off_are_left_out(loss_type, base, tmp_path):
     assert_same_change(base, theirs, ours)
     assert report.counts()["trained"] == len(ROUND.rollouts) / 2
     assert report.metrics["grad_norm"] == pytest.approx(*logged(trainer, "grad_norm"), rel=1e-4)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "dr_grpo"])
+def test_a_reference_pulls_at_a_group_of_equal_rewards_too(loss_type, base, tmp_path):
+    # at the second step the policy has left the reference, and the KL of all three groups goes into the gradient
+    given, options = with_an_equal_group(), options_of(loss_type, beta=0.5)
+    theirs, trainer = by_trl(base, given, tmp_path, updates=2, temperature=0.7, use_bias_correction_kl=False, **options)
+    ours, report = by_rlft(base, given, updates=2, temperature=0.7, reference=load(base), **options)
+    assert_same_change(base, theirs, ours)
+    assert sorted(report.fates.values()) == ["trained"] * 2 * GROUP + ["trained:kl_only"] * GROUP
+    assert report.metrics["kl"] == pytest.approx(sum(logged(trainer, "kl")) / 2, rel=1e-4)
+    assert report.metrics["grad_norm"] == pytest.approx(sum(logged(trainer, "grad_norm")) / 2, rel=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -12,8 +12,8 @@ from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_scored
 
 
-def plan(rollouts, rewards, scale="group", mask=False):
-    return plan_training(rollouts, rewards, scale=scale, mask_truncated_completions=mask)
+def plan(rollouts, rewards, scale="group", mask=False, with_kl=False):
+    return plan_training(rollouts, rewards, scale=scale, mask_truncated_completions=mask, with_kl=with_kl)
 
 
 def by_id(found):
@@ -69,6 +69,25 @@ def test_every_rollout_has_one_fate(rows, mask, scale):
     assert len(advantages) + len(found.fates) == len(rows)
     assert all(math.isfinite(a) for a in advantages.values())
     assert all(group for group in found.groups)
+
+
+@given(rows_of_all_kinds, st.booleans())
+def test_with_a_kl_all_that_was_scored_is_trained_on(rows, mask):
+    rollouts, rewards = scored(rows)
+    without, found = plan(rollouts, rewards, mask=mask), plan(rollouts, rewards, mask=mask, with_kl=True)
+    advantages = by_id(found)
+    for rollout in rollouts:
+        key, before = rollout.rollout_id, without.fates.get(rollout.rollout_id)
+        if before in ("filtered:no_variance", "filtered:alone_in_group"):
+            cut = mask and rollout.truncated
+            assert found.fates[key] == ("filtered:truncated" if cut else "trained:kl_only")
+            assert advantages.get(key, None if cut else -1) == (None if cut else 0.0)
+        else:
+            assert found.fates.get(key) == before
+            assert advantages.get(key) == by_id(without).get(key)
+    # what is left out and still counted is only what was cut off, without its tokens
+    cut = [fate for fate in found.fates.values() if fate == "filtered:truncated"]
+    assert (found.silent_rollouts, found.silent_tokens) == (len(cut), 0)
 
 
 def test_errored_rollouts_leave_before_the_mean():

@@ -207,7 +207,7 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
     assert [updater.metrics()[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region")] == [0, 0, 0]
 
 
-def run(policy, groups, **settings):
+def run(policy, groups, reference=None, **settings):
     """A round over groups, whose advantages are handed in as rewards."""
     training = make_training(**({"max_kl": 1e9, "scale_rewards": "none"} | settings))
     prepare_optimizer(policy, training, None)
@@ -221,7 +221,24 @@ def run(policy, groups, **settings):
         round=0,
         temperature=1.0,
         max_completion_length=10,
+        reference=reference,
     )
+
+
+def test_a_policy_far_from_its_reference_is_pulled_back_by_groups_that_are_solved():
+    policy, reference = ready(make_small_policy("qwen3")), make_small_policy("qwen3")
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.mul_(1.5)
+    solved = [[(rollout, 1.0) for rollout, _ in group] for group in make_groups(policy)]
+    kls = []
+    for _ in range(5):
+        report = run(policy, solved, reference, beta=1.0, learning_rate=2e-3)
+        assert (report.updates, set(report.fates.values())) == (1, {"trained:kl_only"})
+        kls.append(report.metrics["kl"])
+    assert kls[-1] < kls[1] < kls[0]
+    assert kls[-1] < 0.5 * kls[0]
+    assert run(policy, solved, beta=0.0).updates == 0
 
 
 def test_groups_that_teach_nothing_are_not_read():
