@@ -18,7 +18,7 @@ from rlft.training.demonstrations import run_sft
 from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout
 
-DEMO = Path("configs/demo.yaml")
+DEMO = Path(__file__).parents[3] / "configs" / "demo.yaml"
 COLLAPSE = [
     "training.learning_rate=8e-4",
     "training.warmup_updates=0",
