@@ -15,6 +15,7 @@ from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
 
+_PARAMETERS = ("parameters", "input_schema", "inputSchema")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -62,8 +63,9 @@ def read_tools(tools: Any) -> tuple[ToolSpec, ...]:
     """What `list_tools` returned as specifications.
 
     A tool is a dict with `name`, `description` and `parameters`, alone or as the `function` of an OpenAI-style dict.
-    `parameters` are a JSON schema, or {name: description} for strings that must all be given, and nothing
-    besides. Raises EnvironmentSetupError that names the tool and what is wrong with it.
+    `parameters` (`input_schema` and `inputSchema` are read too) are a JSON schema, or plain: {name: description}. A
+    plain parameter takes any JSON value and need not be given; names that are not there are refused. Raises
+    EnvironmentSetupError that names the tool and what is wrong with it.
     """
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
         raise EnvironmentSetupError(f"returned {type(tools).__name__}, not a list of tools", where="list_tools")
@@ -87,16 +89,16 @@ def _read_tool(tool: Any, place: int) -> ToolSpec:
             fix='return dicts such as {"name": "search", "description": "...", "parameters": {"query": "..."}}',
         )
     description = tool.get("description") or ""
-    schema = _schema(tool.get("parameters") or {}, f"{where} ({tool['name']})")
+    parameters = next((tool[key] for key in _PARAMETERS if tool.get(key)), {})
+    schema = _schema(parameters, f"{where} ({tool['name']})")
     return ToolSpec(tool["name"], str(description), schema)
 
 
 def _schema(parameters: Any, where: str) -> dict[str, Any]:
     is_plain = isinstance(parameters, Mapping) and all(isinstance(value, str) for value in parameters.values())
     if is_plain and parameters.get("type") != "object":
-        properties = {name: {"type": "string", "description": text} for name, text in parameters.items()}
-        closed = {"required": list(properties), "additionalProperties": False}
-        return {"type": "object", "properties": properties, **closed}
+        properties = {name: {"description": text} for name, text in parameters.items()}
+        return {"type": "object", "properties": properties, "additionalProperties": False}
     try:
         jsonschema.Draft202012Validator.check_schema(parameters)
     except jsonschema.SchemaError as error:

@@ -25,22 +25,32 @@ def look_up(title: str, lines: int = 3, part: Literal["head", "tail"] = "head", 
     return f"{title} {lines} {part} {state}"
 
 
-def test_plain_parameters_are_strings_that_must_all_be_given():
-    (tool,) = read_tools([{"name": "look_up", "description": "Read.", "parameters": {"title": "Its title."}}])
+def test_plain_parameters_take_any_value_and_require_none():
+    (tool,) = read_tools(
+        [{"name": "look_up", "description": "Read.", "parameters": {"title": "Its title.", "lines": "3 if not given."}}]
+    )
     assert tool.parameters == {
         "type": "object",
-        "properties": {"title": {"type": "string", "description": "Its title."}},
-        "required": ["title"],
+        "properties": {"title": {"description": "Its title."}, "lines": {"description": "3 if not given."}},
         "additionalProperties": False,
     }
-    assert tool.read_arguments({"title": "Rome"}) == {"title": "Rome"}
-    for wrong, text in [
-        ({}, "'title' is a required property"),
-        ({"title": 3}, "title: 3 is not of type 'string'"),
-        ({"title": "Rome", "lines": "3"}, "look_up: Additional .* not allowed \\('lines' was unexpected\\)"),
-    ]:
-        with pytest.raises(ToolArgumentsError, match=text):
-            tool.read_arguments(wrong)
+    for given in (
+        {},
+        {"title": "Rome"},
+        {"lines": 3},
+        {"lines": "3"},
+        {"title": ["Rome", None], "lines": {"from": 1.5}},
+    ):
+        assert tool.read_arguments(given) == given
+    with pytest.raises(ToolArgumentsError, match=r"look_up: Additional .* not allowed \('rows' was unexpected\)"):
+        tool.read_arguments({"title": "Rome", "rows": "3"})
+
+
+@pytest.mark.parametrize("key", ["parameters", "input_schema", "inputSchema"])
+def test_other_names_of_the_parameters_are_read(key):
+    plain, schema = read_tools([{"name": "a", key: {"n": "a number"}}, {"name": "b", key: SCHEMA}])
+    assert plain.parameters["properties"] == {"n": {"description": "a number"}}
+    assert schema.parameters == SCHEMA
 
 
 def test_a_schema_is_taken_as_it_is_and_so_is_what_openai_writes():
@@ -83,8 +93,8 @@ def test_a_parameter_may_be_called_type():
     ],
 )
 def test_tools_that_cannot_be_described(tools, text):
-    if text is None:  # {"type": "array"} reads as one string parameter of this name
-        assert read_tools(tools)[0].parameters["required"] == ["type"]
+    if text is None:  # {"type": "array"} reads as one parameter of this name
+        assert list(read_tools(tools)[0].parameters["properties"]) == ["type"]
         return
     with pytest.raises(EnvironmentSetupError, match=text):
         read_tools(tools)
