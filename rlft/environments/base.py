@@ -66,16 +66,18 @@ class BaseEnv:
     """Base class of environments. Constructor arguments come from `environment.kwargs` in the config.
 
     `max_turns` bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`.
+    `system_prompt` is what `context` says of every task where it is not overridden.
     Methods that are coroutines here may be plain functions too; the others are plain. A subclass need not call
     `super().__init__()`.
     """
 
     max_turns: int | None = None
+    system_prompt: str = ""
 
     def context(self, task: Task) -> Context | Mapping[str, Any] | str:
         """System prompt and history policy for this task; text alone is the system prompt."""
         del task
-        return Context()
+        return Context(self.system_prompt)
 
     async def setup(self, task: Task) -> dict[str, Any] | None:
         """The state that a rollout of this task begins with."""
@@ -110,8 +112,8 @@ class BaseEnv:
 
         `completion` holds the messages after the prompt, tool results included (`completion.text` is the last answer,
         `completion.task` the task, `completion.state` what the rollout left); `ground_truth` is the task's answer.
-        Returns {part: score}; 1 is full, `None` means not applicable. An exception, NaN or infinity is recorded as an
-        error of this rollout, never as 0.
+        Returns {part: score}, or one score, the part `reward`; 1 is full, `None` means not applicable. An exception,
+        NaN or infinity is recorded as an error of this rollout, never as 0.
         """
         names = marked_weights(self)
         if not names:

@@ -15,10 +15,13 @@ UNNAMED = "*"  # the key of the weight that parts without one of their own have
 def check_parts(scores: Any) -> Parts:
     """What `compute_reward` returned as plain floats, `None` where a part does not apply.
 
-    Raises `TypeError` for anything but a dict of numbers (`True` is 1), `ValueError` for NaN and infinity.
+    A number alone is the part `reward`. Raises `TypeError` for anything but numbers (`True` is 1) and dicts of them,
+    `ValueError` for NaN and infinity.
     """
+    if isinstance(scores, Real) or getattr(scores, "shape", None) == ():
+        scores = {"reward": scores}
     if not isinstance(scores, Mapping):
-        raise TypeError(f"returned {type(scores).__name__} {scores!r:.80}, not a dict of {{part: score}}")
+        raise TypeError(f"returned {type(scores).__name__} {scores!r:.80}, not a dict of {{part: score}} or a number")
     return {_check_name(name): _check_score(name, score) for name, score in scores.items()}
 
 

@@ -138,6 +138,12 @@ def test_numbers_of_all_kinds_are_scores():
     assert only(score(Returns(tensors))).parts == {"a": 0.5, "b": 1.0, "c": 0.25}
 
 
+@pytest.mark.parametrize("number", [0.5, np.float32(0.5), torch.tensor(0.5), Fraction(1, 2)])
+def test_a_number_alone_is_the_part_reward(number):
+    row = only(score(Returns(number), weights={"reward": 4.0}))
+    assert (row.parts, row.total) == ({"reward": 0.5}, 2.0)
+
+
 def test_plain_and_awaited_rewards_are_both_taken():
     async def slow():
         await asyncio.sleep(0.01)
@@ -164,7 +170,7 @@ def leaving(completion):
     [
         (raising, "compute_reward: KeyError: 'no such field'"),
         (leaving, "compute_reward: SystemExit: 3"),
-        (1.0, "compute_reward: TypeError: returned float 1.0, not a dict"),
+        ("1.0", "compute_reward: TypeError: returned str '1.0', not a dict"),
         (None, "compute_reward: TypeError: returned NoneType None, not a dict"),
         ({"a": "1"}, "compute_reward: TypeError: part 'a' is str '1', not a number"),
         ({"a": 1j}, "compute_reward: TypeError: part 'a' is complex"),
