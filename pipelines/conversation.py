@@ -43,8 +43,10 @@ def show_parts(
 
 def call_text(call: Mapping[str, Any]) -> str:
     """A tool call as a person would write it: `search(query="moon", count=3)`."""
-    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call["arguments"].items())
-    return f"{call['name']}({given})"
+    function = call["function"]
+    arguments = function["arguments"].items()
+    given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments)
+    return f"{function['name']}({given})"
 
 
 def cut(text: str, full: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlflow.entities import Span, SpanType
 
+from rlft.messages import as_openai
 from rlft.types import Message, Rollout
 
 
@@ -20,7 +21,7 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
     with failed calls, a result that begins with `error: ` is shown as one. `start` and `end` are nanoseconds. Only the
     time of the whole is recorded in a rollout: the children get equal shares of it, so that they stand in order.
     """
-    messages = [chat_message(message) for message in rollout.messages]
+    messages = [as_openai(message) for message in rollout.messages]
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
     whole = (start, end)
     spans = [_span(trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], rollout.error)]
@@ -41,21 +42,6 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
     return spans
 
 
-def chat_message(message: Message) -> dict[str, Any]:
-    """The message in the form that MLflow shows as a chat bubble: tool calls as OpenAI writes them."""
-    shown: dict[str, Any] = {key: value for key, value in message.items() if key != "tool_calls"}
-    if calls := message.get("tool_calls"):
-        shown["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)},
-            }
-            for call in calls
-        ]
-    return shown
-
-
 def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
     """Name and arguments of the call that a tool message answers; no arguments where the call could not be read.
 
@@ -68,7 +54,8 @@ def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, A
             continue
         calls = message.get("tool_calls", [])
         if results < len(calls):
-            return calls[results]["name"], calls[results]["arguments"]
+            function = calls[results]["function"]
+            return function["name"], function["arguments"]
         break
     return result.get("name") or "tool", {}
 

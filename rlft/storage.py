@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.messages import as_messages
+from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
 _JSON = pa.string()
@@ -72,7 +73,7 @@ def tasks_to_table(task_set: TaskSet) -> pa.Table:
 def tasks_from_table(table: pa.Table) -> TaskSet:
     """The inverse of `tasks_to_table`."""
     extra = _metadata(table)
-    rows = _from_table(table, lambda row: Task(**{**row, "prompt": tuple(row["prompt"])}))
+    rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))
 
 
@@ -84,7 +85,7 @@ def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
     """The inverse of `rollouts_to_table`."""
-    rows = _from_table(table, lambda row: Rollout(**{**row, "messages": tuple(row["messages"])}))
+    rows = _from_table(table, lambda row: Rollout(**{**row, "messages": _messages(row["messages"])}))
     extra = _metadata(table)
     return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
@@ -138,6 +139,12 @@ def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tup
             values = [np.asarray(value, dtype=_ARRAY_COLUMNS[name]) for value in values]
         columns[name] = values
     return tuple(build(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+
+
+def _messages(stored: list[Any]) -> tuple[Message, ...]:
+    """As they are; calls that were stored as `{id, name, arguments}` become those of `Message`."""
+    calls = [call for message in stored for call in message.get("tool_calls", ())]
+    return tuple(stored) if all("function" in call for call in calls) else as_messages(stored)
 
 
 def _metadata(table: pa.Table) -> dict[str, str]:

@@ -18,16 +18,23 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distrib
 StopReason = Literal["stop", "length", "error"]
 
 
-class ToolCall(TypedDict):
-    """One call of a tool as the model wrote it."""
+class FunctionCall(TypedDict):
+    """What is called, and with what."""
 
-    id: str
     name: str
     arguments: dict[str, Any]
 
 
+class ToolCall(TypedDict):
+    """One call of a tool."""
+
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
 class Message(TypedDict):
-    """One message of a conversation, in the form that chat templates take."""
+    """One message of a conversation, in the form that chat templates take; `rlft.messages` reads others."""
 
     role: str
     content: str

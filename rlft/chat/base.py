@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.chat.calls import MAX_CHARACTERS
+from rlft.calls import MAX_CHARACTERS
 from rlft.chat.formats import Parsed, ToolFormat
 from rlft.chat.marks import THINKING, Marks
 from rlft.types import Message, ToolCall
@@ -116,4 +116,4 @@ class Chat(ABC):
 def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:
     identity = call["id"] if call["id"] and call["id"] not in taken else default
     taken.add(identity)
-    return {"id": identity, "name": call["name"], "arguments": call["arguments"]}
+    return {**call, "id": identity}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
+from rlft.calls import make_call
 from rlft.chat.base import AssistantTurn, Chat
 from rlft.chat.declared import declared_format, declares_format
 from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, ToolFormat
@@ -17,11 +18,10 @@ from rlft.chat.template_chat import TemplateChat
 from rlft.chat.templates import choose_template
 from rlft.environments.tools import ToolSpec
 from rlft.errors import PolicyError
-from rlft.types import ToolCall
 
 __all__ = ["AssistantTurn", "Chat", "open_chat"]
 
-_CALL: ToolCall = {"id": "call00001", "name": TOOL.name, "arguments": {"word": "sky"}}
+_CALL = make_call(TOOL.name, {"word": "sky"}, "call00001")
 
 
 def open_chat(
@@ -95,7 +95,7 @@ def _reads_own_calls(chat: TemplateChat) -> bool:
         turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
     except PolicyError:
         return False
-    return [(call["name"], call["arguments"]) for call in turn.tool_calls] == [(_CALL["name"], _CALL["arguments"])]
+    return [call["function"] for call in turn.tool_calls] == [_CALL["function"]]
 
 
 def _check_descriptions(tokenizer: PreTrainedTokenizerBase, tools: Sequence[ToolSpec]) -> None:

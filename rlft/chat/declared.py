@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from rlft.chat.calls import MAX_CALLS, CallError, as_call, read_json
+from rlft.calls import MAX_CALLS, CallError, as_call, read_json
 from rlft.chat.formats import HERMES, Parsed, ToolFormat
 from rlft.environments.tools import ToolSpec
 from rlft.types import ToolCall

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlft.chat.calls import MAX_CALLS, CallError, as_call, read_json
+from rlft.calls import MAX_CALLS, CallError, as_call, read_json
 from rlft.types import ToolCall
 
 _SPACE = re.compile(r"\s*")
@@ -212,4 +212,5 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _dumps(call: ToolCall, key: str) -> str:
-    return json.dumps({"name": call["name"], key: call["arguments"]}, ensure_ascii=False)
+    function = call["function"]
+    return json.dumps({"name": function["name"], key: function["arguments"]}, ensure_ascii=False)

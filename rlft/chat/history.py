@@ -8,9 +8,11 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from rlft.calls import make_call
 from rlft.chat.rendering import QUESTION, SYSTEM, TOOL, render
 from rlft.environments.tools import ToolSpec
 from rlft.errors import PolicyError
+from rlft.types import ToolCall
 
 
 def check_prefix(tokenizer: PreTrainedTokenizerBase, template: str, *, tools: bool = True) -> str | None:
@@ -63,8 +65,8 @@ def _conversations(*, tools: bool) -> list[list[dict[str, Any]]]:
     return [turns, [SYSTEM, *turns]]
 
 
-def _call(number: int) -> dict[str, Any]:
-    return {"id": f"call{number:05d}", "name": TOOL.name, "arguments": {"word": f"word{number}"}}
+def _call(number: int) -> ToolCall:
+    return make_call(TOOL.name, {"word": f"word{number}"}, f"call{number:05d}")
 
 
 def _result(number: int) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _result(number: int) -> dict[str, Any]:
 
 def _said(messages: Sequence[dict[str, Any]]) -> list[str]:
     contents = [m["content"] for m in messages if m["role"] in ("assistant", "tool")]
-    return contents + [call["arguments"]["word"] for m in messages for call in m.get("tool_calls", ())]
+    return contents + [call["function"]["arguments"]["word"] for m in messages for call in m.get("tool_calls", ())]
 
 
 def _renderings(

@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from rlft.calls import make_call
 from rlft.environments.tools import ToolSpec
 from rlft.errors import PolicyError
 
@@ -62,18 +63,12 @@ def render(
 
 
 def _for_template(message: Any) -> dict[str, Any]:
-    """A message as templates expect it: calls in OpenAI's form, absent fields absent."""
+    """A message whose calls have their keys in one order, which storage does not keep: templates print them."""
     result = dict(message)
     calls = result.pop("tool_calls", None)
     if calls:
-        result["tool_calls"] = [
-            {
-                "type": "function",
-                "id": call["id"],
-                "function": {"name": call["name"], "arguments": call["arguments"]},
-            }
-            for call in calls
-        ]
+        functions = [(call["id"], call["function"]) for call in calls]
+        result["tool_calls"] = [make_call(called["name"], called["arguments"], id) for id, called in functions]
     return result
 
 

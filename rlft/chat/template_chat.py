@@ -7,6 +7,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from rlft.calls import make_call
 from rlft.chat.base import Chat
 from rlft.chat.formats import ToolFormat
 from rlft.chat.rendering import QUESTION, how_to_fix, render
@@ -102,5 +103,5 @@ def _answer_to(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if message["role"] != "tool":
             break
         name, identity = message.get("name") or "tool", message.get("tool_call_id") or "call00000"
-        calls.append({"id": identity, "name": name, "arguments": {}})
+        calls.append(make_call(name, {}, identity))
     return {"role": "assistant", "content": _ANSWER, **({"tool_calls": calls} if calls else {})}

@@ -142,6 +142,7 @@ class BaseEnv:
         """What deserves the full reward, for the reward audit and for demonstrations; `None` if unknown.
 
         Text is one answer. With tools: the assistant's messages in order, with their `tool_calls`; the tools are run.
+        Any form of message that `rlft.messages.as_messages` takes will do.
         """
         if task.answer is None:
             return None

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import rlft
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.numbers import format_number, parse_number
@@ -77,9 +78,9 @@ class Calculator(BaseEnv):
 
     def gold_completion(self, task: Task) -> Sequence[Message]:
         """The calculator is asked, and its result is the answer."""
-        asks = {"id": "1", "name": "calculate", "arguments": {"expression": expression_of(task)}}
+        asks = make_call("calculate", {"expression": expression_of(task)}, "1")
         return [
-            {"role": "assistant", "content": "", "tool_calls": [asks]},  # type: ignore[list-item]
+            {"role": "assistant", "content": "", "tool_calls": [asks]},
             {"role": "assistant", "content": str(task.answer)},
         ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv, Context
 from rlft.environments.calling import in_thread
 from rlft.environments.marks import metric, reward, tool
@@ -281,7 +282,7 @@ def _golds(answer: Any) -> list[str]:
 
 
 def _call(earlier: Sequence[ToolCall], name: str, **arguments: Any) -> ToolCall:
-    return ToolCall(id=f"call-{len(earlier) + 1}", name=name, arguments=arguments)
+    return make_call(name, arguments, f"call-{len(earlier) + 1}")
 
 
 def _one_line(text: str) -> str:

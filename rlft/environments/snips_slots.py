@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv, Context
 from rlft.rewards.json_object import read_json_object
 from rlft.types import Message, Task, Trajectory
@@ -137,8 +138,7 @@ class SnipsSlots(BaseEnv):
         slots = {name: values[0] if len(values) == 1 else values for name, values in slots.items()}
         if not self.tools:
             return json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)
-        call = {"id": "call_1", "name": intent, "arguments": slots}
-        return [Message(role="assistant", content="", tool_calls=[call])]  # type: ignore[list-item]
+        return [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]
 
     def _attempt(self, completion: Trajectory) -> tuple[str, Pairs] | None:
         """The intent and the pairs that the first turn declares; `None` if that is not one call or one object."""
@@ -147,7 +147,8 @@ class SnipsSlots(BaseEnv):
             return None
         if not self.tools:
             return _read_text(first["content"])
-        read = [_read_call(call["name"], call["arguments"]) for call in first.get("tool_calls") or ()]
+        calls = [call["function"] for call in first.get("tool_calls") or ()]
+        read = [_read_call(call["name"], call["arguments"]) for call in calls]
         return read[0] if read and all(call == read[0] for call in read) else None
 
 

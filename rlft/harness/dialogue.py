@@ -9,12 +9,13 @@ import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from rlft.environments.base import live_states, prompt_messages
 from rlft.environments.calling import call
 from rlft.harness.stage import Stage
 from rlft.harness.tools import ToolResult, call_tool, printable
+from rlft.messages import MessageError, as_messages
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 logger = logging.getLogger(__name__)
@@ -109,8 +110,8 @@ class Dialogue:
                 {
                     "role": "tool",
                     "content": result.text,
-                    "name": str(wanted["name"]),
-                    "tool_call_id": wanted.get("id", ""),
+                    "name": wanted["function"]["name"],
+                    "tool_call_id": wanted["id"],
                 }
             )
         self.tool_calls += len(problems)
@@ -157,10 +158,13 @@ def _own_state(state: Any) -> dict[str, Any]:
 
 def _reply(said: Any) -> Message:
     """What the environment says, as a message that can be rendered."""
-    message = {"role": "user", "content": said} if isinstance(said, str) else dict(said)
-    if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
-        raise TypeError(f"returned {said!r:.100}, not text or a message with role and content")
-    return cast(Message, message | {"content": printable(message["content"])})
+    if isinstance(said, str):
+        return {"role": "user", "content": printable(said)}
+    try:
+        (message,) = as_messages([said])
+    except MessageError as error:
+        raise TypeError(f"returned {said!r:.100}, not text or a message: its {error}") from error
+    return {**message, "content": printable(message["content"])}
 
 
 def _reason(where: str, error: Exception) -> str:

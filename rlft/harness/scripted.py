@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from rlft.environments.base import BaseEnv
 from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.stage import Limits, Stage, set_stage
+from rlft.messages import MessageError, as_messages
 from rlft.types import Message, Rollout, Task
 
 Script = tuple[Message, ...]
@@ -27,11 +29,22 @@ class Part:
     script: Script
 
 
-def as_script(said: str | Sequence[Message]) -> Script:
-    """Text is one answer; messages are the assistant's, in order."""
+def as_script(said: Any) -> Script:
+    """Text is one answer; messages are the assistant's, in order, in any form that `as_messages` takes.
+
+    Raises MessageError for what is neither.
+    """
     if isinstance(said, str):
         return ({"role": "assistant", "content": said},)
-    return tuple(said)
+    script = as_messages(said)
+    for number, message in enumerate(script, start=1):
+        if message["role"] != "assistant":
+            raise MessageError(
+                f"message {number} has the role {message['role']}; give what the assistant says alone: tools are run"
+            )
+    if not script:
+        raise MessageError("no message; return text, the assistant's messages in order, or None")
+    return script
 
 
 def play_scripts(parts: Iterable[Part], environment: BaseEnv, limits: Limits | None = None) -> list[Rollout]:

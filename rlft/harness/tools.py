@@ -42,22 +42,23 @@ async def call_tool(
     max_characters: int,
 ) -> ToolResult:
     """Run one call; longer results are cut to `max_characters`. Raises nothing that the tool raises."""
-    spec = tools.get(wanted["name"])
+    name, given = wanted["function"]["name"], wanted["function"]["arguments"]
+    spec = tools.get(name)
     if spec is None:
-        close = get_close_matches(wanted["name"], tools, n=1)
+        close = get_close_matches(name, tools, n=1)
         hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
-        return ToolResult(f"error: there is no tool named {wanted['name']!r:.100}{hint}", failed=True)
+        return ToolResult(f"error: there is no tool named {name!r:.100}{hint}", failed=True)
     limit = asyncio.timeout(timeout_seconds)
     try:
-        arguments = spec.read_arguments(wanted["arguments"])
+        arguments = spec.read_arguments(given)
         async with limit:
-            result = await call(environment.run_tool, rollout_id, wanted["name"], **arguments)
+            result = await call(environment.run_tool, rollout_id, name, **arguments)
         return ToolResult(_cut(_text(result), max_characters))
     except ToolArgumentsError as error:
         text = f"error: wrong arguments: {error}"
     except Exception as error:
         is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise one of its own
-        what = f"{wanted['name']} took longer than {timeout_seconds:g} s"
+        what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
     return ToolResult(_cut(printable(text), max_characters), failed=True)
 

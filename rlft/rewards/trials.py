@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
@@ -15,7 +13,7 @@ from rlft.harness.stage import Limits
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardWorker, ScoringTimeout
-from rlft.types import Message, Reward, Rollout, Rollouts, Task
+from rlft.types import Reward, Rollout, Rollouts, Task
 
 _SHORT = 300
 _WAYS_OUT = {
@@ -25,7 +23,6 @@ _WAYS_OUT = {
     "final_answer": "return text or None",
 }
 _REWARD_WAY_OUT = "return {part: a finite number, or None} for whatever a model says, within the time limit"
-_MESSAGES = TypeAdapter(list[Message])
 
 
 class CannotTry(RlftError):
@@ -57,7 +54,7 @@ def gold_scripts(
                 if said is None:
                     without.append(task.id)
                 else:
-                    golds[task.id] = _checked(said)
+                    golds[task.id] = as_script(said)
             except KeyboardInterrupt:
                 raise
             except RlftError as error:
@@ -185,21 +182,6 @@ def _score(
 def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
     """In a tuple, so that nothing awaits it: what is to be awaited is no gold."""
     return (environment.gold_completion(task),)
-
-
-def _checked(said: Any) -> Script:
-    if not isinstance(said, Sequence):
-        raise TypeError(f"returned {type(said).__name__} {said!r:.80}")
-    try:
-        script = tuple(_MESSAGES.validate_python(list(as_script(cast(Any, said))), strict=True))
-    except ValidationError as error:
-        first = error.errors()[0]
-        number, *keys = first["loc"]
-        place = ".".join(map(str, keys))
-        raise TypeError(f"message {int(number) + 1} is none: {place} {first['msg']}") from error
-    if not script or any(message["role"] != "assistant" for message in script):
-        raise TypeError(f"returned {said!r:.80}, not what the assistant says")
-    return script
 
 
 def _played(rollout: Rollout) -> tuple[Any, ...]:

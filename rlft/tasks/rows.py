@@ -10,9 +10,10 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from rlft.config import SourceConfig
+from rlft.messages import MessageError, as_messages
 from rlft.tasks.fields import FieldError, find_field, format_template, is_template, to_json
 from rlft.tasks.sources import RawRow
 from rlft.types import Message, Split, Task
@@ -51,23 +52,14 @@ def to_messages(value: Any, field: str) -> tuple[Message, ...]:
         value = [{"role": "user", "content": value}]
     if value is not None and not isinstance(value, list):
         raise FieldError(f"has a {type(value).__name__} as prompt in {field!r}; text or a list of messages is needed")
-    messages = tuple(_to_message(item, number) for number, item in enumerate(value or [], start=1))
+    try:
+        messages = as_messages(value or [])
+    except MessageError as error:
+        raise FieldError(f"has a prompt in {field!r} that cannot be read: {error}") from error
     asked = [message for message in messages if message["role"] != "system"] or messages
     if not any(message["content"].strip() for message in asked):
         raise FieldError(f"has an empty prompt in {field!r}")
     return messages
-
-
-def _to_message(item: Any, number: int) -> Message:
-    if not isinstance(item, dict) or not isinstance(item.get("role"), str):
-        raise FieldError(f"has no role in message {number} of its prompt")
-    # Tables give every message every key that any message has; the empty ones were never written.
-    message = {key: value for key, value in item.items() if value is not None}
-    if "content" not in message and message.get("tool_calls"):
-        message["content"] = ""
-    if not isinstance(message.get("content"), str):
-        raise FieldError(f"has no text as content in message {number} of its prompt")
-    return cast(Message, message)
 
 
 def content_id(prompt: Sequence[Message], answer: Any, environment: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
 from rlft.environments.base import BaseEnv, prompt_messages
 from rlft.errors import TaskError
-from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.stage import Limits, open_stage
+from rlft.messages import MessageError
 from rlft.policy import Policy
 from rlft.tasks.splits import sample_tasks
 from rlft.training.warm_start import Demonstration, SftReport, read_demonstrations, train_sft
@@ -27,7 +29,7 @@ def choose_demonstrations(
     if settings.path is not None:
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
     shown = [(task, environment.demonstration(task)) for task in sample_tasks(tasks, settings.demonstrations)]
-    parts = [Part(f"shown/{task.id}", task, as_script(said)) for task, said in shown if said is not None]
+    parts = [Part(f"shown/{task.id}", task, _script(said, task)) for task, said in shown if said is not None]
     found = [_demonstration(rollout, environment, part.task) for rollout, part in _played(parts, environment)]
     if not found:
         raise TaskError(
@@ -36,6 +38,15 @@ def choose_demonstrations(
             fix="give warm_start.path with messages, define gold_completion in the environment, or remove warm_start",
         )
     return found
+
+
+def _script(said: Any, task: Task) -> Script:
+    try:
+        return as_script(said)
+    except MessageError as error:
+        raise TaskError(
+            f"its demonstration cannot be read: {error}", where=f"task {task.id}", fix="mend it in the environment"
+        ) from error
 
 
 def _played(parts: Sequence[Part], environment: BaseEnv) -> Iterable[tuple[Rollout, Part]]:

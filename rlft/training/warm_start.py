@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rlft.chat import Chat, open_chat
 from rlft.errors import PolicyError, TaskError
+from rlft.messages import MessageError, as_messages
 from rlft.policy.folder import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.types import Message
@@ -41,6 +42,8 @@ class SftReport:
 def read_demonstrations(path: Path) -> list[Demonstration]:
     """Demonstrations from JSONL rows with `messages`, the last one the assistant's; blank lines are passed over.
 
+    Messages are in any form that `rlft.messages.as_messages` takes.
+
     The assistant's messages after the last one of the user are imitated, with their `tool_calls` if there are any.
 
     Raises TaskError with the line, and when there are none.
@@ -53,10 +56,10 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
             if not line.strip():
                 continue
             try:
-                found.append(_demonstration(json.loads(line.decode("utf-8"))["messages"]))
-            except (ValueError, KeyError, TypeError, IndexError) as cause:
+                found.append(_demonstration(as_messages(json.loads(line.decode("utf-8"))["messages"])))
+            except (ValueError, KeyError, TypeError) as cause:
                 raise TaskError(
-                    f"not a demonstration: {cause!r}",
+                    f"not a demonstration: {cause if isinstance(cause, MessageError) else repr(cause)}",
                     where=f"{path}:{number}",
                     fix='write rows such as {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}',
                 ) from cause
@@ -65,15 +68,9 @@ def read_demonstrations(path: Path) -> list[Demonstration]:
     return found
 
 
-def _demonstration(messages: list[Message]) -> Demonstration:
-    if messages[-1]["role"] != "assistant" or len(messages) < 2:
-        raise ValueError("the last of at least two messages must be the assistant's")
-    for message in messages:
-        if not (isinstance(message["role"], str) and isinstance(message["content"], str)):
-            raise TypeError("role and content of a message must be text")
-        for wanted in message.get("tool_calls", ()):
-            if not (isinstance(wanted["name"], str) and isinstance(wanted["arguments"], dict)):
-                raise TypeError("a tool call needs a name, and arguments that are an object")
+def _demonstration(messages: tuple[Message, ...]) -> Demonstration:
+    if len(messages) < 2 or messages[-1]["role"] != "assistant":
+        raise MessageError("the last of at least two messages must be the assistant's")
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
     start = asked[-1] + 1 if asked else len(messages) - 1
     return Demonstration(tuple(messages[:start]), tuple(messages[start:]))

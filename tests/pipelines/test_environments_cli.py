@@ -38,7 +38,8 @@ class Shop(rlft.BaseEnv):
         return float(len(text.split()))
 
     def gold_completion(self, task):
-        call = {"id": "1", "name": "price", "arguments": {"thing": task.info["thing"]}}
+        function = {"name": "price", "arguments": {"thing": task.info["thing"]}}
+        call = {"id": "1", "type": "function", "function": function}
         return [
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "assistant", "content": task.answer},

@@ -12,11 +12,12 @@ from rich.console import Console
 from pipelines import show_cli
 from pipelines.conversation import call_text, cut, number, plain
 from pipelines.stored_rollouts import ScoredRound, round_name
+from rlft.calls import make_call
 from rlft.errors import RlftError
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, user
 
-CALL = {"id": "c", "name": "search", "arguments": {"query": "moon", "count": 3}}
+CALL = make_call("search", {"query": "moon", "count": 3}, "c")
 MESSAGES = (
     user("Where?"),
     {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
@@ -47,6 +48,8 @@ def test_a_record_counts_tokens_and_weighs_parts():
     assert record["reward"]["weights"] == {"exact": 2.0, "style": 0.5}
     assert (record["fate"], record["stop_reason"], record["truncated"]) == ("trained", "length", True)
     assert [message["role"] for message in record["messages"]] == ["user", "assistant", "tool", "assistant"]
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": {"query": "moon", "count": 3}}}
+    assert record["messages"][1]["tool_calls"] == [call]
     assert not {"token_ids", "logprobs", "loss_mask"} & set(record)
 
 
@@ -123,5 +126,5 @@ def test_texts_and_numbers():
     assert plain("a\tb\nc\x1b]0;title\x07\x9b") == "a\tb\nc\\x1b]0;title\\x07\\x9b"
     assert plain("\x00\x85right \u202eleft\u202c\u2066") == "\\x00\\x85right \\u202eleft\\u202c\\u2066"
     assert cut("x" * 1500, full=False) == "x" * 1500
-    assert call_text({"name": "f", "arguments": {}}) == "f()"
+    assert call_text(make_call("f", {}, "")) == "f()"
     assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]

@@ -6,11 +6,12 @@ import pytest
 from mlflow import MlflowClient
 
 from pipelines.traces import choose_rollouts, log_rollout_traces, prompt_count
+from rlft.calls import make_call
 from rlft.types import Rewards, Rollouts, Task, TaskSet
 from tests.rlft.test_evaluation import reward, rollout
 
 PROMPT = ({"role": "user", "content": "What is 2 + 3?"},)
-CALL = {"id": "c1", "name": "add", "arguments": {"a": 2, "b": 3}}
+CALL = make_call("add", {"a": 2, "b": 3}, "c1")
 ANSWER = (
     {"role": "assistant", "content": "", "tool_calls": [CALL]},
     {"role": "tool", "content": "5", "tool_call_id": "c1"},
@@ -86,7 +87,7 @@ def twice(name, *arguments, id="c"):
     return {
         "role": "assistant",
         "content": "",
-        "tool_calls": [{"id": id, "name": name, "arguments": each} for each in arguments],
+        "tool_calls": [make_call(name, each, id) for each in arguments],
     }
 
 

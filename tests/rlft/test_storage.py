@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft import storage
+from rlft.calls import make_call
 from rlft.types import Reward, Rewards, Rollouts, Task, TaskSet
-from tests.factories import make_reward, make_rollout, make_task, make_task_set
+from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
 texts = st.one_of(st.text(), st.sampled_from(["", "\u2028", "\x00", "null", '"', "\U0001f600", "a\r\nb", "\ufeff"]))
 json_values = st.recursive(
@@ -110,6 +111,24 @@ rewards = st.builds(
 def test_rewards_come_back(rows, weights):
     stored = Rewards(rows, weights=weights, seconds=0.1 + 0.2)
     assert storage.rewards_from_table(through_a_file(storage.rewards_to_table(stored))) == stored
+
+
+def test_calls_that_were_stored_without_a_function_come_back_as_messages_have_them():
+    old = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "f", "arguments": {"a": 1}}]}
+    told = {"role": "tool", "content": "1", "name": "f", "tool_call_id": "c"}
+    rollout = make_rollout(messages=(user("?"), old, told))
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((rollout,)))))
+    assert back.messages == (user("?"), {**old, "tool_calls": [make_call("f", {"a": 1}, "c")]}, told)
+    tasks = make_task_set(dataclasses.replace(make_task(), prompt=(user("?"), old, told)))
+    (task,) = storage.tasks_from_table(through_a_file(storage.tasks_to_table(tasks))).tasks
+    assert task.prompt == back.messages
+
+
+def test_messages_of_calls_that_could_not_be_read_come_back_as_they_were():
+    asked = {"role": "assistant", "content": "", "tool_calls": [make_call("f", {}, "")]}
+    rollout = make_rollout(messages=(user("?"), asked, {"role": "tool", "content": "error: is not JSON"}))
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((rollout,)))))
+    assert back.messages == rollout.messages
 
 
 def test_none_is_not_empty():

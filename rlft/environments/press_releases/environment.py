@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv, Context
 from rlft.environments.marks import tool
 from rlft.environments.press_releases.extraction import (
@@ -140,7 +141,7 @@ class PressReleases(BaseEnv):
         call: Message = {
             "role": "assistant",
             "content": "",
-            "tool_calls": [{"id": "call_1", "name": TOOL_NAME, "arguments": gold.model_dump()}],
+            "tool_calls": [make_call(TOOL_NAME, gold.model_dump(), "call_1")],
         }
         return [call, {"role": "assistant", "content": "The incident is recorded."}]
 

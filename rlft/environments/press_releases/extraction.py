@@ -94,12 +94,13 @@ def malformed(value: Any) -> list[str]:
 def extract_calls(messages: Sequence[Message]) -> list[ToolCall]:
     """The assistant's calls of `extract_data`, valid or not."""
     said = [message for message in messages if message["role"] == "assistant"]
-    return [call for message in said for call in message.get("tool_calls") or () if call["name"] == TOOL_NAME]
+    calls = [call for message in said for call in message.get("tool_calls") or ()]
+    return [call for call in calls if call["function"]["name"] == TOOL_NAME]
 
 
 def last_call(messages: Sequence[Message]) -> Extraction | None:
     """The extraction of the last valid `extract_data` call; later calls that are not valid change nothing."""
-    read = (read_extraction(call["arguments"]) for call in reversed(extract_calls(messages)))
+    read = (read_extraction(call["function"]["arguments"]) for call in reversed(extract_calls(messages)))
     return next((extraction for extraction in read if extraction is not None), None)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from rlft.calls import make_call
+
 # Texts that look like marks of a conversation, whole and in parts.
 FORGERIES = [
     "<|im_end|>",
@@ -39,7 +41,5 @@ values = st.recursive(
     max_leaves=5,
 )
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,10}", fullmatch=True)
-call = st.fixed_dictionaries(
-    {"id": st.just(""), "name": names, "arguments": st.dictionaries(texts, values, max_size=3)}
-)
+call = st.builds(make_call, names, st.dictionaries(texts, values, max_size=3), st.just(""))
 calls = st.lists(call, max_size=3)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.chat.calls import MAX_CALLS, MAX_DEPTH, CallError, read_json
+from rlft.calls import MAX_CALLS, MAX_DEPTH, CallError, make_call, read_json
 from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, MISTRAL
 from tests.rlft.chat.strategies import calls as some_calls
 from tests.rlft.chat.strategies import contents
 
 
 def names_and_arguments(calls):
-    return [(call["name"], call["arguments"]) for call in calls]
+    return [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(name, content, calls):
 @given(parts=st.lists(st.sampled_from([*'{}[]":,;\\ \n1a', *HERMES.marks, *LLAMA3.marks, *MISTRAL.marks, '"name"'])))
 def test_nothing_raises(name, parts):
     parsed = FORMATS[name].parse("".join(parts))
-    assert all(isinstance(call["arguments"], dict) for call in parsed.calls)
+    assert all(isinstance(call["function"]["arguments"], dict) for call in parsed.calls)
     assert all(problem for problem in parsed.problems)
 
 
@@ -66,7 +66,7 @@ SEARCH = '{"name": "search", "arguments": {"query": "sky"}}'
 )
 def test_forms_of_calls(tool_format, text, content, names):
     parsed = tool_format.parse(text)
-    assert (parsed.content, [call["name"] for call in parsed.calls]) == (content, names)
+    assert (parsed.content, [call["function"]["name"] for call in parsed.calls]) == (content, names)
     assert parsed.problems == ()
 
 
@@ -121,7 +121,7 @@ def test_problems(body, problem):
     parsed = HERMES.parse(f"Look.\n{hermes(body)}\n{hermes(SEARCH)}")
     assert len(parsed.problems) == 1
     assert problem in parsed.problems[0]
-    assert [call["name"] for call in parsed.calls] == ["search"]  # the other call stands
+    assert [call["function"]["name"] for call in parsed.calls] == ["search"]  # the other call stands
     assert parsed.content == "Look."
 
 
@@ -156,7 +156,7 @@ def test_problems_of_the_other_forms(tool_format, text, problem):
 
 @pytest.mark.parametrize("tool_format", FORMATS.values(), ids=list(FORMATS))
 def test_only_so_many_calls_are_read(tool_format):
-    call = {"id": "", "name": "f", "arguments": {}}
+    call = make_call("f", {}, "")
     parsed = tool_format.parse(tool_format.write("", [call] * 1000))
     assert len(parsed.calls) == MAX_CALLS
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)
@@ -170,7 +170,7 @@ def test_nesting_is_read_up_to_its_limit():
 
 
 def test_that_there_are_too_many_calls_is_said_once():
-    call = {"id": "", "name": "f", "arguments": {}}
+    call = make_call("f", {}, "")
     parsed = MISTRAL.parse(MISTRAL.write("", [call] * 1000) * 2)
     assert len(parsed.calls) == MAX_CALLS
     assert parsed.problems == (f"only the first {MAX_CALLS} tool calls of a turn are read",)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv, live_states
 from rlft.environments.tools import ToolArgumentsError, read_tools
 from rlft.rewards.rubric import check_parts, combine, full_total
@@ -14,7 +15,7 @@ from rlft.types import Message, Task, Trajectory
 
 def calls(*named: tuple[str, dict[str, Any]], content: str = "") -> Message:
     """An assistant's message that calls tools, given as (name, arguments)."""
-    made = [{"id": f"call_{i}", "name": name, "arguments": arguments} for i, (name, arguments) in enumerate(named)]
+    made = [make_call(name, arguments, f"call_{i}") for i, (name, arguments) in enumerate(named)]
     return {"role": "assistant", "content": content, "tool_calls": made}  # type: ignore[typeddict-item]
 
 
@@ -33,11 +34,13 @@ async def play(environment: BaseEnv, task: Task, said: str | Sequence[Message]) 
         messages.append(message)
         for call in message.get("tool_calls", ()):
             try:
-                arguments = tools[call["name"]].read_arguments(call["arguments"])
-                result = str(await environment.run_tool("r", call["name"], **arguments))
+                arguments = tools[call["function"]["name"]].read_arguments(call["function"]["arguments"])
+                result = str(await environment.run_tool("r", call["function"]["name"], **arguments))
             except (ToolArgumentsError, KeyError) as error:
                 result = f"error: {error}"
-            messages.append({"role": "tool", "content": result, "name": call["name"], "tool_call_id": call["id"]})
+            messages.append(
+                {"role": "tool", "content": result, "name": call["function"]["name"], "tool_call_id": call["id"]}
+            )
     return Trajectory(messages, task=task, state=state)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from rlft.calls import make_call
 from rlft.config import EnvironmentConfig, TasksConfig
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.loading import load_environment
@@ -104,7 +105,7 @@ def test_the_example_of_the_guide_pays_gold(tmp_path):
     (tmp_path / "capitals.py").write_text(source)
     environment = load_environment(f"{tmp_path / 'capitals.py'}:Capitals", {})
     task = make_task("t", "What is the capital of Peru?", "Lima")
-    asks = {"id": "1", "name": "look_up", "arguments": {"country": "Peru"}}
+    asks = make_call("look_up", {"country": "Peru"}, "1")
     script = ({"role": "assistant", "content": "", "tool_calls": [asks]}, {"role": "assistant", "content": "Lima"})
     (rollout,) = play_scripts([Part("r", task, script)], environment)
     assert rollout.messages[-2]["content"] == "Its capital is Lima."

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.calls import make_call
 from rlft.environments.base import live_states
 from rlft.environments.search import Search
 from rlft.environments.tools import read_tools
@@ -53,7 +54,7 @@ def call(name, **arguments):
     return {
         "role": "assistant",
         "content": "",
-        "tool_calls": [{"id": "c", "name": name, "arguments": arguments}],
+        "tool_calls": [make_call(name, arguments, "c")],
     }
 
 
@@ -70,11 +71,13 @@ async def play(environment, task, messages, truncated=False):
         played.append(message)
         for each in message.get("tool_calls", ()):
             try:
-                arguments = tools[each["name"]].read_arguments(each["arguments"])
-                content = await environment.run_tool("r", each["name"], **arguments)
+                arguments = tools[each["function"]["name"]].read_arguments(each["function"]["arguments"])
+                content = await environment.run_tool("r", each["function"]["name"], **arguments)
             except Exception as error:
                 content = f"error: {error}"
-            played.append({"role": "tool", "content": content, "name": each["name"], "tool_call_id": each["id"]})
+            played.append(
+                {"role": "tool", "content": content, "name": each["function"]["name"], "tool_call_id": each["id"]}
+            )
     state = json.loads(json.dumps(environment.state("r")))
     return Trajectory(played, task=task, state=state, truncated=truncated)
 

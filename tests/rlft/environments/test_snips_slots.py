@@ -171,7 +171,7 @@ def test_gold_is_full_and_the_rest_less_on_every_row(environment, tasks):
     for task, other in zip(tasks, [*tasks[1:], tasks[0]], strict=True):
         gold, wrong = ([g] if environment.tools else [says(g)] for g in _golds(environment, task, other))
         for call in gold[0].get("tool_calls", ()):
-            tools[call["name"]].read_arguments(call["arguments"])
+            tools[call["function"]["name"]].read_arguments(call["function"]["arguments"])
         trajectory = Trajectory(gold, task=task)
         assert share(environment, task, *gold) == share(environment, task, *gold) == 1.0, task.id
         assert share(environment, task, says("")) == share(environment, task, says(_text(task))) == 0.0

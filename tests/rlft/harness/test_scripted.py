@@ -7,11 +7,12 @@ import time
 import pytest
 
 import rlft
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness import Limits
 from rlft.harness.scripted import Part, as_script, play_scripts
-from tests.factories import make_task
+from tests.factories import make_task, user
 
 
 class Shop(rlft.BaseEnv):
@@ -77,7 +78,7 @@ class Shop(rlft.BaseEnv):
 
 
 def calls(*wanted, content=""):
-    made = [{"id": f"c{n}", "name": name, "arguments": arguments} for n, (name, arguments) in enumerate(wanted)]
+    made = [make_call(name, arguments, f"c{n}") for n, (name, arguments) in enumerate(wanted)]
     return {"role": "assistant", "content": content, "tool_calls": made}
 
 
@@ -377,6 +378,18 @@ def test_what_a_plain_method_returns_to_be_awaited_may_end_the_program():
 
     rollout = play(calls(("look_up", {"key": "later"})), say("ok"), environment=Leaves())
     assert heard(rollout) == ["error: RuntimeError: SystemExit: 5"]
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ({"role": "user", "content": [{"type": "text", "text": "go "}, {"type": "text", "text": "on"}]}, user("go on")),
+        ({"role": "developer", "content": "go on", "name": None}, {"role": "system", "content": "go on"}),
+    ],
+)
+def test_a_reply_may_be_what_openai_calls_a_message(said, heard):
+    rollout = play(say("maybe"), say("yes"), environment=Examiner(said))
+    assert (rollout.error, rollout.messages[2]) == (None, heard)
 
 
 @pytest.mark.parametrize("said", [{"content": "x"}, {"role": "user", "content": None}, 3])

@@ -113,7 +113,7 @@ def test_what_was_sampled_is_appended_and_only_that_is_trained():
     assert (rollout.turns, rollout.tool_calls, rollout.tool_errors) == (2, 1, 0)
     assert (rollout.stop_reason, rollout.truncated, rollout.error) == ("stop", False, None)
     assert [message["role"] for message in rollout.messages] == ["user", "assistant", "tool", "assistant"]
-    assert rollout.messages[1]["tool_calls"][0]["arguments"] == {"a": 1, "b": 2}
+    assert rollout.messages[1]["tool_calls"][0]["function"]["arguments"] == {"a": 1, "b": 2}
     assert (rollout.messages[1]["content"], rollout.messages[3]["content"]) == ("", "3")
 
 

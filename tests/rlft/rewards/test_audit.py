@@ -3,8 +3,10 @@ import json
 import pytest
 
 import rlft
+from rlft.calls import make_call
 from rlft.environments.base import BaseEnv
 from rlft.harness import Limits
+from rlft.messages import as_openai
 from rlft.rewards.attacks import attack_scripts
 from rlft.rewards.audit import AuditReport, audit_reward
 from tests.rlft.rewards.attempts import make_task
@@ -167,9 +169,21 @@ class AfterTwoLooks(BaseEnv):
         return float(text == ground_truth and state.get("looks", 0) == 2)
 
     def gold_completion(self, task):
-        call = {"id": "1", "name": "look", "arguments": {}}
+        call = make_call("look", {}, "1")
         looks = {"role": "assistant", "content": "", "tool_calls": [call]}
         return [looks, looks, {"role": "assistant", "content": task.answer}]
+
+
+class AfterTwoLooksElsewhere(AfterTwoLooks):
+    """Its gold is written as OpenAI's clients write messages."""
+
+    def gold_completion(self, task):
+        return [as_openai(message) for message in super().gold_completion(task)]
+
+
+def test_a_gold_as_openai_writes_it_is_played():
+    report = audit_reward(TASKS, AfterTwoLooksElsewhere(), weights={}, full=None, timeout_seconds=2.0)
+    assert report.passed, report.findings
 
 
 @pytest.mark.parametrize(("turns", "passed"), [(3, True), (1, False)])

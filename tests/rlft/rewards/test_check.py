@@ -12,6 +12,7 @@ import time
 import pytest
 
 import rlft
+from rlft.calls import make_call
 from rlft.config import SourceConfig
 from rlft.rewards.check import check_environment, check_named
 from tests.rlft.rewards.attempts import make_task
@@ -20,7 +21,7 @@ TASKS = [make_task(f"t{n}", f"Capital of country {n}?", f"City {n}") for n in ra
 
 
 def asks(title, name="look_up"):
-    call = {"id": "1", "name": name, "arguments": {"title": title}}
+    call = make_call(name, {"title": title}, "1")
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 
 
@@ -58,6 +59,21 @@ class Capitals(rlft.BaseEnv):
 
 def check(environment, tasks=TASKS, seconds=2.0):
     return check_environment(environment, tasks, timeout_seconds=seconds)
+
+
+def test_gold_as_openai_writes_it_is_played():
+    class Written(Capitals):
+        def gold_completion(self, task):
+            function = {"name": "look_up", "arguments": json.dumps({"title": task.answer})}
+            asks = {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": function}]}
+            return [asks, says(task.answer)]
+
+    report = check(Written())
+    assert (report.problems, report.gold) == ((), True)
+    shown = report.to_json()["rollout"]
+    asked, told = shown["messages"][1:3]
+    assert asked["tool_calls"] == [make_call("look_up", {"title": "City 1"}, "call00000")]
+    assert (told["tool_call_id"], shown["state"]) == ("call00000", {"read": ["City 1"]})
 
 
 def test_a_sound_environment_has_no_problems_and_its_gold_is_shown():
@@ -189,14 +205,14 @@ MISTAKES = [
      ["final_answer: TypeError", "text or None"]),
     ("gold raises", {"gold_completion": raises},
      ["gold_completion: ValueError: boom (on 4 tasks, for example t1)", "what to do: return text"]),
-    ("gold is a number", {"gold_completion": lambda self, task: 4}, ["gold_completion: TypeError: returned int 4"]),
+    ("gold is a number", {"gold_completion": lambda self, task: 4}, ["MessageError: int 4 is no list of messages"]),
     ("gold is a message", {"gold_completion": lambda self, task: says("x")},
-     ["gold_completion: TypeError: returned dict"]),
+     ["gold_completion: MessageError: dict"]),
     ("gold is a user", {"gold_completion": lambda self, task: [{"role": "user", "content": "x"}]},
-     ["not what the assistant says"]),
-    ("gold call without id", {"gold_completion": lambda self, task: [
-        {"role": "assistant", "content": "", "tool_calls": [{"name": "look_up", "arguments": {}}]}]},
-     ["gold_completion: TypeError: message 1 is none: tool_calls.0.id Field required"]),
+     ["message 1 has the role user; give what the assistant says alone"]),
+    ("gold call without name", {"gold_completion": lambda self, task: [
+        {"role": "assistant", "content": "", "tool_calls": [{"arguments": {}}]}]},
+     ["gold_completion: MessageError: message 1 has tool call 1 that cannot be read: it has no \"name\""]),
     ("no gold", {"gold_completion": lambda self, task: None},
      ["gold_completion: no task has a gold answer", "what to do: give the tasks an answer, or define gold_completion"]),
     ("gold for some", {"gold_completion": lambda self, task: None if task.id == "t2" else

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.calls import make_call
 from rlft.config import SourceConfig
 from rlft.tasks.fields import FieldError
 from rlft.tasks.rows import content_id, make_task, normalise_text, prompt_key, to_messages
@@ -78,7 +79,7 @@ def test_a_split_column_that_decides_leaves_info():
 
 def test_empty_keys_of_messages_are_dropped():
     # Arrow gives every message the keys of all messages.
-    call = {"id": "1", "name": "search", "arguments": {}}
+    call = make_call("search", {}, "1")
     messages = to_messages(
         [
             {"role": "user", "content": "hi", "tool_calls": None},
@@ -87,6 +88,24 @@ def test_empty_keys_of_messages_are_dropped():
         "prompt",
     )
     assert messages == (user("hi"), {"role": "assistant", "content": "", "tool_calls": [call]})
+
+
+def test_earlier_calls_in_a_prompt_may_be_as_openai_writes_them():
+    function = {"name": "search", "arguments": '{"query": "sky"}'}
+    calls = [{"id": "c1", "type": "function", "function": function}, make_call("search", {"query": "sky"}, "c1")]
+    told = [{"role": "tool", "content": "blue"}, user("And at night?")]
+    made = [
+        make_task(
+            RawRow("x:1", {"prompt": [user("hi"), {"role": "assistant", "tool_calls": [call]}, *told]}),
+            SourceConfig(source="jsonl", path="x"),
+            environment="e:E",
+        )
+        for call in calls
+    ]
+    assert made[0].prompt == made[1].prompt
+    assert made[0].id == made[1].id  # one conversation, however it was written
+    assert made[0].prompt[1] == {"role": "assistant", "content": "", "tool_calls": calls[1:]}
+    assert made[0].prompt[2] == {"role": "tool", "content": "blue", "tool_call_id": "c1", "name": "search"}
 
 
 @pytest.mark.parametrize(
@@ -103,10 +122,15 @@ def test_empty_keys_of_messages_are_dropped():
         ({"prompt": [{"role": "system", "content": "s"}, user("")]}, {}, "has an empty prompt in 'prompt'"),
         ({"prompt": 5}, {}, "has a int as prompt in 'prompt'; text or a list of messages is needed"),
         ({"prompt": {"role": "user"}}, {}, "has a dict as prompt"),
-        ({"prompt": ["hi"]}, {}, "has no role in message 1 of its prompt"),
-        ({"prompt": [user("hi"), {"content": "x"}]}, {}, "has no role in message 2 of its prompt"),
-        ({"prompt": [{"role": "user"}]}, {}, "has no text as content in message 1 of its prompt"),
-        ({"prompt": [{"role": "user", "content": ["x"]}]}, {}, "has no text as content in message 1"),
+        ({"prompt": ["hi"]}, {}, "has a prompt in 'prompt' that cannot be read: message 1 has no role; write"),
+        ({"prompt": [user("hi"), {"content": "x"}]}, {}, "message 2 has no role"),
+        ({"prompt": [{"role": "user"}]}, {}, "message 1 has no text as content"),
+        ({"prompt": [{"role": "user", "content": ["x"]}]}, {}, "message 1 has a part of type str in its content"),
+        (
+            {"prompt": [user("x"), {"role": "function", "content": "1"}]},
+            {},
+            "message 2 has the old function_call; write",
+        ),
         ({"prompt": "p", "key": ""}, {"id": "key"}, "has no usable id in field 'key': ''"),
         ({"prompt": "p", "key": [1]}, {"id": "key"}, r"has no usable id in field 'key': \[1\]"),
         ({"prompt": "p", "set": None}, {"group": "set"}, "has no usable group in field 'set': None"),

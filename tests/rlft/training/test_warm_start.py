@@ -9,10 +9,12 @@ import pytest
 import torch
 
 import rlft
+from rlft.calls import make_call
 from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
 from rlft.environments.base import BaseEnv
 from rlft.errors import PolicyError, TaskError
+from rlft.messages import as_openai
 from rlft.training.demonstrations import choose_demonstrations, run_sft
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
@@ -165,6 +167,26 @@ def test_a_bad_demonstration_names_its_line(tmp_path, line):
     assert "messages" in caught.value.fix
 
 
+def test_a_bad_demonstration_names_its_message(tmp_path):
+    path = tmp_path / "shown.jsonl"
+    asks = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}
+    path.write_text(row(user("1+1="), asks))
+    with pytest.raises(
+        TaskError, match="not a demonstration: message 2 has tool call 1 that cannot be read: it is not"
+    ):
+        read_demonstrations(path)
+
+
+def test_a_demonstration_that_cannot_be_read_names_its_task():
+    class Wrong(Adder):
+        def demonstration(self, task):
+            return [{"role": "assistant", "content": "", "function_call": {"name": "add", "arguments": "{}"}}]
+
+    with pytest.raises(TaskError, match="message 1 has the old function_call") as caught:
+        choose_demonstrations(WarmStartConfig(steps=1, demonstrations=1), [make_task("t7")], Wrong())
+    assert caught.value.where == "task t7"
+
+
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_demonstrations(tmp_path, content):
     path = tmp_path / "shown.jsonl"
@@ -220,7 +242,7 @@ class Adder(rlft.BaseEnv):
 
     def gold_completion(self, task):
         a, b = map(int, task.prompt[0]["content"].rstrip("=").split("+"))
-        asks = {"id": "1", "name": "add", "arguments": {"a": a, "b": b}}
+        asks = make_call("add", {"a": a, "b": b}, "1")
         return [
             {"role": "assistant", "content": "", "tool_calls": [asks]},
             {"role": "assistant", "content": str(a + b)},
@@ -241,6 +263,8 @@ def test_demonstrations_of_many_turns_imitate_the_assistant_alone(tmp_path):
     assert read == f"{call}<eos>15<eos>"
     path = tmp_path / "shown.jsonl"
     path.write_text(row(*found.prompt, *found.turns))
+    assert read_demonstrations(path) == [found]
+    path.write_text(row(*map(as_openai, (*found.prompt, *found.turns))))  # arguments are text there
     assert read_demonstrations(path) == [found]
     report = run_sft(policy, settings, [make_task(prompt="12+3=", answer="15")], Adder(), seed=0)
     assert report.steps == 1

@@ -51,11 +51,13 @@ def as_call(value: Any) -> ToolCall:
     if "arguments" in inner and "parameters" in inner:
         raise CallError('has "arguments" and "parameters"; give one')
     given = value.get("id")
-    return {
-        "id": given if isinstance(given, str) else "",
-        "name": name,
-        "arguments": _arguments(inner.get("arguments", inner.get("parameters"))),
-    }
+    arguments = _arguments(inner.get("arguments", inner.get("parameters")))
+    return make_call(name, arguments, given if isinstance(given, str) else "")
+
+
+def make_call(name: str, arguments: dict[str, Any], id: str) -> ToolCall:
+    """A call in the form that messages have it."""
+    return {"type": "function", "id": id, "function": {"name": name, "arguments": arguments}}
 
 
 def _arguments(value: Any) -> dict[str, Any]:

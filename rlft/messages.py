@@ -1,0 +1,134 @@
+"""Messages as people and programs bring them, in the one form that a run has.
+
+It is what `apply_chat_template` takes and OpenAI's clients speak, with arguments as an object:
+`{"id": ..., "type": "function", "function": {"name": ..., "arguments": {...}}}`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from rlft.calls import CallError, as_call, read_json
+from rlft.types import Message, ToolCall
+
+
+class MessageError(ValueError):
+    """What is wrong with a message, and what to write; it begins with the message's number."""
+
+
+def as_messages(values: Any) -> tuple[Message, ...]:
+    """A conversation's messages, in the form of `rlft.types.Message`; applied again it changes nothing.
+
+    A call may be OpenAI's, or `{name, arguments}` alone, with arguments as an object or as JSON text. Content may be a
+    list of text parts, and absent beside calls; `developer` becomes `system`. Objects of a client library are read as
+    the dicts they stand for. A call without an id gets one (`call00000`, the next free number: nine characters, as
+    Mistral's templates want them), and a tool's message without `tool_call_id` or `name` that of its call.
+
+    Raises MessageError that names the message.
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
+        raise MessageError(f"{type(values).__name__} {values!r:.80} is no list of messages")
+    messages: list[Message] = []
+    for number, value in enumerate(values, start=1):
+        try:
+            messages.append(_as_message(value))
+        except MessageError as error:
+            raise MessageError(f"message {number} {error}") from error
+    _link(messages)
+    return tuple(messages)
+
+
+def as_openai(message: Message) -> dict[str, Any]:
+    """The message as OpenAI's clients have it: arguments are JSON text."""
+    result: dict[str, Any] = dict(message)
+    if calls := message.get("tool_calls"):
+        result["tool_calls"] = [{**call, "function": _with_text(call)} for call in calls]
+    return result
+
+
+def _with_text(call: ToolCall) -> dict[str, str]:
+    function = call["function"]
+    return {"name": function["name"], "arguments": json.dumps(function["arguments"], ensure_ascii=False)}
+
+
+def _as_message(value: Any) -> Message:
+    value = _plain(value)
+    if not isinstance(value, Mapping) or not isinstance(value.get("role"), str) or not value["role"]:
+        raise MessageError('has no role; write {"role": "user", "content": "..."}')
+    # Tables give every message every key that any message has; the empty ones were never written.
+    message: dict[str, Any] = {key: each for key, each in value.items() if each is not None}
+    if message["role"] == "function" or "function_call" in message:
+        raise MessageError(
+            'has the old function_call; write tool_calls: [{"id": ..., "type": "function", "function": {"name": ..., '
+            '"arguments": ...}}], and answer it by a message of role tool with its tool_call_id'
+        )
+    if message["role"] == "developer":
+        message["role"] = "system"
+    calls = message.pop("tool_calls", [])
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        raise MessageError(f"has tool_calls that are no list but {type(calls).__name__}")
+    if calls:
+        message["tool_calls"] = [_as_call(call, place) for place, call in enumerate(calls, start=1)]
+        message.setdefault("content", "")
+    message["content"] = _text(message.get("content"))
+    return cast(Message, message)
+
+
+def _as_call(value: Any, place: int) -> ToolCall:
+    try:
+        return as_call(read_json(json.dumps(_plain(value), ensure_ascii=False, default=_plain_within), 0)[0])
+    except (CallError, TypeError, ValueError, RecursionError) as error:
+        why = f"it {error}" if isinstance(error, CallError) else str(error)
+        way_out = 'write "function": {"name": "search", "arguments": {"query": "..."}}'
+        raise MessageError(f"has tool call {place} that cannot be read: {why}; {way_out}") from error
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence) or not content:
+        raise MessageError("has no text as content")
+    texts: list[str] = []
+    for part in map(_plain, content):
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        if kind != "text" or not isinstance(part.get("text"), str):
+            raise MessageError(
+                f"has a part of type {kind} in its content; only parts of text can be read: leave it out"
+            )
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, BaseModel) else value
+
+
+def _plain_within(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _link(messages: Sequence[Message]) -> None:
+    """Ids for calls that have none, and for the results that answer them: in order, where they do not say which."""
+    calls = [call for message in messages for call in message.get("tool_calls", ())]
+    given = {call["id"] for call in calls}
+    free = (name for number in itertools.count() if (name := f"call{number:05d}") not in given)
+    for call in calls:
+        call["id"] = call["id"] or next(free)
+    waiting: list[ToolCall] = []
+    for message in messages:
+        if message["role"] != "tool":
+            waiting = list(message.get("tool_calls", ()))
+            continue
+        named = message.get("tool_call_id")
+        answered = next((call for call in waiting if not named or call["id"] == named), None)
+        if answered is not None:
+            waiting.remove(answered)
+            message["tool_call_id"] = answered["id"]
+            message.setdefault("name", answered["function"]["name"])
