@@ -6,13 +6,14 @@ import asyncio
 import threading
 import time
 from asyncio import Task
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerYet
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from rlft.environments.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 
@@ -21,13 +22,15 @@ WAITING = "see what its tools, setup or respond wait for; a coroutine must not s
 
 
 class Background:
-    """Runs coroutines side by side on a daemon thread of its own."""
+    """Runs coroutines side by side on a daemon thread of its own, in the environment's event loop if one is named."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, environment: object | None = None) -> None:
+        self._loop = take_loop(environment)
+        self._left = threading.Event()
         self._running: set[Task[Any]] = set()
         self.abandoned = False  # its code hangs, and nothing can be run any more
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="rlft-environment", daemon=True)
+        arguments = (self._loop, environment, self._left)
+        self._thread = threading.Thread(target=_run, args=arguments, name="rlft-environment", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Background:
@@ -100,15 +103,24 @@ class Background:
     def _abandon(self) -> None:
         """Leave the thread behind; it is asked to end as soon as it runs Python again."""
         self.abandoned = True
+        self._left.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
         ask_to_end(self._thread)
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:
     asyncio.set_event_loop(loop)
-    with closing(loop), suppress(SystemExit):  # which asks a thread that was left behind to end
+    with _ending(loop, environment, left), suppress(SystemExit):  # which asks a thread that was left behind to end
         loop.run_forever()
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()
             loop.run_until_complete(asyncio.wait(unfinished, timeout=_ENDING_SECONDS))  # processes end, files close
+
+
+@contextmanager
+def _ending(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        give_loop_back(None if left.is_set() else environment, loop)

@@ -49,7 +49,7 @@ def run_attempts(
     template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
     """
     limits = limits or Limits()
-    with Background() as background:
+    with Background(environment) as background:
         stage = open_stage(environment, limits, background)
         multi_turn = stage.max_turns > 1
         chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)

@@ -56,7 +56,7 @@ def play_scripts(parts: Iterable[Part], environment: BaseEnv, limits: Limits | N
     limits = limits or Limits()
     played = list(parts)
     longest = limits.timeout_seconds * (1 + len(played) // _AT_ONCE)
-    with Background() as background:
+    with Background(environment) as background:
         future = background.start(_play_all(played, environment, limits))
         return background.wait(future, limits.tool_timeout_seconds, type(environment).__name__, longest)
 

@@ -69,7 +69,7 @@ def _check_names(environment: BaseEnv, tools: Iterable[ToolSpec]) -> None:
 def open_stage(environment: BaseEnv, limits: Limits, background: Background | None = None) -> Stage:
     """`set_stage` from plain code. Raises RlftError also when there is no answer in time."""
     if background is None:
-        with Background() as own:
+        with Background(environment) as own:
             return open_stage(environment, limits, own)
     seconds, where = limits.tool_timeout_seconds, f"{type(environment).__name__}.list_tools"
     return background.wait(background.start(set_stage(environment, limits)), seconds, where, seconds)

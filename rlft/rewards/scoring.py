@@ -49,7 +49,7 @@ def score_rollouts(
     started = time.perf_counter()
     given, weights = weights, {**environment.reward_weights(), **weights}
     rows: list[Reward] = []
-    with RewardWorker() as worker:
+    with RewardWorker(environment) as worker:
         for rollout in rollouts:
             if rollout.task_id not in tasks:
                 raise TaskError(

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoResultYet
 from typing import Any
 
+from rlft.environments.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 
@@ -31,13 +32,16 @@ class RewardHangs(RlftError):
 class RewardWorker:
     """Runs calls one after the other on a daemon thread with an event loop of its own, each within a time limit.
 
+    The loop is the environment's if one is named.
+
     An awaitable that takes too long is cancelled. Plain code that does not return is left behind with its thread
     (which is asked to end as soon as it runs Python again) and a new thread takes over; after `MAX_ABANDONED` of them
     the reward counts as hanging. C code that keeps the interpreter's lock, such as a regular expression that
     backtracks for ever, cannot be interrupted by any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: object | None = None) -> None:
+        self._environment = environment
         self._abandoned = self._late_in_a_row = 0
         self._start()
 
@@ -78,8 +82,9 @@ class RewardWorker:
             )
 
     def _start(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="rlft-reward", daemon=True)
+        self._loop, self._left = take_loop(self._environment), threading.Event()
+        arguments = (self._loop, self._environment, self._left)
+        self._thread = threading.Thread(target=_run, args=arguments, name="rlft-reward", daemon=True)
         self._thread.start()
 
     def _recover(self, future: Future[Any], timeout_seconds: float) -> None:
@@ -90,6 +95,7 @@ class RewardWorker:
             self._abandon(timeout_seconds)
 
     def _abandon(self, timeout_seconds: float) -> None:
+        self._left.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
         ask_to_end(self._thread)
         self._abandoned += 1
@@ -102,12 +108,12 @@ class RewardWorker:
             )
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
     finally:
-        loop.close()
+        give_loop_back(None if left.is_set() else environment, loop)
 
 
 async def _guarded(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
