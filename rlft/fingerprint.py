@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.loading import constructed_modules
 from rlft.environments.marks import marked_tools
-from rlft.environments.reachable import environment_code
+from rlft.environments.reachable import environment_code, module_code
 from rlft.environments.sources import Library
 from rlft.errors import EnvironmentSetupError
 from rlft.files import file_hash, named_files
@@ -46,11 +47,11 @@ def code_fingerprint(*modules: str) -> str:
 def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[str, Any]) -> EnvironmentFingerprints:
     """The identities of an environment's two sides: an edit to the reward must not sample anything again.
 
-    Both cover the class's name, `kwargs` and the bytes of files that they name, `data_fingerprint()`, `__init__` and
-    the class's attributes. `reward` covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer`
-    and `gold_completion` lead to, `harness` that of all other methods; code that both use is in both (see
-    `rlft.environments.reachable`). `name` is the import path or file and class of the config; where the file lies does
-    not matter.
+    Both cover the class's name, `kwargs`, the bytes of files that these name and the code of the objects they make
+    (`rlft.environments.loading.construct`), `data_fingerprint()`, `__init__` and the class's attributes. `reward`
+    covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer` and `gold_completion` lead to,
+    `harness` that of all other methods; code that both use is in both (see `rlft.environments.reachable`). `name` is
+    the import path or file and class of the config; where the file lies does not matter.
 
     What a model reads of marked tools (docstrings, types) belongs to `harness`.
 
@@ -66,6 +67,7 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
         ) from error
     data = [environment.data_fingerprint(), *(file_hash(path) for path in named_files(kwargs))]
     shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": json.dumps(data)}
+    shared |= {f"made {place}": module_code(module) for place, module in enumerate(constructed_modules(kwargs))}
     code = environment_code(type(environment))
     return EnvironmentFingerprints(
         harness=_digest({**shared, "code": code.harness, "tools": _descriptions(environment)}),

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import Any
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
+
+_TARGET = "_target_"  # the name that Hydra gave it
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,48 @@ class LoadedFunction:
 
 
 def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
-    """Import the class that `name` names and build it with `kwargs`.
+    """Import the class that `name` names and build it with `kwargs`; objects among these are made first (`construct`).
 
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
     anew when its text has changed. Raises `EnvironmentSetupError` that says what is wrong and what to do.
     """
     named = _Name.read(name, "environment.name", "Class")
-    return _build(_find_class(_import(named), named), kwargs)
+    return _build(_find_class(_import(named), named), construct(kwargs))
+
+
+def construct(value: Any, where: str = "environment.kwargs") -> Any:
+    """A value of lists and maps in which every map with `_target_` is what the class or function so named makes.
+
+    Its arguments are the map's other keys, as in Hydra: `{_target_: my_client.py:Client, url: http://localhost:8000}`.
+    The inner ones are made first. Raises `EnvironmentSetupError` with the place.
+    """
+    if isinstance(value, list):
+        return [construct(each, f"{where}[{place}]") for place, each in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    arguments = {key: construct(each, f"{where}.{key}") for key, each in value.items() if key != _TARGET}
+    if _TARGET not in value:
+        return arguments
+    found = load_function(str(value[_TARGET]), f"{where}.{_TARGET}")
+    try:
+        return found.call(**arguments)
+    except RlftError:
+        raise
+    except Exception as error:
+        raise EnvironmentSetupError(
+            f"{value[_TARGET]} cannot be made: {type(error).__name__}: {error}",
+            where=where,
+            fix=f"check the keys beside {_TARGET}: they are its arguments",
+        ) from error
+
+
+def constructed_modules(value: Any) -> Iterator[ModuleType]:
+    """The modules of all that `construct` would make of a value, in order. Raises as it does."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from constructed_modules(each)
+    if isinstance(value, Mapping) and _TARGET in value:
+        yield load_function(str(value[_TARGET]), _TARGET).module
 
 
 def load_function(name: str, setting: str) -> LoadedFunction:

@@ -46,10 +46,24 @@ class Stage:
 async def set_stage(environment: BaseEnv, limits: Limits) -> Stage:
     """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described."""
     tools = {spec.name: spec for spec in read_tools(await call(environment.list_tools))}
+    if tools:
+        _check_call(environment)
     _check_names(environment, tools.values())
     talks = bool(tools) or type(environment).respond is not BaseEnv.respond
     turns = limits.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
     return Stage(environment, tools, turns, limits)
+
+
+def _check_call(environment: BaseEnv) -> None:
+    """Raises EnvironmentSetupError where `run_tool` does not take what it is called with: every call would fail."""
+    try:
+        inspect.signature(environment.run_tool).bind_partial("rollout", "tool")
+    except TypeError as error:
+        raise EnvironmentSetupError(
+            f"it cannot be called with a rollout's id and a tool's name: {error}",
+            where=f"{type(environment).__name__}.run_tool",
+            fix="write run_tool(self, rollout_id, tool_name, **args)",
+        ) from error
 
 
 def _check_names(environment: BaseEnv, tools: Iterable[ToolSpec]) -> None:

@@ -14,7 +14,7 @@ from rlft.config import EnvironmentConfig, TasksConfig
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.loading import load_environment
 from rlft.environments.maths import Maths
-from rlft.harness.scripted import Part, play_scripts
+from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.audit import audit_reward
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
@@ -113,3 +113,33 @@ def test_the_example_of_the_guide_pays_gold(tmp_path):
         Rollouts((rollout,)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5
     ).rows
     assert (rewards[0].parts, rewards[0].solved) == ({"right": 1.0, "looked_up": 1.0}, True)
+
+
+CLIENT = """
+
+class Client:
+    def __init__(self, url):
+        self.url = url
+
+    async def search(self, query, limit):
+        return [f"{query} at {self.url}"] * limit
+"""
+
+
+def test_the_example_of_a_class_written_elsewhere_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS.parent / "guide" / "environments.md").read_text()
+    (source,) = re.findall(r"```python\n(class Papers.*?)```", text, re.DOTALL)
+    (config,) = re.findall(r"```yaml\n(environment:.*?)```", text, re.DOTALL)
+    (tmp_path / "papers.py").write_text(f"import rlft\n\n\n{source}{CLIENT}")
+    named = EnvironmentConfig.model_validate(yaml.safe_load(config)["environment"])
+    environment = load_environment(named.name, named.kwargs)
+    task = make_task("t", "?", "moon at http://localhost:9200")
+    asks = {"function": {"name": "search", "arguments": '{"query": "moon", "limit": 2}'}}
+    script = as_script([{"role": "assistant", "tool_calls": [asks]}, {"role": "assistant", "content": "There."}])
+    (rollout,) = play_scripts([Part("r", task, script)], environment)
+    assert json.loads(rollout.messages[-2]["content"]) == ["moon at http://localhost:9200"] * 2
+    (reward,) = score_rollouts(
+        Rollouts((rollout,)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5
+    ).rows
+    assert reward.parts == {"found": 1.0}
