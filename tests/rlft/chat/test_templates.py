@@ -1,10 +1,14 @@
 """Which template a conversation is rendered with."""
 
+import json
+
 import pytest
 
+from rlft.calls import make_call
 from rlft.chat import apply_chat_template_setting, check_prefix, open_chat, training_template, use_training_template
 from rlft.chat.rendering import QUESTION, SYSTEM, render
 from rlft.chat.templates import family, shipped_template
+from rlft.environments.tools import read_tools
 from rlft.errors import PolicyError
 from tests.rlft.chat.tokenizers import (
     CHATML_FORGETFUL,
@@ -56,9 +60,26 @@ def test_stock_templates_do_not_serve(name, fault):
 STOCK_DESCRIBES_TOOLS = [name for name in FAMILIES if name not in ("gemma", "chatml")]
 
 
+WORDS, LIMIT = "Words of the page.", "How many; 10 if left out."
+PLAIN = read_tools(
+    [
+        {"name": "search", "description": "Look.", "parameters": {"query": WORDS, "limit": LIMIT}},
+        {"name": "tick", "description": "Wait."},
+    ]
+)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_plain_parameters_are_shown(name):
+    for template in (shipped_template(name), *([STOCK[name]] if name in STOCK_DESCRIBES_TOOLS else [])):
+        text = render(make_tokenizer(name), template, QUESTION, PLAIN, add_generation_prompt=True)
+        assert all(said in text for said in ('"limit"', WORDS, LIMIT, '"tick"'))
+
+
 @pytest.mark.parametrize(
     ("name", "tools"),
-    [(name, ()) for name in FAMILIES] + [(n, (SEARCH,) * count) for n in STOCK_DESCRIBES_TOOLS for count in (1, 2)],
+    [(name, ()) for name in FAMILIES]
+    + [(name, tools) for name in STOCK_DESCRIBES_TOOLS for tools in ((SEARCH,), (SEARCH, SEARCH), PLAIN)],
 )
 @pytest.mark.parametrize("system", [True, False])
 def test_first_prompts_are_those_of_the_stock_template(name, system, tools):
@@ -67,6 +88,20 @@ def test_first_prompts_are_those_of_the_stock_template(name, system, tools):
     expected = render(tokenizer, STOCK[name], messages, tools, add_generation_prompt=True, date_string="26 Jul 2024")
     assert render(tokenizer, shipped_template(name), messages, tools, add_generation_prompt=True) == expected
     assert training_template(tokenizer) == shipped_template(name)
+
+
+@pytest.mark.parametrize("template", [MISTRAL_STOCK, "{{ messages | tojson }}"])
+def test_calls_are_rendered_the_same_after_storage(template):
+    # A template may print a call as it is, and tables sort the keys of what they store.
+    call = make_call("search", {"query": "sky"}, "call00000")
+    asked = {"role": "assistant", "content": "", "tool_calls": [call]}
+    stored = json.loads(json.dumps(asked, sort_keys=True))
+    assert list(stored["tool_calls"][0]) != list(call)
+    texts = [
+        render(make_tokenizer("mistral"), template, [*QUESTION, {**asked, "tool_calls": each["tool_calls"]}])
+        for each in (asked, stored)
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_qwen3_without_thinking_opens_as_the_stock_template_does():
