@@ -13,7 +13,9 @@ class EnvironmentConfig(Section):
     """The environment, by import path (`package.module:Class`) or file (`my_env.py:Class`)."""
 
     name: str = Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z_0-9]*$")
-    kwargs: dict[str, Any] = Field(default={}, description="Arguments of its constructor.")
+    kwargs: dict[str, Any] = Field(
+        default={}, description="Arguments of its constructor; a map with `_target_` becomes the object that it names."
+    )
 
 
 class RewardConfig(Section):
