@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ class ToolSpec:
 def read_tools(tools: Any) -> tuple[ToolSpec, ...]:
     """What `list_tools` returned as specifications.
 
-    A tool is a dict with `name`, `description` and `parameters`, alone or as the `function` of an OpenAI-style dict.
+    A tool is a dict with `name`, `description` and `parameters`, alone or as the `function` of an OpenAI-style dict;
+    a dataclass or pydantic object (MCP's, say) is read as its dict.
     `parameters` (`input_schema` and `inputSchema` are read too) are a JSON schema, or plain: {name: description}. A
     plain parameter takes any JSON value and need not be given; names that are not there are refused. Raises
     EnvironmentSetupError that names the tool and what is wrong with it.
@@ -80,6 +82,10 @@ def _read_tool(tool: Any, place: int) -> ToolSpec:
     if isinstance(tool, ToolSpec):
         return tool
     where = f"list_tools, tool {place + 1}"
+    if isinstance(tool, BaseModel):
+        tool = tool.model_dump()
+    elif dataclasses.is_dataclass(tool) and not isinstance(tool, type):
+        tool = dataclasses.asdict(tool)
     if isinstance(tool, Mapping) and isinstance(tool.get("function"), Mapping):
         tool = tool["function"]
     if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str) or not _NAME.fullmatch(tool["name"]):

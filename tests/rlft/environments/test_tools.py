@@ -1,9 +1,11 @@
 """Tools as a model sees them: schemas from dicts and from functions, and arguments that are checked."""
 
 from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from rlft.environments.functions import tool_from_function
 from rlft.environments.marks import HIDDEN
@@ -51,6 +53,27 @@ def test_other_names_of_the_parameters_are_read(key):
     plain, schema = read_tools([{"name": "a", key: {"n": "a number"}}, {"name": "b", key: SCHEMA}])
     assert plain.parameters["properties"] == {"n": {"description": "a number"}}
     assert schema.parameters == SCHEMA
+
+
+@dataclass
+class Definition:
+    name: str
+    description: str
+    input_schema: dict
+
+
+class McpTool(BaseModel):
+    name: str
+    description: str | None = None
+    inputSchema: dict
+
+
+@pytest.mark.parametrize(
+    "tool", [Definition("b", "B.", SCHEMA), McpTool(name="b", description="B.", inputSchema=SCHEMA)]
+)
+def test_objects_are_read_as_their_dicts(tool):
+    (spec,) = read_tools([tool])
+    assert (spec.name, spec.description, spec.parameters) == ("b", "B.", SCHEMA)
 
 
 def test_a_schema_is_taken_as_it_is_and_so_is_what_openai_writes():
