@@ -147,9 +147,8 @@ class Bubblewrap:
                 system += ["--ro-bind", str(place), str(place)]
         if self._inside_prefix != self._prefix:
             system += ["--ro-bind", str(self._prefix), str(self._inside_prefix)]
-        devices = [
-            part for name in ("null", "zero", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
-        ]
+        # Not /dev/zero: a shared mapping of it is shared anonymous memory, which the filter refuses.
+        devices = [part for name in ("null", "urandom") for part in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
         work = ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", WORK] if limits.file_bytes else []
         variables = {
             "PATH": "/usr/bin", "HOME": WORK, "TMPDIR": WORK, "LANG": "C.UTF-8",

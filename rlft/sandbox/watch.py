@@ -8,7 +8,8 @@ import signal
 
 from rlft.sandbox.base import MIB, Limits, Stopped
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+# Page tables stay when the pages are dropped, and one page in each GiB of addresses needs two pages of tables.
+_USED = (b"VmRSS:", b"VmPTE:", b"VmSwap:")
 _FILE_SIZE = 4096  # what an empty file costs the kernel, generously
 
 
@@ -31,11 +32,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def used_bytes(pids: list[int]) -> int:
-    """Memory in use by these processes; what two of them share counts twice."""
+    """Memory in use by these processes, with swap and page tables; what two of them share counts twice."""
     total = 0
     for pid in pids:
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm") as file:
-            total += int(file.read().split()[1]) * _PAGE
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
+            total += 1024 * sum(int(line.split()[1]) for line in file if line.startswith(_USED))
     return total
 
 
