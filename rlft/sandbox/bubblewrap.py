@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -25,7 +26,7 @@ from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import MIB, Limits, SandboxResult, run_program
 from rlft.sandbox.process import LimitedProcess, start
 from rlft.sandbox.seccomp import seccomp_filter
-from rlft.sandbox.watch import exceeded, kill_tree
+from rlft.sandbox.watch import bury, exceeded, kill_tree
 
 PROGRAM, WORK = "/program", "/scratch"
 INSTALL = "install bubblewrap 0.8 or newer (Debian and Ubuntu: apt-get install bubblewrap)"
@@ -84,6 +85,7 @@ class Bubblewrap:
         """Start a program; see `Sandbox`."""
         limits, contents = limits or Limits(), {path: text.encode() for path, text in (files or {}).items()}
         status_read, status_write = os.pipe()
+        os.set_blocking(status_read, False)
         descriptors = [status_write]
         try:
             options = ["--json-status-fd", str(status_write), *self._namespaces(limits)]
@@ -100,9 +102,12 @@ class Bubblewrap:
                 command, environment={}, limits=limits, watch=watch, kill=kill_tree, pass_fds=descriptors
             ) as process:
                 yield process
-            _check_status(status_read, await process.result())
         finally:
+            status = _read_status(status_read)
             os.close(status_read)
+            if first := re.search(rb'"child-pid": *([0-9]+)', status):
+                await bury(int(first[1]))
+        _check_status(status, await process.result())
 
     async def check(self) -> None:
         """Run a program that looks around and starts processes. Raises `EnvironmentSetupError` if a wall is missing."""
@@ -216,9 +221,16 @@ def _readable(data: bytes) -> int:
     return descriptor
 
 
-def _check_status(descriptor: int, result: SandboxResult) -> None:
-    """bwrap writes how the program ended where the program cannot write; if it did not, the sandbox failed."""
-    status = os.read(descriptor, 4096)
+def _read_status(descriptor: int) -> bytes:
+    """What bwrap wrote about the process namespace, where the program cannot write: its first process, and its end."""
+    try:
+        return os.read(descriptor, 4096)
+    except BlockingIOError:  # nothing, and somebody still holds the other end
+        return b""
+
+
+def _check_status(status: bytes, result: SandboxResult) -> None:
+    """If bwrap did not say how the program ended, the sandbox failed."""
     if result.stopped is None and b'"exit-code"' not in status:
         said = result.stderr.decode(errors="replace").strip()[-300:]
         raise SandboxError(f"bwrap failed with {result.exit_code}: {said}", where="sandbox", fix=_FIX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -10,6 +11,7 @@ from rlft.sandbox.base import MIB, Limits, Stopped
 
 # Page tables stay when the pages are dropped, and one page in each GiB of addresses needs two pages of tables.
 _USED = (b"VmRSS:", b"VmPTE:", b"VmSwap:")
+_BURIAL_SECONDS, _LOOK_SECONDS = 2.0, 0.005
 _FILE_SIZE = 4096  # what an empty file costs the kernel, generously
 
 
@@ -58,3 +60,17 @@ def kill_tree(pid: int) -> None:
     for each in [*descendants(pid), pid]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(each, signal.SIGKILL)
+
+
+async def bury(pid: int) -> None:
+    """Reap a process that its parent has left, where this one is the first of a container and so inherits it.
+
+    Only there: a zombie of ours keeps its number, elsewhere the number may already be that of another child of ours.
+    """
+    if os.getpid() != 1:
+        return
+    with contextlib.suppress(ChildProcessError):
+        for _ in range(int(_BURIAL_SECONDS / _LOOK_SECONDS)):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
