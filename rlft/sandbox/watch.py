@@ -47,9 +47,11 @@ def exceeded(pid: int, limits: Limits, work: str | None) -> Stopped | None:
     pids = descendants(pid)
     if used_bytes(pids) > limits.memory_mib * MIB:
         return "memory"
-    if work is not None and pids and limits.file_bytes:
+    # The first is the namespace's own, which the user of rlft may always look into. It has a child once the folders are
+    # in place; before that, a folder of this name would be the host's.
+    if work is not None and len(pids) > 1 and limits.file_bytes:
         with contextlib.suppress(OSError):
-            place = os.statvfs(f"/proc/{pids[-1]}/root{work}")
+            place = os.statvfs(f"/proc/{pids[0]}/root{work}")
             if place.f_files - place.f_ffree > 64 + limits.file_bytes // _FILE_SIZE:
                 return "files"
     return None
