@@ -22,9 +22,10 @@ class Limits:
     """What a program may use at most. More than that ends it, or the system refuses it.
 
     `seconds` is wall time of the whole program and `cpu_seconds` processor time of each process. `memory_mib` bounds
-    the address space of each process, and the memory in use of all of them together as it is seen every 50 ms.
-    `processes` counts threads too. `output_bytes` bounds stdout and stderr, each. `file_bytes` is the size of the
-    working directory, which lies in memory; with 0 there is no place to write to.
+    the address space of each process, and the memory in use of all of them together (resident, swapped out, page
+    tables) as it is seen every 50 ms. `processes` counts threads too. `output_bytes` bounds stdout and stderr, each.
+    `file_bytes` is the size of the working directory, which lies in memory beside that; with 0 there is no place to
+    write to.
     """
 
     seconds: float = 20.0
