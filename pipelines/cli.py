@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from pipelines import environments_cli, show_cli
-from pipelines.config_file import load_config
+from pipelines.config_file import check_variables, load_config
 from pipelines.guard import errors, guarded
 from pipelines.home import Home, find_home
 from rlft.errors import RlftError, WeightsRemovedError
@@ -49,6 +49,8 @@ def run(
     with guarded(verbose, summary):
         home = find_home()
         settings = load_config(config, overrides)
+        if stack is None:  # a stack's machines have variables of their own
+            check_variables(settings)
         _check_target(summary)
         from pipelines.stack import connect
 
@@ -136,7 +138,9 @@ def serve_engine(
         settings = load_config(config, overrides)
         from rlft.engines.serving import serve_command
 
-        folder = find_home().root / "serve-engine" / settings.name
+        home = find_home()
+        home.make()
+        folder = home.root / "serve-engine" / settings.name
         command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
         name = f"[{host}]" if ":" in host else host
         console.print(f"http://{name}:{port} (Ctrl-C ends it)", markup=False)

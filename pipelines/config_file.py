@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from rlft.config import Config
 from rlft.errors import ConfigError
+from rlft.secrets import hide_secrets, redact, require
 
 
 class _Loader(yaml.SafeLoader):
@@ -39,7 +40,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError, OSError) as cause:  # ValueError: not UTF-8, or a date such as 2026-13-01
-        raise ConfigError(f"not readable as YAML: {cause}", where=str(path), fix="mend the file") from cause
+        raise ConfigError(f"not readable as YAML: {_problem(cause)}", where=str(path), fix="mend the file") from cause
     if not isinstance(content, dict):
         raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
     for override in overrides or []:
@@ -60,11 +61,17 @@ def check_config(content: dict[str, Any], *, where: str) -> Config:
         ) from None
 
 
+def check_variables(config: Config) -> None:
+    """Find out before anything is started whether the variables that settings name are set. Raises ConfigError."""
+    require(config.environment.kwargs, "environment.kwargs")
+    config.rollout.server.read_addresses()
+
+
 def _apply(content: dict[str, Any], override: str) -> None:
     """Put `a.b.c=value` into the mapping; the value is read as YAML."""
     key, separator, text = override.partition("=")
     if not separator or not all(key.split(".")):
-        raise ConfigError(f"{override!r} is not key=value", where="--set", fix="write --set training.rounds=3")
+        raise ConfigError(f"{redact(override)!r} is not key=value", where="--set", fix="write --set training.rounds=3")
     *sections, last = key.split(".")
     target = content
     for depth, section in enumerate(sections):
@@ -82,8 +89,18 @@ def _apply(content: dict[str, Any], override: str) -> None:
         target[last] = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError) as cause:
         raise ConfigError(
-            f"the value is not readable as YAML: {cause}", where=f"--set {key}", fix="put it in quotes within the value"
+            f"the value is not readable as YAML: {_problem(cause)}",
+            where=f"--set {key}",
+            fix="put it in quotes within the value",
         ) from cause
+
+
+def _problem(cause: Exception) -> str:
+    """What is wrong and where, without the line itself, which may hold a secret."""
+    if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
+        mark = cause.problem_mark
+        return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
+    return redact(str(cause))
 
 
 def _explain(error: Any) -> str:
@@ -96,7 +113,7 @@ def _explain(error: Any) -> str:
         if near := difflib.get_close_matches(location[-1], _fields(location[:-1]), n=1):
             message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
     elif error["type"] != "value_error" and not isinstance(error.get("input"), dict):
-        message += f", not {error.get('input')!r}"
+        message += f", not {hide_secrets(error.get('input'))!r}"
     return f"{key}: {message}"
 
 

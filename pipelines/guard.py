@@ -20,7 +20,8 @@ from rich.logging import RichHandler
 from rich.markup import escape
 
 from pipelines.home import find_home, quieten
-from rlft.errors import RlftError
+from rlft.errors import RlftError, StorageError
+from rlft.secrets import hide, hide_in_logs
 
 errors = Console(stderr=True)
 
@@ -40,16 +41,17 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         raise _interrupted(summary, started) from None
     except RlftError as error:
-        errors.print(f"[red]error[/red] {escape(str(error))}")
-        _fail(summary, started, str(error))
+        said = hide(str(error))
+        errors.print(f"[red]error[/red] {escape(said)}")
+        _fail(summary, started, said)
         raise typer.Exit(error.exit_code) from None
     except Exception as error:
         if _was_told_to_end(error):
             raise _interrupted(summary, started) from None
-        trace = _keep_trace(traceback.format_exc())
-        errors.print(f"[red]unexpected error[/red] {type(error).__name__}: {escape(str(error))}")
+        trace = _keep_trace(hide(traceback.format_exc()))
+        errors.print(f"[red]unexpected error[/red] {type(error).__name__}: {escape(hide(str(error)))}")
         errors.print(f"  the whole trace is in {trace}; if the run had begun, `rlft resume` with its name goes on")
-        _fail(summary, started, f"{type(error).__name__}: {error}")
+        _fail(summary, started, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
 
 
@@ -68,11 +70,14 @@ def _was_told_to_end(error: Exception) -> bool:
 def _keep_trace(text: str) -> Path:
     """Write a trace to the home, or where temporary files go if the home takes none."""
     name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
-    for folder in (find_home().root / "logs", Path(tempfile.gettempdir())):
+    home = find_home()
+    for folder in (home.root / "logs", Path(tempfile.gettempdir())):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if folder.parent == home.root:
+                home.make()
+                folder.mkdir(exist_ok=True)
             (folder / name).write_text(text)
-        except OSError as cause:
+        except (OSError, StorageError) as cause:
             errors.print(f"{folder} cannot be written: {cause}")
         else:
             return folder / name
@@ -81,7 +86,11 @@ def _keep_trace(text: str) -> Path:
 
 
 def _show_logs(verbose: bool) -> None:
-    """Our own logs, quiet or full. They do not go up to the root logger, whose handlers are ZenML's."""
+    """Our own logs, quiet or full, without values of variables, as those of others are.
+
+    Ours do not go up to the root logger, whose handlers are ZenML's.
+    """
+    hide_in_logs()
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
     for name in ("rlft", "pipelines", "steps", "materializers"):
         logger = logging.getLogger(name)

@@ -5,13 +5,21 @@ Nothing here imports ZenML, which reads its environment when it is imported.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import StorageError
+from rlft.files import make_private
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+logger = logging.getLogger(__name__)
+_CONTENTS = {
+    "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch",
+    "serve-engine", "zenml",
+}  # fmt: skip
 
 _ALWAYS = {
     "ZENML_ANALYTICS_OPT_IN": "false",
@@ -47,6 +55,21 @@ class Home:
         """What tracking could not deliver for one pipeline run."""
         return self.root / "runs" / f"{run_id}.missed.json"
 
+    def make(self) -> None:
+        """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
+
+        One that is there is narrowed, unless it is someone else's or holds more than what rlft puts there.
+        """
+        try:
+            if not self.root.exists() or {entry.name for entry in self.root.iterdir()} <= _CONTENTS:
+                make_private(self.root)
+            elif self.root.stat().st_mode & 0o077:
+                logger.warning("%s can be read by others, and holds more than runs: it is left so", self.root)
+        except OSError as cause:
+            raise StorageError(
+                f"this folder cannot be made: {cause}", where=str(self.root), fix="set RLFT_HOME to a folder of yours"
+            ) from cause
+
 
 def find_home() -> Home:
     """`RLFT_HOME`, else `.rlft` in the working directory."""
@@ -58,11 +81,12 @@ def use_own_setup(home: Home) -> None:
 
     Raises StorageError when the folder cannot be made.
     """
+    home.make()
     try:
-        (home.root / "zenml").mkdir(parents=True, exist_ok=True)
+        (home.root / "zenml").mkdir(exist_ok=True)
     except OSError as cause:
         raise StorageError(
-            f"this folder cannot be made: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
+            f"nothing can be written there: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
         ) from cause
     for name in list(os.environ):
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):

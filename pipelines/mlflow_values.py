@@ -10,29 +10,16 @@ from urllib.parse import urlsplit
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
+from rlft import secrets
 from rlft.types import SPLITS, TaskSet
 
 MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36
-SECRET_NAME = re.compile(r"(^|[._-])(api_?key|passw(or)?d|secret|(access_|auth_)?token|credentials?)$", re.IGNORECASE)
 
 
 def redact(text: str, tracking_uri: str = "") -> str:
-    """The text without user names and passwords in addresses, and without the password of `tracking_uri`."""
+    """The text without secrets, user names in addresses, and the password of `tracking_uri`."""
     password = urlsplit(tracking_uri).password if tracking_uri else None
-    if password:
-        text = text.replace(password, "***")
-    return re.sub(r"://[^/\s@]+@", "://***@", text)
-
-
-def hide_secrets(content: Any, name: str = "") -> Any:
-    """A copy in which texts under names such as `api_key`, `password` or `token` are `***`; numbers stay."""
-    if isinstance(content, Mapping):
-        return {str(key): hide_secrets(value, str(key)) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [hide_secrets(value, name) for value in content]
-    if isinstance(content, str):
-        return "***" if content and SECRET_NAME.search(name) else redact(content)
-    return content
+    return secrets.hide(secrets.redact(text.replace(password, secrets.MASK) if password else text))
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -25,6 +25,7 @@ from pipelines.summary import empty_summary
 from pipelines.tracking import Tracker
 from rlft.config import Config
 from rlft.fingerprint import EnvironmentFingerprints
+from rlft.secrets import hide
 
 logger = logging.getLogger(__name__)
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
@@ -81,7 +82,7 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
         status = "KILLED"
         raise
     except Exception as cause:
-        record.summary["error"] = str(cause)
+        record.summary["error"] = hide(str(cause))
         raise
     finally:
         _close(record, home, str(run.id), time.perf_counter() - started, status)

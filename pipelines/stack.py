@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 from pipelines.home import PROJECT, Home, use_own_setup
+from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
+from rlft.secrets import find_secrets
 
 CREDENTIALS = {
     "tracking_username": "MLFLOW_TRACKING_USERNAME",
@@ -23,6 +24,8 @@ def connect(home: Home, stack: str | None) -> str:
     """
     if stack is None:
         use_own_setup(home)
+    else:
+        home.make()  # for summaries and what tracking missed
     from zenml.utils import source_utils
 
     source_utils.set_custom_source_root(str(PROJECT))
@@ -64,13 +67,17 @@ def _use_stack(name: str) -> str:
 
 def _tracking_uri(tracker: object) -> str:
     """Address of the tracker; its credentials go into the environment, where MLflow reads them."""
-    uri = tracker.get_tracking_uri()  # type: ignore[reportAttributeAccessIssue]
-    if urlsplit(uri).password:
+    uri: str = tracker.get_tracking_uri()  # type: ignore[reportAttributeAccessIssue]
+    if find_secrets(uri):
         raise StackError(
-            "the tracker's address holds a password, which would end up in the run's parameters",
+            "the tracker's address holds a secret, which would end up in the run's parameters",
             where="--stack",
             fix="zenml experiment-tracker update NAME --tracking_username=... --tracking_password=...",
         )
+    try:
+        refuse_metadata(uri)
+    except ValueError as wrong:
+        raise StackError(str(wrong), where="--stack", fix="name the MLflow server's own address") from None
     config = tracker.config  # type: ignore[reportAttributeAccessIssue]
     for setting, variable in CREDENTIALS.items():
         if value := getattr(config, setting, None):

@@ -22,7 +22,8 @@ from mlflow.exceptions import MlflowException
 
 from pipelines.missed import Entry, read_missed, write_missed
 from pipelines.mlflow_reach import check_reachable, quick_http
-from pipelines.mlflow_values import MAX_TAG, dataset_input, describe_tasks, flatten, hide_secrets, legal_name, redact
+from pipelines.mlflow_values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact
+from rlft.secrets import hide, hide_secrets
 from rlft.types import TaskSet
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,7 @@ class Tracker:
 
     def log_json(self, name: str, content: Any) -> None:
         """Write a JSON artifact, `name` with its folder and ending. What JSON does not know becomes its text."""
-        text = json.dumps(hide_secrets(content), indent=1, default=str, ensure_ascii=False)
+        text = hide(json.dumps(hide_secrets(content), indent=1, default=str, ensure_ascii=False))
         self.log_text(name, text)
 
     def log_text(self, name: str, text: str) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,16 @@ def file_hash(path: str | Path) -> str:
     """The identity (sha256, hexadecimal) of a file's bytes. Raises OSError."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner can enter, or narrow one of this user's that is there. Raises OSError."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)  # at once: between making and narrowing others could enter
+    found = folder.stat()
+    if found.st_uid == os.getuid() and found.st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def named_files(value: Any) -> Iterator[Path]:

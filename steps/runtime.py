@@ -20,6 +20,7 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
+from rlft.secrets import hide_in_logs
 from rlft.temporary import folder_prefix, remove_left_behind
 from steps.environment import open_environment
 
@@ -93,6 +94,7 @@ def _make_scratch() -> Path:
 
 def start_runtime() -> Runtime:
     """The pipeline's init hook: what it returns is the state that all steps of this process share."""
+    hide_in_logs()  # a remote run's process has no command line
     return Runtime()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.section import Section
 
 
@@ -14,8 +15,20 @@ class EnvironmentConfig(Section):
 
     name: str = Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z_0-9]*$")
     kwargs: dict[str, Any] = Field(
-        default={}, description="Arguments of its constructor; a map with `_target_` becomes the object that it names."
+        default={},
+        description="Arguments of its constructor; a map with `_target_` becomes the object that it names, and a secret is "
+        "named, `env:NAME`, never written.",
     )
+
+    @field_validator("kwargs")
+    @classmethod
+    def _asks_no_metadata_server(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+        for path, address in named_addresses(kwargs, ""):
+            try:
+                refuse_metadata(address)
+            except ValueError as wrong:
+                raise ValueError(f"{path.lstrip('.')}: {wrong}") from None
+        return kwargs
 
 
 class RewardConfig(Section):

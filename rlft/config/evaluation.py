@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from rlft.config.names import check_name
 from rlft.config.section import Section, changed
 
 
@@ -56,6 +57,11 @@ class PromotionConfig(Section):
     name: str | None = Field(default=None, description="Name in the model registry; default: the run's name.")
     min_improvement: float = Field(default=0.0, ge=0, description="Each lower bound on `gate` must exceed this.")
 
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str | None) -> str | None:
+        return name if name is None else check_name(name)
+
 
 class TrackingConfig(Section):
     """What is written to MLflow."""
@@ -63,3 +69,8 @@ class TrackingConfig(Section):
     experiment: str | None = Field(default=None, description="MLflow experiment; default: the run's name.")
     trace_every: int = Field(default=10, ge=0, description="Rounds between traced rollouts; 0: no traces.")
     trace_rollouts: int = Field(default=16, ge=1, description="Rollouts that are traced in such a round.")
+
+    @field_validator("experiment")
+    @classmethod
+    def _is_a_name(cls, experiment: str | None) -> str | None:
+        return experiment if experiment is None else check_name(experiment, slashes=True)

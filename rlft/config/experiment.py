@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
+from rlft.config.names import LONGEST_NAME
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
+from rlft.secrets import find_secrets, named_variables
+
+READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses")
 
 
 class Config(Section):
     """One experiment."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
     seed: int = Field(default=0, ge=0)
     tasks: TasksConfig
     environment: EnvironmentConfig
@@ -32,6 +37,26 @@ class Config(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secrets(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and (found := find_secrets(content)):
+            raise ValueError(
+                f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "
+                "the environment and write env:NAME, or {env:NAME} within a text (so too if it is none)"
+            )
+        return content
+
+    @model_validator(mode="after")
+    def _names_variables_where_they_are_read(self) -> Self:
+        for path, name in named_variables(self.model_dump(), ""):
+            if not path.startswith(READS_VARIABLES):
+                raise ValueError(
+                    f"{path} is stored as it is written, so env:{name} would not be read there; "
+                    f"{' and '.join(READS_VARIABLES)} take variables"
+                )
+        return self
 
     @model_validator(mode="after")
     def _vllm_samples_at_the_temperatures(self) -> Self:

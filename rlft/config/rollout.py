@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from rlft.config.addresses import check_address
 from rlft.config.section import Section, changed
+from rlft.errors import ConfigError
+from rlft.secrets import hide, named_variables, resolve
 
 # vLLM 0.32 takes a smaller one for 0.01, log-probabilities and all, and refuses a larger one. 0 is greedy.
 VLLM_TEMPERATURES = (0.01, 2.0)
@@ -42,13 +44,25 @@ class VllmSettings(Section):
 class ServerSettings(Section):
     """Running `vllm serve` processes that see this machine's files (`rlft serve-engine` starts one)."""
 
-    addresses: list[str] = Field(default=[], description="Such as http://127.0.0.1:8000; the rollouts are shared out.")
+    addresses: list[str] = Field(
+        default=[], description="Such as http://127.0.0.1:8000, or env:NAME; the rollouts are shared out."
+    )
     concurrency: int = Field(default=64, ge=1, description="Requests at the same time to each.")
     timeout_seconds: float = Field(default=600.0, gt=0, description="For one request.")
     attempts: int = Field(default=3, ge=1, description="For one request, before its rollout is an error.")
     weight_transfer: Literal["folder", "nccl"] = Field(
         default="folder", description="How full weights come to a server: files, or from GPU to GPU."
     )
+
+    def read_addresses(self) -> list[str]:
+        """The addresses, those in variables included. Raises ConfigError for a variable that holds none."""
+        where, found = "rollout.server.addresses", list[str]()
+        for written, address in zip(self.addresses, resolve(self.addresses, "rollout.server.addresses"), strict=True):
+            try:
+                found.append(check_address(address))
+            except ValueError as wrong:
+                raise ConfigError(f"{written}: {hide(str(wrong))}", where=where, fix="mend the variable") from None
+        return found
 
 
 class EngineSettings(Section):
@@ -68,18 +82,12 @@ class EngineSettings(Section):
         seen: set[str] = set()
         for address in self.server.addresses:
             try:
-                parts = urlsplit(address)
-                is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                is_one = is_one and parts.path in ("", "/") and not set(address) & set("?#@")
-                is_one = is_one and address.isprintable() and " " not in address  # urlsplit drops some of it
-                (parts.hostname or "").encode("idna")
-            except ValueError:  # brackets, a port or a host's name that make no sense
-                is_one = False
-            if not is_one or address.rstrip("/") in seen:
-                what = "stands twice" if is_one else "is no address such as http://127.0.0.1:8000"
-                shown = "what has an @, and may hold a password," if "@" in address else repr(address)
-                raise ValueError(f"server.addresses: {shown} {what}")
-            seen.add(address.rstrip("/"))
+                found = address if any(named_variables(address, "")) else check_address(address)
+            except ValueError as wrong:
+                raise ValueError(f"server.addresses: {wrong}") from None
+            if found in seen:
+                raise ValueError(f"server.addresses: {address!r} stands twice")
+            seen.add(found)
         return self
 
     @model_validator(mode="after")

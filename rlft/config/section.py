@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict
 class Section(BaseModel):
     """Base of all sections: no unknown keys, no silent conversion, no NaN or infinity, no change after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
+        hide_input_in_errors=True,  # it may be a secret
+    )
 
 
 def changed(section: Section, *names: str) -> dict[str, Any]:

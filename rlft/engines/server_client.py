@@ -175,7 +175,7 @@ class ServerClient:
         if response.status_code in _BUSY:
             said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
             raise ServerGoneError(said, response.status_code)
-        if response.is_error:
+        if not response.is_success:  # nor is a redirect followed: it may lead anywhere
             said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
             raise ServerRefusedError(said, response.status_code)
         return response

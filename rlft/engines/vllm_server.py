@@ -39,7 +39,7 @@ class VllmServerEngine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
-        self.clients = [ServerClient(address, settings.server) for address in settings.server.addresses]
+        self.clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
         self.live: list[ServerClient] = []  # those that have the policy
         self.evidence: dict[str, Evidence] = {}  # by address
         self.identity = ""

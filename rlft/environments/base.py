@@ -39,6 +39,7 @@ from typing import Any, Literal, cast
 from rlft.environments.calling import call
 from rlft.environments.marks import marked_names, marked_tools, marked_weights, taken
 from rlft.errors import EnvironmentSetupError
+from rlft.secrets import hiding
 from rlft.types import Message, Task, Trajectory
 
 
@@ -172,7 +173,8 @@ def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
 
 def context_of(task: Task, environment: BaseEnv) -> Context:
     """The context of a task, whichever way the environment says it. Raises EnvironmentSetupError."""
-    said = environment.context(task)
+    with hiding():
+        said = environment.context(task)
     if isinstance(said, Context):
         return said
     if isinstance(said, str):

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from rlft.secrets import hide_in
 from rlft.threads import ask_to_end
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own.
 
+    Values of variables are hidden in what it raises (`rlft.secrets`).
     What would end the loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
     """
     try:
@@ -23,7 +25,8 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         else:
             result = await in_thread(lambda: function(*args, **kwargs))
         return await result if inspect.isawaitable(result) else result
-    except (Exception, GeneratorExit):
+    except (Exception, GeneratorExit) as error:
+        hide_in(error)
         raise
     except BaseException as raised:
         task = asyncio.current_task()

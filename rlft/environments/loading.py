@@ -18,6 +18,7 @@ from typing import Any
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_weights
 from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.secrets import hide, hide_in, require, resolve
 
 _TARGET = "_target_"  # the name that Hydra gave it
 
@@ -35,10 +36,13 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     """Import the class that `name` names and build it with `kwargs`; objects among these are made first (`construct`).
 
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
-    anew when its text has changed. Raises `EnvironmentSetupError` that says what is wrong and what to do.
+    anew when its text has changed. A text `env:NAME` within `kwargs` is read from the environment's variables here, so
+    that nobody else has it. Raises `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError`
+    for a variable that is not set.
     """
+    require(kwargs, "environment.kwargs")  # before an import that may take long
     named = _Name.read(name, "environment.name", "Class")
-    return _build(_find_class(_import(named), named), construct(kwargs))
+    return _build(_find_class(_import(named), named), construct(resolve(kwargs, "environment.kwargs")))
 
 
 def construct(value: Any, where: str = "environment.kwargs") -> Any:
@@ -61,7 +65,7 @@ def construct(value: Any, where: str = "environment.kwargs") -> Any:
         raise
     except Exception as error:
         raise EnvironmentSetupError(
-            f"{value[_TARGET]} cannot be made: {type(error).__name__}: {error}",
+            f"{value[_TARGET]} cannot be made: {hide(f'{type(error).__name__}: {error}')}",
             where=where,
             fix=f"check the keys beside {_TARGET}: they are its arguments",
         ) from error
@@ -224,11 +228,14 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
         ) from error
     try:
         return environment_class(**kwargs)
-    except RlftError:
+    except RlftError as error:
+        hide_in(error)
         raise
     except Exception as error:
+        hide_in(error)
+        said = hide(str(error))
         raise EnvironmentSetupError(
-            f"{environment_class.__name__} cannot be built: {type(error).__name__}: {error}",
+            f"{environment_class.__name__} cannot be built: {type(error).__name__}: {said}",
             where=where,
             fix=f"check the values; its arguments are {environment_class.__name__}{signature}",
-        ) from error
+        ) from (error if said == str(error) else None)  # what it still says would be printed with the trace

@@ -16,6 +16,7 @@ from rlft.environments.calling import call
 from rlft.harness.stage import Stage
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
+from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class Dialogue:
             logger.warning("teardown of %s failed: %s: %s", self.rollout_id, type(error).__name__, error)
         live_states(self.stage.environment).pop(self.rollout_id, None)
         try:
-            self.state = json.loads(json.dumps(self.state, allow_nan=False))
+            self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
         except (TypeError, ValueError, RecursionError) as error:
             self.error = self.error or _reason("state", error)
@@ -168,4 +169,4 @@ def _reply(said: Any) -> Message:
 
 
 def _reason(where: str, error: Exception) -> str:
-    return printable(f"{where}: {type(error).__name__}: {error}"[:500])
+    return printable(f"{where}: {type(error).__name__}: {error}")[:500]

@@ -23,6 +23,7 @@ from rlft.harness.live import Live
 from rlft.harness.stage import Limits, Stage, open_stage
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
+from rlft.secrets import hide
 from rlft.types import Message, Rollout
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
@@ -84,7 +85,7 @@ class _Run:
             try:
                 row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
-                row.end("error", f"prompt: {type(error).__name__}: {error}"[:500])
+                row.end("error", hide(f"prompt: {type(error).__name__}: {error}")[:500])
                 continue
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
@@ -179,7 +180,7 @@ class _Run:
         try:
             row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
         except Exception as error:
-            row.end("error", f"render: {type(error).__name__}: {error}"[:500])
+            row.end("error", hide(f"render: {type(error).__name__}: {error}")[:500])
             return False
         limits = self.stage.limits
         spent = len(row.token_ids) - row.prompt_length
@@ -206,7 +207,7 @@ class _Run:
             try:
                 self.told.put((row, done.result()))
             except BaseException as error:  # here it would be lost, and the rollout waited for without end
-                row.dialogue.error = f"harness: {type(error).__name__}: {error}"
+                row.dialogue.error = hide(f"harness: {type(error).__name__}: {error}")
                 self.told.put((row, None))
 
         self.waiting += len(asked)

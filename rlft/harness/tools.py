@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
 from rlft.environments.tools import ToolArgumentsError, ToolSpec
+from rlft.secrets import hide
 from rlft.types import ToolCall
 
 
@@ -64,8 +65,12 @@ async def call_tool(
 
 
 def printable(text: str) -> str:
-    """Text that every tokenizer takes: half a surrogate pair, as in undecodable file names, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Text that every tokenizer takes and anyone may read.
+
+    Half a surrogate pair, as in undecodable file names, becomes a question mark, and the value of a variable that a
+    setting names `***`.
+    """
+    return hide(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _text(result: Any) -> str:

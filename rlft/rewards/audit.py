@@ -16,6 +16,7 @@ from rlft.harness.stage import Limits
 from rlft.rewards.attacks import ATTACKS, OTHER_ANSWERS, attack_scripts
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
+from rlft.secrets import hide
 from rlft.types import Reward, Rollouts, Task
 
 _Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, without what could not be scored
@@ -105,10 +106,10 @@ def audit_reward(
             timeout_seconds=timeout_seconds,
         ).rows
     except RlftError as error:
-        findings.fail(f"scoring stopped: {error.what}")
+        findings.fail(hide(f"scoring stopped: {error.what}"))
         rewards, kinds = (), []
     except Exception as error:  # `context` is the environment's code as well
-        findings.fail(f"the attempts could not be put together: {type(error).__name__}: {error}")
+        findings.fail(hide(f"the attempts could not be put together: {type(error).__name__}: {error}"))
         rewards, kinds = (), []
     scores = _by_task([(task.id, kind, reward) for (task, kind), reward in zip(kinds, rewards, strict=True)], findings)
     _judge(scores, findings)
@@ -141,7 +142,7 @@ def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> 
             gold = environment.gold_completion(task)
             script = None if gold is None else as_script(gold)
         except Exception as error:
-            errors.append(f"{task.id}: {type(error).__name__}: {error}")
+            errors.append(hide(f"{task.id}: {type(error).__name__}: {error}"))
             continue
         if script is not None:
             golds[task.id] = script

@@ -19,6 +19,7 @@ from rlft.harness.stage import Limits, open_stage
 from rlft.rewards.audit import AuditReport, audit_reward
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
+from rlft.secrets import hide
 from rlft.tasks import read_tasks
 from rlft.types import Reward, Rollout, Task
 
@@ -190,8 +191,8 @@ def _audit_findings(audit: AuditReport | None) -> tuple[tuple[str, ...], tuple[s
 def _sentence(error: BaseException, where: str) -> str:
     """An error as one sentence with its place and way out."""
     if isinstance(error, RlftError):
-        return f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}"
-    return f"{where}: {type(error).__name__}: {error}; what to do: {_MEND}"
+        return hide(f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}")
+    return hide(f"{where}: {type(error).__name__}: {error}; what to do: {_MEND}")
 
 
 def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:

@@ -121,7 +121,7 @@ def _parts_and_answer(
     except (RewardHangs, KeyboardInterrupt):
         raise
     except BaseException as error:
-        cause = printable(f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+        cause = printable(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
         raise _ScoreError(f"{stage[-1]}: {cause}") from error
 
 

@@ -13,6 +13,7 @@ from rlft.harness.stage import Limits
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardWorker, ScoringTimeout
+from rlft.secrets import hide
 from rlft.types import Reward, Rollout, Rollouts, Task
 
 _SHORT = 300
@@ -193,7 +194,7 @@ def _scored(reward: Reward) -> tuple[Any, ...]:
 
 
 def _cause(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_SHORT]
+    return hide(f"{type(error).__name__}: {error}")[:_SHORT]
 
 
 def _tasks(ids: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.stage import Limits, open_stage
 from rlft.messages import MessageError
 from rlft.policy import Policy
+from rlft.secrets import hiding
 from rlft.tasks.splits import sample_tasks
 from rlft.training.warm_start import Demonstration, SftReport, read_demonstrations, train_sft
 from rlft.types import Rollout, Task
@@ -28,7 +29,8 @@ def choose_demonstrations(
     """
     if settings.path is not None:
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
-    shown = [(task, environment.demonstration(task)) for task in sample_tasks(tasks, settings.demonstrations)]
+    with hiding():
+        shown = [(task, environment.demonstration(task)) for task in sample_tasks(tasks, settings.demonstrations)]
     parts = [Part(f"shown/{task.id}", task, _script(said, task)) for task, said in shown if said is not None]
     found = [_demonstration(rollout, environment, part.task) for rollout, part in _played(parts, environment)]
     if not found:

@@ -9,8 +9,9 @@ from mlflow import MlflowClient
 
 from pipelines import tracking
 from pipelines.mlflow_reach import quick_http
-from pipelines.mlflow_values import flatten, hide_secrets, legal_name, redact
+from pipelines.mlflow_values import flatten, legal_name, redact
 from pipelines.tracking import Tracker
+from rlft.secrets import hide_secrets
 from rlft.types import Task, TaskSet
 
 DOWN = "http://someone:hunter2@127.0.0.1:9"  # port 9 (discard): nothing listens there

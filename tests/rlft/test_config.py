@@ -271,7 +271,9 @@ def test_config_needs_no_torch():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
-    assert imported == {"__future__", "typing", "urllib.parse", "pydantic"}
+    assert imported == {
+        "__future__", "collections.abc", "typing", "urllib.parse", "pydantic", "rlft.errors", "rlft.secrets"
+    }  # fmt: skip
 
 
 def test_the_page_of_settings_is_made_from_them():

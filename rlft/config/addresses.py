@@ -1,0 +1,100 @@
+"""Addresses of servers: whether one can be used, and whether it is one that hands out a cloud machine's credentials."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Where clouds answer a machine that asks for its own credentials, beside the link-local networks.
+_METADATA_NAMES = {
+    "metadata",
+    "metadata.google.internal",
+    "metadata.goog",
+    "instance-data",
+    "instance-data.ec2.internal",
+}
+_METADATA = {
+    ipaddress.ip_address(address)
+    for address in ("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")
+}
+_MAPPED_64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
+_URL = re.compile(r"https?:[/\\]{2}[^\s\"'<>]+", re.IGNORECASE)
+
+
+def check_address(address: str) -> str:
+    """The address without a slash at its end. Raises ValueError that says what is wrong, and shows no password."""
+    if "@" in address:
+        raise ValueError("what has an @, and may hold a password, is no address such as http://127.0.0.1:8000")
+    if not _is_usable(address):
+        raise ValueError(f"{address!r} is no address such as http://127.0.0.1:8000")
+    refuse_metadata(address)
+    return address.rstrip("/")
+
+
+def refuse_metadata(address: str) -> None:
+    """Raises ValueError for an address that is link-local or a cloud's metadata service, however it is written."""
+    host = _host(address)
+    if host in _METADATA_NAMES or any(found.is_link_local or found in _METADATA for found in _numbers(host)):
+        raise ValueError(
+            f"{host} hands out a machine's own credentials (a link-local or metadata address); name another server"
+        )
+
+
+def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
+    """(path, address) of every http address in the texts within a value of maps and lists that stands at `path`."""
+    if isinstance(content, str):
+        yield from ((path, found) for found in _URL.findall(content))
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield from named_addresses(value, f"{path}.{key}")
+    elif isinstance(content, list | tuple):
+        for place, value in enumerate(content):
+            yield from named_addresses(value, f"{path}[{place}]")
+
+
+def _is_usable(address: str) -> bool:
+    """Whether it is scheme, host and port, and httpx takes it."""
+    import httpx  # a quarter of a second that only configs with an address pay
+
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        fits = fits and parts.path in ("", "/") and not set(address) & set("?#@\\")
+        fits = fits and address.isprintable() and " " not in address  # urlsplit drops some of it
+        (parts.hostname or "").encode("idna")
+        return fits and bool(httpx.URL(address).host)
+    except (ValueError, httpx.InvalidURL):  # brackets, a port or a host's name that make no sense
+        return False
+
+
+def _host(address: str) -> str:
+    """The host as a resolver is asked for it: small letters, no dot at its end, signs of other scripts as ASCII."""
+    try:
+        host = unquote(urlsplit(address.replace("\\", "/")).hostname or "")
+        return host.encode("idna").decode().lower().rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _numbers(host: str) -> Iterator[_Address]:
+    """The addresses that a host's name is by itself: dotted, decimal, octal, hexadecimal, IPv4 within IPv6."""
+    try:
+        found: _Address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        try:
+            found = ipaddress.ip_address(socket.inet_aton(host))  # as the C library reads 0xa9fea9fe and 2852039166
+        except OSError:
+            return
+    yield found
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if found in _MAPPED_64 or int(found) >> 32 == 0:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if inner is not None:
+            yield inner

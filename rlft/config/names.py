@@ -1,0 +1,24 @@
+"""Names that end in a path, an address or a line of a terminal."""
+
+from __future__ import annotations
+
+LONGEST_NAME = 200
+
+
+def check_name(name: str, *, slashes: bool = False) -> str:
+    """The name, if it can be a file, a part of an address and a cell of a table. Raises ValueError that says why not.
+
+    `slashes` allows names in folders, such as `team/experiment`.
+    """
+    if not name or len(name) > LONGEST_NAME:
+        raise ValueError(f"a name has 1 to {LONGEST_NAME} characters, this one {len(name)}")
+    if not name.isprintable():  # control characters, and those that turn the direction of writing
+        raise ValueError(f"{name!r:.80} holds a character that cannot be seen; remove it")
+    if refused := sorted(set(name) & set("\\:" if slashes else "/\\:")):
+        raise ValueError(f"{name!r} holds {' and '.join(refused)}; use letters, digits, spaces, dots, - and _")
+    for part in name.split("/"):
+        if part in ("", ".", ".."):
+            raise ValueError(f"{name!r} leads elsewhere as a path; write it without empty parts, . and ..")
+        if part != part.strip() or part.startswith("-"):
+            raise ValueError(f"{name!r}: begin with a letter or digit, and let no space stand at an end")
+    return name

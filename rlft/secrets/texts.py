@@ -1,0 +1,73 @@
+"""Secrets that a text shows by its own form: tokens of known services, private keys, passwords in addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rlft.secrets.names import looks_random, names_a_secret
+
+MASK = "***"
+_FORMS = re.compile(
+    r"""(?x)
+    (?<![A-Za-z0-9])(?:
+        sk-(?=[A-Za-z0-9_-]*(?:[0-9A-Z]|[A-Za-z0-9_]{14}))[A-Za-z0-9_-]{16,}  # OpenAI, Anthropic, Stripe and others
+      | hf_[A-Za-z0-9]{16,}                                                   # Hugging Face
+      | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_\w{16,}                       # GitHub
+      | glpat-[\w-]{16,}                                                      # GitLab
+      | xox[abeoprs]-[\w-]{10,} | https://hooks\.slack\.com/services/\S+      # Slack
+      | (?:AKIA|ASIA)[A-Z0-9]{16}                                             # AWS
+      | AIza[\w-]{30,} | ya29\.[\w-]{16,}                                     # Google
+      | pypi-[\w-]{16,} | npm_[A-Za-z0-9]{16,}
+      | eyJ[\w-]{5,}\.eyJ[\w-]{5,}(?:\.[\w-]*)?                               # a JSON web token (RFC 7519)
+    )
+    | -----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY[A-Z ]*-----(?s:.*?)(?:-----END\ [A-Z0-9 ]*-----|\Z)
+    """
+)
+_SCHEME = re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/-]{7,}\w=*)", re.IGNORECASE)
+# Up to the last @: a password may hold a slash, a colon or another @.
+_USER = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://([^\s\"<>]+)@", re.IGNORECASE)
+_PORT_AND_PATH = re.compile(r"[0-9]{1,5}[/?#]")
+_PAIR = re.compile(r"(?:^|(?<=[?&;\s]))([A-Za-z][\w.-]*(?: [A-Za-z]+)?)=([^&;\s#\"'<>{}]+)")
+_SIGNED = ("sig", "signature")
+_HEADER = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*):\s+([^\s{}]+(?: [^\s{}]+)?)\s*")
+
+
+def secret_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the secrets of a text stand, in any order; the spans may overlap."""
+    for found in _FORMS.finditer(text):
+        yield found.span()
+    for found in _SCHEME.finditer(text):
+        if looks_random(found[1]):
+            yield found.span(1)
+    for found in _USER.finditer(text):
+        if _has_credentials(found[1]):
+            yield found.span(1)
+    for found in _PAIR.finditer(text):
+        name, value = found.groups()
+        if name.lower().endswith(_SIGNED) or names_a_secret(name, value):
+            yield found.span(2)
+    if (found := _HEADER.fullmatch(text)) and names_a_secret(found[1], found[2]):
+        yield found.span(2)
+
+
+def redact(text: str) -> str:
+    """The text with `***` for every secret that its form shows, and for users in addresses of the web."""
+    end, kept = 0, list[str]()
+    for start, stop in sorted({*secret_spans(text), *_users(text)}):
+        if stop > end:
+            kept += [text[end : max(start, end)], MASK if start >= end else ""]
+            end = stop
+    return "".join([*kept, text[end:]])
+
+
+def _users(text: str) -> Iterator[tuple[int, int]]:
+    return (found.span(1) for found in _USER.finditer(text) if found[0][:4].lower() == "http" and "/" not in found[1])
+
+
+def _has_credentials(before_at: str) -> bool:
+    """Whether `user:password`, or a token alone, stands before the @ of an address; `host:80/page` does not count."""
+    user, colon, password = before_at.partition(":")
+    if set(user) & set("/?#"):
+        return False
+    return bool(password) and not _PORT_AND_PATH.match(password) if colon else looks_random(user)

@@ -1,0 +1,147 @@
+"""What looks like a secret and what does not, and how it is hidden."""
+
+import pytest
+
+from rlft.secrets import find_secrets, hide_secrets, redact
+from tests.check_configs import ROOT, load_config
+
+# Made up for these tests; the words PLANTED and Xq7 stand for what nobody may see.
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEPLANTED\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJub25l.eyJzdWIiOiJQTEFOVEVEIn0.UExBTlRFRA"
+SECRETS = [
+    {"headers": {"Authorization": "Bearer PLANTED"}},
+    {"headers": {"X-API-Key": "PLANTED"}},
+    {"headers": [{"name": "X-Api-Key", "value": "PLANTED"}]},
+    {"headers": [["X-Api-Key", "PLANTED-Xq7"]]},
+    {"headers": ["X-Api-Key: PLANTED"]},
+    {"headers": ["Authorization: Bearer PLANTED"]},
+    {"openai_key": "PLANTED"},
+    {"openaiApiKey": "PLANTED"},
+    {"API_KEY_2": "PLANTED"},
+    {"apikey": "PLANTED"},
+    {"private_key": "PLANTED"},
+    {"private_key_value": "PLANTED"},
+    {"some_service_key": "PLANTED Xq7"},
+    {"someones_key": "PLANTED-Xq7"},
+    {"pwd": "PLANTED"},
+    {"passwd": "correct horse battery staple"},
+    {"db_password": "1234"},
+    {"tokens": ["PLANTED"]},
+    {"tokens": {"alice": "PLANTED"}},
+    {"access_token": "PLANTED"},
+    {"credentials": {"of": [{"alice": "PLANTED"}]}},
+    {"client_secret": "PLANTED"},
+    {"session_cookie": "PLANTED"},
+    {"aws_secret_access_key": "PLANTED/Xq7"},
+    {"connection_string": "Server=db;User ID=sa;PLANTED"},
+    {"dsn": "https://PLANTED@sentry.invalid/1"},
+    {"anything": "Server=db;Password=PLANTED;Encrypt=yes"},
+    {"anything": "host=db password=PLANTED user=app"},
+    {"anything": "https://api.invalid/v1?q=1&api_key=PLANTED"},
+    {"anything": "https://store.invalid/blob?se=2027&sig=PLANTED%3D"},
+    {"anything": "postgresql://app:PLANTED@db/facts"},
+    {"anything": "postgresql://app:PLAN/TED@db/facts"},
+    {"anything": "postgresql://app:PL@N:TED/@db/facts"},
+    {"anything": "redis://:PLANTED@cache:6379/0"},
+    {"anything": "https://hooks.slack.com/services/T0/B0/PLANTED"},
+    {"anything": "Bearer PLANTED-Xq7"},
+    {"anything": "sk-proj-PLANTEDPLANTED01"},
+    {"anything": "hf_PLANTEDPLANTED01"},
+    {"anything": "ghp_PLANTEDPLANTED01"},
+    {"anything": "AKIAPLANTEDPLANTED01"},
+    {"anything": PEM},
+    {"anything": f"curl -H {JWT}"},
+    {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTEDPLANTED01 to it"})}]},
+]
+HONEST = [
+    {"max_tokens": 512},
+    {"max_tokens": "512"},
+    {"token_budget": "4096"},
+    {"stop_tokens": ["<|im_end|>", "###"]},
+    {"tokens": ["<eot>", "[MASK]"]},
+    {"tokenizer": "Qwen/Qwen3-0.6B"},
+    {"eos_token": "</s>"},
+    {"token_type": "word"},
+    {"key": "question"},
+    {"keys": ["question", "answer"]},
+    {"primary_key": "id"},
+    {"foreign_key": "author_id"},
+    {"answer_key": "A1B2C3D4"},
+    {"sort_key": "date"},
+    {"partition_key": "2024-01-01"},
+    {"image_key": "image_path_v2"},
+    {"public_key": "ssh-ed25519 AAAAC3Nza"},
+    {"password": ""},
+    {"password": None},
+    {"password_length": 12},
+    {"password_hint": "the usual"},
+    {"secret_word_length": 5},
+    {"use_secrets": True},
+    {"api_key": "env:SERVICE_KEY"},
+    {"headers": {"Authorization": "Bearer {env:TOKEN}"}},
+    {"dsn": "postgresql://app:{env:DB_PASSWORD}@db/facts"},
+    {"dsn": "sqlite:///facts.db"},
+    {"connection_string": "postgresql://db.invalid/facts"},
+    {"url": "http://127.0.0.1:8080/search?q=tokens&limit=5"},
+    {"url": "https://example.invalid:443/@someone/page"},
+    {"url": "ssh://git@example.invalid/repo.git"},
+    {"email": "someone@example.invalid"},
+    {"columns": ["token", "label"]},
+    {"system_prompt": "Bearer bonds are bearer instruments. The secret: think. Keep a token of it."},
+    {"prompt": "{question}\nkey={answer}; token={id}"},
+    {"path": "/data/keys/token-list.json"},
+    {"model": "sk-learn-contrib/hdbscan"},
+    {"function": "hf_tools.load:rows"},
+    {"commit": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+    {"id": "123e4567-e89b-12d3-a456-426614174000"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", SECRETS, ids=repr)
+def test_secrets_are_found_and_hidden(content):
+    assert find_secrets({"environment": {"kwargs": content}})
+    hidden = repr(hide_secrets(content))
+    assert not {word for word in ("PLANTED", "TED", "Xq7", "1234", "horse", JWT) if word in hidden}
+    assert "***" in hidden
+
+
+@pytest.mark.parametrize("content", HONEST, ids=repr)
+def test_honest_settings_are_not_accused_nor_changed(content):
+    assert find_secrets({"environment": {"kwargs": content}}) == []
+    assert hide_secrets(content) == content
+
+
+def test_shipped_configs_hold_no_secret():
+    configs = sorted((ROOT / "configs").glob("*.yaml")) + sorted(
+        (ROOT / "tests" / "fixtures" / "configs").glob("*.yaml")
+    )
+    assert len(configs) > 10
+    for path in configs:
+        content = load_config(path).model_dump()
+        assert find_secrets(content) == []
+        assert hide_secrets(content) == content
+
+
+def test_the_path_of_a_setting_is_told_and_never_its_text():
+    content = {"environment": {"kwargs": {"headers": [{"Authorization": "Bearer PLANTED"}], "ghp_PLANTEDPLANTED01": 1}}}
+    assert find_secrets(content) == ["environment.kwargs.headers[0].Authorization", "environment.kwargs: a key"]
+    assert hide_secrets(content) == {"environment": {"kwargs": {"headers": [{"Authorization": "***"}], "***": 1}}}
+
+
+def test_a_text_is_redacted_around_its_secrets():
+    assert redact("at postgresql://app:p/w@db/x and ?api_key=a1 or sk-0123456789abcdef, twice") == (
+        "at postgresql://***@db/x and ?api_key=*** or ***, twice"
+    )
+    assert redact(f"before {PEM} after") == "before *** after"
+    assert redact("?api_key=sk-0123456789abcdef&q=1") == "?api_key=***&q=1"  # two forms in one place: one mask
+    assert redact("nothing here: http://h:80/a@b") == "nothing here: http://h:80/a@b"
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "A", "Aa", "sk-", "://", "a://b:", "eyJaaaaa.", "-----BEGIN PRIVATE KEY-----", "x=", "Bearer a"]
+)
+def test_long_texts_take_no_longer_than_their_length(piece):
+    # backtracking over 20,000 pieces would take minutes and meet the test's time limit
+    text = piece * 20_000
+    assert len(redact(text)) <= len(text)
+    find_secrets({"someones_key": text + "!"})
