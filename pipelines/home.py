@@ -16,6 +16,7 @@ from rlft.files import make_private
 PROJECT = Path(__file__).resolve().parent.parent
 
 logger = logging.getLogger(__name__)
+_NAME = ".rlft"
 _CONTENTS = {
     "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch",
     "serve-engine", "zenml",
@@ -58,10 +59,12 @@ class Home:
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 
-        One that is there is narrowed, unless it is someone else's or holds more than what rlft puts there.
+        One that is there is narrowed, unless it is someone else's, or has another name than rlft gives it and holds
+        more than what rlft puts there.
         """
         try:
-            if not self.root.exists() or {entry.name for entry in self.root.iterdir()} <= _CONTENTS:
+            is_ours = self.root.name == _NAME or not self.root.exists()
+            if is_ours or {entry.name for entry in self.root.iterdir()} <= _CONTENTS:
                 make_private(self.root)
             elif self.root.stat().st_mode & 0o077:
                 logger.warning("%s can be read by others, and holds more than runs: it is left so", self.root)
@@ -73,7 +76,7 @@ class Home:
 
 def find_home() -> Home:
     """`RLFT_HOME`, else `.rlft` in the working directory."""
-    return Home(Path(os.environ.get("RLFT_HOME") or ".rlft").resolve())
+    return Home(Path(os.environ.get("RLFT_HOME") or _NAME).resolve())
 
 
 def use_own_setup(home: Home) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from zenml.client import Client
 from zenml.enums import StackComponentType
 
 from rlft.config import Section
+from rlft.config.names import check_name
 from rlft.errors import StackError
 
 
@@ -23,17 +24,27 @@ class ComponentFile(Section):
     flavor: str | None = None
     config: dict[str, Any] = Field(default={})
 
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_name(name)
+
 
 class StackFile(Section):
     """A stack and its components, by ZenML's names of their types."""
 
-    name: str = Field(min_length=1)
+    name: str
     orchestrator: ComponentFile
     artifact_store: ComponentFile
     experiment_tracker: ComponentFile
     container_registry: ComponentFile | None = None
     image_builder: ComponentFile | None = None
     sandbox: ComponentFile | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_name(name)
 
     def components(self) -> dict[StackComponentType, ComponentFile]:
         """The components that are there."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from rlft.config.names import check_name
 from rlft.config.section import Section
 
 
@@ -59,6 +60,11 @@ class PolicyConfig(Section):
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     keep: KeepConfig = KeepConfig()
+
+    @field_validator("revision")
+    @classmethod
+    def _is_a_name(cls, revision: str | None) -> str | None:
+        return revision if revision is None else check_name(revision, slashes=True)
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from rlft.config.names import check_name
 from rlft.config.section import Section
 
 
@@ -35,6 +36,11 @@ class SourceConfig(Section):
     group: str | None = Field(
         default=None, description="Rows with the same value here never stand in different splits."
     )
+
+    @field_validator("revision")
+    @classmethod
+    def _is_a_name(cls, revision: str | None) -> str | None:
+        return revision if revision is None else check_name(revision, slashes=True)
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:

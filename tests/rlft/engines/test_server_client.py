@@ -265,3 +265,43 @@ def test_what_must_be_done_and_is_not_is_an_error(connect, tmp_path, fault):
         assert "rlft serve-engine" in error.value.fix
     client.unload_adapter("one")  # whether or not it is there
     assert server.counts[UNLOAD] == (1 if fault == 404 else 2)
+
+
+@pytest.fixture
+def redirecting():
+    """A server that sends every request on to another, and that other one."""
+    target = SmallServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(307)
+            self.send_header("Location", target.url + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, format, *args):
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+
+    yield f"http://127.0.0.1:{server.server_address[1]}", target
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    target.stop()
+
+
+def test_a_redirect_is_not_followed_and_is_a_refusal(redirecting, tmp_path):
+    address, target = redirecting
+    client = ServerClient(address, ServerSettings())
+    with pytest.raises(ServerRefusedError) as refused:
+        client.generate([4], PARAMETERS, model=None)
+    assert refused.value.status == 307
+    with pytest.raises(EngineError, match="answers 307"):  # whose body nobody reads
+        client.reload_weights(tmp_path)
+    client.close()
+    assert target.requests == []

@@ -1,11 +1,13 @@
 import re
 import sys
+import traceback
 
 import pytest
 
 from rlft.environments.gsm8k import GSM8K
 from rlft.environments.loading import load_environment
-from rlft.errors import EnvironmentSetupError
+from rlft.errors import ConfigError, EnvironmentSetupError
+from rlft.fingerprint import environment_fingerprints
 
 GOOD = """
 from rlft import BaseEnv
@@ -79,3 +81,64 @@ def test_says_what_is_wrong_and_what_to_do(folder, name, kwargs, message):
     with pytest.raises(EnvironmentSetupError) as caught:
         load_environment(name, kwargs)
     assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)
+
+
+CARELESS = """
+import rlft
+
+class Careless(rlft.BaseEnv):
+    def __init__(self, headers, fails=False, cause=None):
+        self.headers = headers
+        if fails:
+            raise ValueError(f"cannot connect with {headers}")
+        if cause == "rlft":
+            raise rlft.errors.EnvironmentSetupError(f"not {headers}", where="here", fix=f"ask {headers['key']}")
+        if cause == "deep":
+            try:
+                raise OSError(f"inner {headers['key']}")
+            except OSError as error:
+                raise RuntimeError("outer") from error
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"correct": 1.0}
+"""
+
+
+@pytest.fixture
+def careless(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLFT_TEST_CARELESS", "Vq3'/+careless")
+    monkeypatch.delenv("RLFT_TEST_UNSET", raising=False)
+    (tmp_path / "careless.py").write_text(CARELESS)
+    return f"{tmp_path / 'careless.py'}:Careless"
+
+
+def test_variables_become_their_values_in_the_constructor_alone(careless):
+    kwargs = {"headers": {"key": "env:RLFT_TEST_CARELESS", "Authorization": "Bearer {env:RLFT_TEST_CARELESS}"}}
+    environment = load_environment(careless, kwargs)
+    assert environment.headers == {"key": "Vq3'/+careless", "Authorization": "Bearer Vq3'/+careless"}
+    assert kwargs["headers"]["key"] == "env:RLFT_TEST_CARELESS"
+
+
+def test_a_fingerprint_knows_the_name_of_a_variable_and_not_its_value(careless, monkeypatch):
+    kwargs = {"headers": {"key": "env:RLFT_TEST_CARELESS"}}
+
+    def prints():
+        return environment_fingerprints(load_environment(careless, kwargs), careless, kwargs)
+
+    before = prints()
+    monkeypatch.setenv("RLFT_TEST_CARELESS", "another value")
+    assert prints() == before
+
+
+@pytest.mark.parametrize("how", [{"fails": True}, {"cause": "rlft"}, {"cause": "deep"}])
+def test_what_a_constructor_raises_holds_no_value(careless, how):
+    with pytest.raises(EnvironmentSetupError) as error:
+        load_environment(careless, {"headers": {"key": "env:RLFT_TEST_CARELESS"}, **how})
+    trace = "".join(traceback.format_exception(error.value))
+    assert "***" in trace
+    assert "Vq3" not in trace
+
+
+def test_a_variable_that_is_not_set_is_named_before_the_import(careless):
+    with pytest.raises(ConfigError, match=r"environment\.kwargs\.headers\.key needs the variable RLFT_TEST_UNSET"):
+        load_environment("nowhere:Thing", {"headers": {"key": "env:RLFT_TEST_UNSET"}})

@@ -1,0 +1,74 @@
+"""The folder of all runs is its owner's alone."""
+
+import os
+import stat
+
+import pytest
+
+from pipelines.home import Home, use_own_setup
+from rlft.errors import StorageError
+from rlft.files import make_private
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_new_home_is_its_owners_alone_whatever_the_umask(tmp_path, umask):
+    os.umask(umask)
+    home = Home(tmp_path / "between" / "runs-of-mine")
+    home.make()
+    assert mode(home.root) == 0o700
+
+
+def test_a_home_is_never_open_to_others_not_even_for_a_moment(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.chmod", lambda *_: pytest.fail("narrowed after it was made"))
+    make_private(tmp_path / "new")
+    assert mode(tmp_path / "new") == 0o700
+
+
+def test_a_wide_home_of_before_is_narrowed(tmp_path):
+    for name, inside in ((".rlft", "notes.txt"), ("elsewhere", "zenml"), ("other", "mlflow.db")):
+        root = tmp_path / name
+        (root / inside).mkdir(parents=True)
+        root.chmod(0o755)
+        Home(root).make()
+        assert mode(root) == 0o700
+
+
+def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, caplog):
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "zenml").mkdir()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o755
+    assert "can be read by others" in caplog.text
+
+
+def test_someone_elses_folder_is_not_changed(tmp_path, monkeypatch):
+    root = tmp_path / ".rlft"
+    root.mkdir(mode=0o755)
+    monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
+    Home(root).make()
+    assert mode(root) == 0o755
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="RLFT_HOME"):
+        Home(tmp_path / "file" / ".rlft").make()
+
+
+def test_a_run_of_its_own_makes_its_home(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    use_own_setup(Home(tmp_path / ".rlft"))
+    assert mode(tmp_path / ".rlft") == 0o700
+    assert (tmp_path / ".rlft" / "zenml").is_dir()

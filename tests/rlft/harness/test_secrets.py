@@ -1,0 +1,90 @@
+"""What an environment tells a model, and what is stored of a rollout, without the values of variables."""
+
+import asyncio
+import json
+
+import pytest
+
+import rlft
+from rlft.harness.dialogue import Dialogue
+from rlft.harness.stage import Limits, set_stage
+from rlft.rewards.scoring import score_rollouts
+from rlft.secrets import resolve
+from rlft.types import Rollouts
+from tests.factories import make_rollout, make_task
+
+VALUE = 'Mq5"/+tells'
+
+
+class Tells(rlft.BaseEnv):
+    """Tells its key wherever it can."""
+
+    def __init__(self, key):
+        self.key = key
+
+    async def setup(self, task):
+        return {"deep": [{"key": self.key}]}
+
+    @rlft.tool
+    def ask(self, how: str) -> dict:
+        """Ask.
+
+        Args:
+            how: In which way.
+        """
+        if how == "raise":
+            raise ConnectionError(f"401 for https://h/?api_key={self.key}")
+        return {"asked": f"https://h/?api_key={self.key}"}
+
+    async def respond(self, rollout_id, completion):
+        if "raise" in completion.text:
+            raise ValueError(f"no {self.key}")
+        return f"you said it to {self.key}"
+
+    async def teardown(self, rollout_id):
+        raise RuntimeError(self.key)
+
+    async def compute_reward(self, completion, ground_truth):
+        raise ValueError("x" * 460 + self.key)
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    monkeypatch.setenv("RLFT_TEST_TELLS", VALUE)
+    return Tells(resolve("env:RLFT_TEST_TELLS", "key"))
+
+
+def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
+    async def talk():
+        dialogue = Dialogue(await set_stage(environment, Limits()), "r", make_task())
+        await dialogue.open()
+        calls = [{"id": how, "name": "ask", "arguments": {"how": how}} for how in ("raise", "say")]
+        await dialogue.answer({"role": "assistant", "content": "", "tool_calls": calls})
+        await dialogue.answer({"role": "assistant", "content": "hello"})
+        await dialogue.answer({"role": "assistant", "content": "raise"})
+        await dialogue.close()
+        return dialogue
+
+    dialogue = asyncio.run(talk())
+    told = [message["content"] for message in dialogue.messages if message["role"] in ("tool", "user")][1:]
+    assert told == [
+        "error: ConnectionError: 401 for https://h/?api_key=***",
+        '{"asked": "https://h/?api_key=***"}',
+        "you said it to ***",
+    ]
+    assert dialogue.error == "respond: ValueError: no ***"
+    assert dialogue.state == {"deep": [{"key": "***"}]}
+    assert "teardown of r failed: RuntimeError: ***" in caplog.text
+    assert "Mq5" not in caplog.text + json.dumps(dialogue.messages)
+
+
+def test_a_score_that_fails_tells_no_part_of_the_value(environment):
+    # the value would begin at character 460 + 12 of the message, and the cut at 500 would leave a piece of a longer one
+    task = make_task()
+    rollout = make_rollout(task_id=task.id)
+    (reward,) = score_rollouts(
+        Rollouts((rollout,)), {task.id: task}, environment, weights={}, full=None, timeout_seconds=5
+    ).rows
+    assert reward.error is not None
+    assert reward.error.endswith("x***")
+    assert "Mq5" not in reward.error
