@@ -35,7 +35,7 @@ def remember(value: str) -> None:
 def hide(text: str) -> str:
     """The text with `***` for every value that was read from a variable, also quoted for an address, JSON or Python
     and in base64."""
-    for value in sorted(_hidden, key=len, reverse=True):
+    for value in sorted(_hidden.copy(), key=len, reverse=True):  # another thread may read a variable meanwhile
         text = text.replace(value, MASK)
     return text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.config_file import load_config
+from pipelines.config_file import check_variables, load_config
 from rlft.errors import ConfigError
 
 YAML = """\
@@ -157,3 +157,42 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("key", ["1", "none", "true", "2.5"])
 def test_keys_that_are_no_text(tmp_path, key):
     assert key.lower() in refused(tmp_path, f"{YAML}{key}: 3\n").what.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        (YAML, ["environment.kwargs.api_key=Wq6Wq6Wq6"]),
+        (YAML, ["environment.kwargs={headers: {Authorization: Bearer Wq6}}"]),
+        (YAML, ["environment.name=ghp_Wq6Wq6Wq6Wq6Wq6Wq6"]),  # which would be shown as no name of a class
+        (YAML, ["environment.api_key=Wq6Wq6Wq6"]),  # an unknown setting
+        (YAML, ["environment.kwargs.api_key:sk-Wq6Wq6Wq6Wq6Wq6Wq6"]),  # a slip of the pen
+        (YAML, ["environment.kwargs.api_key={Wq6Wq6Wq6"]),
+        (YAML + "promotion: {name: https://u:Wq6/x@h}\n", []),
+        (YAML + "tracking:\n  experiment: Wq6: [\n", []),  # no YAML, and the parser would show the line
+    ],
+)
+def test_no_message_shows_a_secret(tmp_path, text, overrides):
+    assert "Wq6" not in str(refused(tmp_path, text, *overrides))
+
+
+def test_a_secret_is_named_with_the_way_out(tmp_path):
+    what = refused(tmp_path, YAML, "environment.kwargs.api_key=Wq6", "tasks.generator_kwargs.pwd=Wq6").what
+    assert "tasks.generator_kwargs.pwd, environment.kwargs.api_key: looks like a secret" in what
+    assert "env:NAME" in what
+
+
+def test_a_variable_is_named_only_where_it_is_read(tmp_path):
+    config = load(tmp_path, YAML, "environment.kwargs.api_key=env:NAME", "rollout.server.addresses=[env:NAME]")
+    assert config.environment.kwargs == {"api_key": "env:NAME"}
+    for setting in ("policy.model", "tracking.experiment", "tasks.prompt"):
+        assert setting in refused(tmp_path, YAML, f"{setting}='env:NAME'").what
+
+
+def test_variables_are_checked_before_a_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("RLFT_TEST_UNSET", raising=False)
+    for setting in ("environment.kwargs.api_key=env:RLFT_TEST_UNSET", "rollout.server.addresses=[env:RLFT_TEST_UNSET]"):
+        with pytest.raises(ConfigError, match="needs the variable RLFT_TEST_UNSET"):
+            check_variables(load(tmp_path, YAML, setting))
+    monkeypatch.setenv("RLFT_TEST_UNSET", "http://127.0.0.1:8000")
+    check_variables(load(tmp_path, YAML, setting))
