@@ -13,8 +13,9 @@ from typing import Any
 from rlft.environments.base import BaseEnv, prompt_messages
 from rlft.errors import ConfigError, RewardError, TaskError
 from rlft.harness.tools import printable
+from rlft.rewards.harmless import harmless_rollouts
 from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weighed_names, weight_of
-from rlft.rewards.worker import RewardHangs, RewardWorker
+from rlft.rewards.worker import RewardHangs, RewardWorker, ScoringTimeout
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def score_rollouts(
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
     `RewardError` when two attempts at one task name different parts, so that their totals cannot be compared, and
-    `RewardHangs` (an `RlftError`) when scores do not return again and again.
+    `RewardHangs` (an `RlftError`) when several scores in a row do not return, and those of harmless answers neither.
     """
     started = time.perf_counter()
     given, weights = weights, {**environment.reward_weights(), **weights}
@@ -118,11 +119,32 @@ def _parts_and_answer(
     try:
         completion = trajectory_of(rollout, task, environment)
         return worker.call(_ask, environment, completion, stage, timeout_seconds=timeout_seconds)
-    except (RewardHangs, KeyboardInterrupt):
+    except KeyboardInterrupt:
         raise
+    except RewardHangs as error:
+        if _hangs_on_anything(task, environment, worker, timeout_seconds):
+            raise
+        raise _ScoreError(f"{stage[-1]}: ScoringTimeout: no score within {timeout_seconds:g} s") from error
     except BaseException as error:
         cause = printable(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
         raise _ScoreError(f"{stage[-1]}: {cause}") from error
+
+
+def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
+    """Whether a harmless answer is not scored in time either.
+
+    A policy whose answers are each too hard to score loses these rollouts; that alone does not stop a run.
+    """
+    rollouts = harmless_rollouts(task, environment)
+    for rollout in rollouts:
+        completion = trajectory_of(rollout, task, environment)
+        try:
+            worker.call(_ask, environment, completion, [], timeout_seconds=timeout_seconds)
+        except (ScoringTimeout, RewardHangs):
+            return True
+        except Exception as error:
+            log.info("the harmless answer %s came to %r: the reward does not hang", rollout.rollout_id, error)
+    return not rollouts
 
 
 async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -> tuple[Parts, str | None]:

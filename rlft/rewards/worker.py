@@ -16,8 +16,7 @@ from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 
 logger = logging.getLogger(__name__)
-MAX_ABANDONED = 8
-MAX_LATE_IN_A_ROW = 16
+MAX_LATE_IN_A_ROW = 8
 _ANSWER_SECONDS = 0.25
 
 
@@ -35,14 +34,13 @@ class RewardWorker:
     The loop is the environment's if one is named.
 
     An awaitable that takes too long is cancelled. Plain code that does not return is left behind with its thread
-    (which is asked to end as soon as it runs Python again) and a new thread takes over; after `MAX_ABANDONED` of them
-    the reward counts as hanging. C code that keeps the interpreter's lock, such as a regular expression that
-    backtracks for ever, cannot be interrupted by any thread.
+    (which is asked to end as soon as it runs Python again) and a new thread takes over. C code that keeps the
+    interpreter's lock, such as a regular expression that backtracks for ever, cannot be interrupted by any thread.
     """
 
     def __init__(self, environment: object | None = None) -> None:
         self._environment = environment
-        self._abandoned = self._late_in_a_row = 0
+        self._late_in_a_row = 0
         self._start()
 
     def __enter__(self) -> RewardWorker:
@@ -55,13 +53,14 @@ class RewardWorker:
     def call(self, function: Callable[..., Any], *args: Any, timeout_seconds: float) -> Any:
         """What `function(*args)` returns, awaited if it is awaitable.
 
-        Raises what it raises, `ScoringTimeout` after `timeout_seconds`, and `RewardHangs` when too many did so.
+        Raises what it raises, `ScoringTimeout` after `timeout_seconds`, and `RewardHangs` instead of it from the
+        `MAX_LATE_IN_A_ROW`th call on of which none returned.
         """
         future = asyncio.run_coroutine_threadsafe(_guarded(function, args), self._loop)
         try:
             result, error = future.result(timeout_seconds)
         except NoResultYet:
-            self._recover(future, timeout_seconds)
+            self._recover(future)
             self._count_late(timeout_seconds)
             raise ScoringTimeout(f"no score within {timeout_seconds:g} s") from None
         self._late_in_a_row = 0
@@ -78,7 +77,8 @@ class RewardWorker:
             raise RewardHangs(
                 f"the reward hangs: {self._late_in_a_row} scores in a row took longer than {timeout_seconds:g} s",
                 where="compute_reward",
-                fix="see whether what it waits for (a judge, a server) is up, or raise reward.timeout_seconds",
+                fix="look for endless loops in it, see whether what it waits for (a judge, a server) is up, or raise "
+                "reward.timeout_seconds",
             )
 
     def _start(self) -> None:
@@ -87,25 +87,15 @@ class RewardWorker:
         self._thread = threading.Thread(target=_run, args=arguments, name="rlft-reward", daemon=True)
         self._thread.start()
 
-    def _recover(self, future: Future[Any], timeout_seconds: float) -> None:
+    def _recover(self, future: Future[Any]) -> None:
         future.cancel()
         answered = threading.Event()
         self._loop.call_soon_threadsafe(answered.set)
         if not answered.wait(_ANSWER_SECONDS):
-            self._abandon(timeout_seconds)
-
-    def _abandon(self, timeout_seconds: float) -> None:
-        self._left.set()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        ask_to_end(self._thread)
-        self._abandoned += 1
-        self._start()
-        if self._abandoned >= MAX_ABANDONED:
-            raise RewardHangs(
-                f"the reward hangs: {self._abandoned} scores did not return within {timeout_seconds:g} s",
-                where="compute_reward",
-                fix="look for endless loops and calls without a time limit in it, or raise reward.timeout_seconds",
-            )
+            self._left.set()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            ask_to_end(self._thread)
+            self._start()
 
 
 def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.environments.base import BaseEnv, Context, prompt_messages
-from rlft.errors import ConfigError, RewardError, RlftError, TaskError
+from rlft.errors import ConfigError, RewardError, TaskError
 from rlft.rewards.rubric import combine
 from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.worker import RewardHangs
 from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
 from tests.rlft.rewards.attempts import answered, make_rollout, make_task
@@ -250,18 +251,64 @@ def test_a_reward_that_awaits_too_long_is_cancelled_as_often_as_needed():
         def compute_reward(self, completion, ground_truth):
             return waits()
 
-    rewards = score(Waits(), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+    rewards = score(Waits(), answered(TASK, *"abcdefg"), timeout_seconds=0.02)
     assert all(row.error and "no score within" in row.error for row in rewards)
-    assert len(cancelled) == 10
+    assert len(cancelled) == 7
 
 
-def test_a_reward_that_hangs_again_and_again_stops_the_run():
+def hangs_unless(fine):
+    """A reward that never returns but for some answers."""
+
     def stuck(completion):
-        while True:
+        while not fine(completion.text):
             pass
+        return {"exact": completion.text == "4"}
 
-    with pytest.raises(RlftError, match="the reward hangs: 8 scores"):
-        score(Returns(stuck), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+    return stuck
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        lambda text: False,
+        lambda text: text == "",  # silence is scored without asking what hangs
+        lambda text: text in ("", "I do not know."),  # what is no answer, too: the gold answer is not
+        lambda text: text == "4",  # a gold answer is found by comparing texts, all others hang
+    ],
+)
+def test_a_reward_that_hangs_on_harmless_answers_stops_the_run(fine):
+    with pytest.raises(RewardHangs, match="the reward hangs: 8 scores in a row took longer than"):
+        score(Returns(hangs_unless(fine)), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+
+
+def test_a_judge_that_never_answers_stops_the_run():
+    async def waits():
+        await asyncio.sleep(60)
+
+    class Judged(BaseEnv):
+        def compute_reward(self, completion, ground_truth):
+            return waits() if completion.text else {"exact": 0.0}
+
+    with pytest.raises(RewardHangs, match="a judge, a server"):
+        score(Judged(), answered(TASK, *"abcdefghij"), timeout_seconds=0.02)
+
+
+def test_answers_that_are_too_hard_to_score_are_lost_and_the_run_goes_on():
+    # Twenty in a row is more than the eight after which harmless answers are tried, and tried again.
+    reward = hangs_unless(lambda text: text != "bomb")
+    rows = score(Returns(reward), answered(TASK, *["bomb"] * 20, "4", "5"), timeout_seconds=0.05).rows
+    assert [row.total for row in rows] == [None] * 20 + [1.0, 0.0]
+    assert {row.error for row in rows[:20]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
+
+
+def test_a_harmless_answer_that_fails_at_once_shows_that_the_reward_does_not_hang():
+    def picky(completion):
+        while completion.text == "bomb":
+            pass
+        raise ValueError("no answer")
+
+    rows = score(Returns(picky), answered(TASK, *["bomb"] * 9), timeout_seconds=0.05).rows
+    assert all("ScoringTimeout" in str(row.error) for row in rows)
 
 
 def test_a_failed_rollout_keeps_its_error():
