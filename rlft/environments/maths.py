@@ -1,12 +1,12 @@
 r"""Maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
 
-Equality is symbolic (`rlft.rewards.latex`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
+Equality is symbolic (`rlft.rewards.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
 compared exactly and must be a number: `2+3` is not 5. An answer that only repeats a piece of the problem earns nothing
 unless the gold answer stands in the problem too.
 
 Known loopholes: where the problem is to rewrite an expression (factor, expand), the same expression in a slightly
-different order than the problem has it counts as equal; give such tasks another environment. Names and single letters
-are compared without regard to case.
+different order than the problem has it counts as equal; give such tasks another environment. Units are not compared,
+letters without regard to case.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from fractions import Fraction
 from typing import Any
 
 from rlft.environments.base import BaseEnv, Context
-from rlft.rewards.latex import boxed_answer, latex_number, same_answer
+from rlft.rewards.latex import LONGEST_ANSWER, boxed_answer, latex_number
+from rlft.rewards.notation import named_value, plain_latex, recurring_decimal, without_unit, words_of
 from rlft.rewards.numbers import format_number, parse_number
+from rlft.rewards.symbolic import same_answer
 from rlft.types import Task, Trajectory
 
-_ASSIGNED = re.compile(r"^\$?\s*[A-Za-z]\s*=")
+_VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # 3t is no number of tons
 _LAYOUT = re.compile(r"\s+|\\left|\\right|\\[,;:! ]|\$")
 
 
@@ -71,15 +73,30 @@ def _gold(answer: Any) -> str:
 
 
 def _is_gold(answer: str, gold: str) -> bool:
-    wanted = _number(gold)
-    if wanted is None:
+    """Numbers are compared exactly, and worked out; what is no number as an expression."""
+    if len(answer) > LONGEST_ANSWER:
+        return False
+    (name, asked), (other_name, said) = _name_and_value(gold), _name_and_value(answer)
+    wanted, found = _number(asked), _number(said)
+    if wanted is None or (name and other_name and name != other_name):
         return same_answer(gold, answer)
-    return _number(_ASSIGNED.sub("", answer)) == wanted
+    is_hundredths = "%" in said and "%" not in asked and found is not None
+    return found == wanted or (is_hundredths and found == 100 * wanted)
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    plain = plain_latex(text)
+    return named_value(plain) or ("", plain)
 
 
 def _number(text: str) -> Fraction | None:
-    plain = parse_number(text)
-    return latex_number(text) if plain is None else plain
+    if len(text) > LONGEST_ANSWER:
+        return None
+    plain = without_unit(plain_latex(text))
+    if words_of(plain) or _VARIABLE.search(plain):
+        return None
+    readings = (read(plain) for read in (parse_number, latex_number, recurring_decimal))
+    return next((number for number in readings if number is not None), None)
 
 
 def _is_echo(answer: str, gold: str, problem: str) -> bool:

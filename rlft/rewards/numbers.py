@@ -59,7 +59,7 @@ def parse_number(text: str) -> Fraction | None:
     if len(text) > LONGEST_NUMBER:
         return None
     match = _NUMBER.fullmatch(_plain(text))
-    if match is None or not _is_unit(match["after"]) or (match["sign"] and match["late_sign"]):
+    if match is None or not is_unit(match["after"]) or (match["sign"] and match["late_sign"]):
         return None
     magnitude = _magnitude(match)
     if magnitude is None:
@@ -94,7 +94,7 @@ def _magnitude(match: re.Match[str]) -> Fraction | None:
     return Fraction((match["whole"] or "0").replace(",", "") + (match["decimals"] or ""))
 
 
-def _is_unit(after: str) -> bool:
+def is_unit(after: str) -> bool:
     """Whether what follows a number leaves its value as it is: `%`, `kg`, ` square feet`, `/hour`."""
     words = re.sub(r"^ ?[%¢$€£¥°]", "", after).split()
     parts = [part for word in words for part in re.split(r"[/'\u2019.-]", word.removeprefix("/").removesuffix("."))]
