@@ -17,7 +17,7 @@ from typing import Any
 
 from rlft.environments.base import BaseEnv, Context
 from rlft.rewards.latex import LONGEST_ANSWER, boxed_answer, latex_number
-from rlft.rewards.notation import named_value, plain_latex, recurring_decimal, without_unit, words_of
+from rlft.rewards.notation import named_value, plain_latex, recurring_decimal, without_unit
 from rlft.rewards.numbers import format_number, parse_number
 from rlft.rewards.symbolic import same_answer
 from rlft.types import Task, Trajectory
@@ -93,7 +93,7 @@ def _number(text: str) -> Fraction | None:
     if len(text) > LONGEST_ANSWER:
         return None
     plain = without_unit(plain_latex(text))
-    if words_of(plain) or _VARIABLE.search(plain):
+    if _VARIABLE.search(plain):
         return None
     readings = (read(plain) for read in (parse_number, latex_number, recurring_decimal))
     return next((number for number in readings if number is not None), None)

@@ -16,6 +16,7 @@ LARGEST_EXPONENT = 1000
 """What the numbers in all exponents of an answer may come to when multiplied."""
 DEEPEST = 6
 """Groups of any bracket that an answer may have within each other: the parser's time doubles with each."""
+_MOST_BARS = 8  # of absolute values; which of them open and which close is left to the parser to find out
 _MOST_DIGITS = 40
 _FUNCTIONS = ("sin", "cos", "tan", "sec", "csc", "cot", "arcsin", "arccos", "arctan", "ln", "log", "exp")
 _LETTERS = ("alpha", "beta", "gamma", "lambda", "mu", "phi", "omega", "theta", "pi", "infty", "emptyset", "varnothing")
@@ -43,7 +44,9 @@ _RELATIONS = ("le", "leq", "ge", "geq", "lt", "gt", "ne", "neq")
 _LAYOUT = ("left", "right", "text", "mathrm", "mathbf", "mathbb", "begin", "end", "quad")
 _COMMANDS = frozenset({*_FUNCTIONS, *_LETTERS, *_SIGNS, *_RELATIONS, *_LAYOUT})
 _ALLOWED = re.compile(r"[A-Za-z0-9\s\\{}()\[\]+\-*/^=<>,.;:|&%$_!]*")
-_SMALL_FACTORIAL = re.compile(r"(?<![0-9.!A-Za-z}])(?:1?[0-9]|20|[a-z]|\([a-z][+-][0-9]{1,2}\))!(?!!)")
+_SMALL_FACTORIAL = re.compile(
+    r"(?:(?<![0-9.])(?:1?[0-9]|20)|(?<![A-Za-z])[a-z]|\([a-z][+-](?:[0-9]{1,2}|[a-z])\))!(?!!)"
+)
 _SMALL_BINOMIAL = re.compile(r"\\binom\{[a-z]?[+-]?[0-9]{0,2}\}\{[a-z]?[+-]?[0-9]{0,2}\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _POWER = re.compile(r"\^|\*\*|\\exp")
@@ -96,14 +99,17 @@ def latex_number(text: str) -> Fraction | None:
 def may_be_parsed(text: str) -> bool:
     """Whether an answer is short, flat, of known commands, and without numbers that take long to compute.
 
-    At most `DEEPEST` groups stand within each other: `(((x)))` is three deep, `[0, 1)` one. In an exponent, the base of
-    a further exponent must be a letter, and that is as deep as it goes: `e^{-x^2}` is read, `2^{10^9}` is not. The
-    product of all numbers in exponents is at most `LARGEST_EXPONENT`, as in `(2^{99})^{9}`. Factorials are of letters
-    and of numbers up to 20, binomials of letters and two digits, and neither stands in an exponent.
+    At most `DEEPEST` groups stand within each other (`(((x)))` is three deep, `[0, 1)` one), and four absolute values
+    in all. In an exponent, the base of a further exponent must be a letter, and that is as deep as it goes: `e^{-x^2}`
+    is read, `2^{10^9}` is not. The product of all numbers in exponents is at most `LARGEST_EXPONENT`, as in
+    `(2^{99})^{9}`. Factorials are of letters and of numbers up to 20, binomials of letters and two digits; neither
+    stands in an exponent.
     """
     if len(text) > LONGEST_ANSWER or not _ALLOWED.fullmatch(text) or not set(_COMMAND.findall(text)) <= _COMMANDS:
         return False
-    if _depth(text) > DEEPEST or any(len(digits) > _MOST_DIGITS for digits in _DIGITS.findall(text)):
+    if _depth(text) > DEEPEST or text.count("|") > _MOST_BARS:
+        return False
+    if any(len(digits) > _MOST_DIGITS for digits in _DIGITS.findall(text)):
         return False
     if "!" in _SMALL_FACTORIAL.sub("", text) or r"\binom" in _SMALL_BINOMIAL.sub("", text):
         return False

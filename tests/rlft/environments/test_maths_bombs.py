@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlft.environments.maths import Maths
-from rlft.types import Trajectory
-from tests.rlft.rewards.attempts import make_task
+from rlft.rewards.scoring import score_rollouts
+from rlft.types import Rollouts, Trajectory
+from tests.rlft.rewards.attempts import attempt, make_task
 
 GOLDS = ("x+1", "12", r"\{1,2\}", r"\text{Ann}")
 SECONDS = 10  # of CPU; measured are at most 0.6, the first to run imports sympy
@@ -83,13 +84,12 @@ def score(answer, gold, box=r"\boxed{%s}"):
     return parts
 
 
-def assert_quick(answer, box=r"\boxed{%s}"):
-    for gold in ("x+1", r"\{1,2\}"):
-        started = time.process_time()
-        parts = score(answer, gold, box)
-        assert set(parts.values()) <= {0.0, 1.0}
-        assert parts["correct"] == 0.0
-        assert time.process_time() - started < SECONDS
+def assert_quick(answer, gold="x+1", box=r"\boxed{%s}"):
+    started = time.process_time()
+    parts = score(answer, gold, box)
+    assert set(parts.values()) <= {0.0, 1.0}
+    assert parts["correct"] == 0.0
+    assert time.process_time() - started < SECONDS
 
 
 @pytest.mark.parametrize("shape", repeated(1))
@@ -109,8 +109,17 @@ def test_what_is_never_closed_is_wrong_at_once(shape):
 
 
 @pytest.mark.parametrize("answer", sorted(HUGE))
-def test_what_would_be_huge_is_wrong_at_once(answer):
-    assert_quick(answer)
+@pytest.mark.parametrize("gold", ["x+1", r"\{1,2\}"])
+def test_what_would_be_huge_is_wrong_at_once(answer, gold):
+    assert_quick(answer, gold)
+
+
+def test_answers_that_are_nested_deeply_are_scored_like_any_other():
+    task = make_task("m", "What is it?", "x+1")
+    bombs = [rf"\boxed{{{nested('(', str(n), ')', 60)}}}" for n in range(8)]
+    rollouts = Rollouts(tuple(attempt(task, text, Maths()) for text in [*bombs, r"\boxed{1+x}"]))
+    rewards = score_rollouts(rollouts, {"m": task}, Maths(), weights={}, full=None, timeout_seconds=30.0)
+    assert [row.parts.get("correct") for row in rewards.rows] == [0.0] * 8 + [1.0]
 
 
 PIECES = st.sampled_from([
