@@ -115,7 +115,9 @@ def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: thre
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()
-            loop.run_until_complete(asyncio.wait(unfinished, timeout=_ENDING_SECONDS))  # processes end, files close
+            waited = asyncio.wait(unfinished, timeout=_ENDING_SECONDS)  # processes end, files close
+            if loop.run_until_complete(waited)[1]:
+                left.set()  # what does not let itself be cancelled must not go on in the next round
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -71,3 +72,22 @@ def test_a_loop_that_hangs_is_left_behind():
     released.set()
     background._thread.join(5)
     assert hanging.is_closed()
+
+
+def test_a_loop_with_code_that_cannot_be_cancelled_is_not_used_again(monkeypatch):
+    monkeypatch.setattr("rlft.harness.background._ENDING_SECONDS", 0.1)
+    environment, begun, turns = BaseEnv(), threading.Event(), []
+
+    async def stays():
+        while True:
+            turns.append(1)
+            begun.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    with Background(environment) as background:
+        background.start(stays())
+        begun.wait(5)
+        first = background._loop
+    assert loop_of_background(environment) is not first
+    assert len(turns) == 2  # it began, and went on when it was cancelled
