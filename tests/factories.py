@@ -95,7 +95,14 @@ def make_scored(totals: dict[str, Sequence[float | None]], **changes: Any) -> tu
     return Rollouts(tuple(rows)), Rewards(rewards, weights={"exact": 1.0})
 
 
-def make_policy(architecture: Architecture = "qwen3", *, seed: int = 0, sharpness: float = 1.0, **shape: Any) -> Policy:
+def make_policy(
+    architecture: Architecture = "qwen3",
+    *,
+    seed: int = 0,
+    sharpness: float = 1.0,
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    **shape: Any,
+) -> Policy:
     """A from-scratch policy on the CPU; `sharpness` multiplies its weights, so that it prefers some tokens."""
     fields: dict[str, Any] = {
         "characters": CHARACTERS,
@@ -106,7 +113,7 @@ def make_policy(architecture: Architecture = "qwen3", *, seed: int = 0, sharpnes
         "max_position_embeddings": 64,
     }
     scratch = FromScratchConfig(architecture=architecture, **(fields | shape))
-    policy = create_policy(PolicyConfig(from_scratch=scratch, device="cpu"), seed=seed)
+    policy = create_policy(PolicyConfig(from_scratch=scratch, dtype=dtype, device="cpu"), seed=seed)
     for name, parameter in policy.model.named_parameters():
         if parameter.dim() > 1 and "norm" not in name:
             parameter.data *= sharpness

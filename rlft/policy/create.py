@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from rlft.config import PolicyConfig
 from rlft.policy.folder import Policy, PolicyMetadata
-from rlft.policy.origin import DTYPES, add_adapter, build_from_scratch, choose_device, load_base, origin_of
+from rlft.policy.origin import DTYPES, add_adapter, build_from_scratch, choose_device, in_dtype, load_base, origin_of
 
 
 def create_policy(settings: PolicyConfig, *, seed: int) -> Policy:
     """Build or load the base policy. Raises PolicyError when the model or its adapter does not load."""
     device = choose_device(settings.device)
     if settings.from_scratch is not None:
-        model, tokenizer = build_from_scratch(settings.from_scratch, seed)
-        model.to(DTYPES[settings.dtype])  # type: ignore[reportArgumentType]
+        drawn, tokenizer = build_from_scratch(settings.from_scratch, seed)
+        model = in_dtype(drawn, DTYPES[settings.dtype])
     else:
         assert settings.model is not None
         model, tokenizer = load_base(settings.model, settings.revision, settings.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,18 @@ def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrain
         model = AutoModelForCausalLM.from_config(config)
     model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     return model, tokenizer
+
+
+def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """A model with these weights in another type, made as one is that is loaded in that type.
+
+    The model's `to` would round what transformers keeps in float32 whatever the weights are, as rotary frequencies are.
+    """
+    with torch.random.fork_rng(devices=[]):
+        made = AutoModelForCausalLM.from_config(copy.deepcopy(model.config), dtype=dtype)
+    made.load_state_dict(model.state_dict())
+    made.generation_config = model.generation_config
+    return made
 
 
 def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

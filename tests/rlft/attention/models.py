@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from rlft.policy import Policy
 from rlft.policy.folder import PolicyMetadata
+from rlft.policy.origin import in_dtype
 from rlft.policy.tokens import character_tokenizer
 from rlft.types import Rollout
 from tests.factories import CHARACTERS
@@ -60,7 +61,7 @@ def make_model(
             elif "bias" in name or "norm" in name:
                 parameter.data += 0.1 * torch.randn_like(parameter)
     model.generation_config = GenerationConfig(eos_token_id=EOS, pad_token_id=0)
-    return model.to(dtype).eval()
+    return in_dtype(model, dtype).eval()
 
 
 def add_lora(model: Any, *, seed: int = 0, rank: int = 4, **options: Any) -> Any:

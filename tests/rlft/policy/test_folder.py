@@ -20,7 +20,7 @@ from rlft.errors import PolicyError, StorageError
 from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.folder import _hash_content
-from rlft.policy.origin import hash_weights
+from rlft.policy.origin import DTYPES, hash_weights
 from rlft.rollout import collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
@@ -35,6 +35,7 @@ from tests.factories import (
     make_training,
     save_base,
 )
+from tests.rlft.attention.models import FAMILIES, OTHERS, make_small_policy
 
 CPU = torch.device("cpu")
 TRAINING = make_training(learning_rate=3e-3, updates_per_round=2, warmup_updates=3)
@@ -60,6 +61,8 @@ def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
 def build(kind: str, tmp_path: Path) -> Policy:
     if kind == "lora":
         return make_lora_policy(save_base(tmp_path / "base", sharpness=2.0))
+    if kind == "bfloat16":
+        return make_policy(sharpness=2.0, dtype="bfloat16")
     return make_policy(kind, sharpness=2.0)  # type: ignore[arg-type]
 
 
@@ -86,7 +89,7 @@ def test_saved_and_loaded_is_the_same(kind, tmp_path):
 
 
 def test_warm_and_cold_in_a_new_process_give_the_same_bytes(tmp_path):
-    kinds = {"qwen3": build("qwen3", tmp_path), "lora": build("lora", tmp_path)}
+    kinds = {kind: build(kind, tmp_path) for kind in ("qwen3", "lora", "bfloat16")}
     warm = {}
     for kind, policy in kinds.items():
         train(policy, None, 0)
@@ -163,13 +166,54 @@ def test_random_weights_follow_from_the_seed_alone(architecture):
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_bfloat16_is_the_same_warm_and_cold(tmp_path):
-    scratch = FromScratchConfig(characters="ab", hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
-    policy = create_policy(PolicyConfig(from_scratch=scratch, dtype="bfloat16", device="cpu"), seed=0)
-    loaded = load_policy(save_policy(policy, tmp_path / "one"), CPU)
-    for live, cold in zip(policy.model.parameters(), loaded.model.parameters(), strict=True):
-        assert live.dtype == cold.dtype == torch.bfloat16
-        assert torch.equal(live, cold)
+def logprobs(policy: Policy) -> torch.Tensor:
+    """Of all tokens after 40 others: positions far enough from the first for rounded ones to show."""
+    ids = torch.randint(3, 16, (4, 41), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        return policy.model(input_ids=ids, use_cache=False).logits.float().log_softmax(-1)
+
+
+def check_live_is_cold(policy: Policy, folder: Path) -> None:
+    """What is loaded says what was saved, bit for bit, and is of the same numbers in the same types."""
+    loaded = load_policy(save_policy(policy, folder), CPU)
+    for tensors in ("named_parameters", "named_buffers"):
+        live, cold = (dict(getattr(p.model, tensors)()) for p in (policy, loaded))
+        assert {name: t.dtype for name, t in live.items()} == {name: t.dtype for name, t in cold.items()}
+        assert all(torch.equal(t, cold[name]) for name, t in live.items())
+    assert torch.equal(logprobs(policy), logprobs(loaded))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_random_weights_are_the_same_live_and_loaded(architecture, dtype, tmp_path):
+    policy = make_policy(architecture, dtype=dtype, sharpness=3.0)
+    assert {p.dtype for p in policy.model.parameters()} == {DTYPES[dtype]}
+    check_live_is_cold(policy, tmp_path / "one")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+def test_a_model_is_the_same_live_and_loaded(family, lora, dtype, tmp_path):
+    base, live = tmp_path / "base", make_small_policy(family)
+    live.model.save_pretrained(base)
+    live.tokenizer.save_pretrained(base)
+    layers = ["in_proj"] if family == "mamba" else "all-linear"  # peft takes no more of its layers
+    settings = LoraSettings(rank=4, target_modules=layers) if lora else None
+    policy = create_policy(PolicyConfig(model=str(base), dtype=dtype, lora=settings, device="cpu"), seed=0)
+    for name, parameter in policy.trainable().items():
+        if "lora_B" in name:
+            parameter.data += 0.1  # a new one does nothing
+    check_live_is_cold(policy, tmp_path / "one")
+
+
+def test_weights_of_another_type_are_those_of_float32_rounded():
+    long, short = make_policy(), make_policy(dtype="bfloat16")
+    for one, other in zip(long.model.parameters(), short.model.parameters(), strict=True):
+        assert torch.equal(one.to(torch.bfloat16), other)
+    assert short.model.lm_head.weight is short.model.model.embed_tokens.weight, "still tied"
+    assert short.model.generation_config is not None
+    assert short.stop_token_ids() == long.stop_token_ids()
 
 
 def content_hash(policy: Policy, folder: Path) -> str:
