@@ -102,12 +102,16 @@ class PolicyFolder:
 
 @dataclass
 class Policy:
-    """A live policy: model, tokenizer and, once it has been trained, its optimizer. The trainer changes it in place."""
+    """A live policy: model, tokenizer and, once it has been trained, its optimizer. The trainer changes it in place.
+
+    `changes` counts how often: whoever changes the weights says so with `note_change`.
+    """
 
     model: Any
     tokenizer: PreTrainedTokenizerBase
     metadata: PolicyMetadata
     optimizer: Optimizer | None = None
+    changes: int = 0
 
     @property
     def device(self) -> torch.device:
@@ -140,8 +144,13 @@ class Policy:
 
     @property
     def identity(self) -> str:
-        """What rollouts are labelled with: the weights' hash, or how often they were changed since they had one."""
-        return self.metadata.weights_hash or f"unsaved after {self.metadata.update} updates"
+        """What rollouts are labelled with: the weights' hash, or how often they were changed where they have none."""
+        return self.metadata.weights_hash or f"unsaved after {self.changes} updates"
+
+    def note_change(self, *, update: int) -> None:
+        """Say that the weights are others than those that have a hash, and how many steps their optimizer has taken."""
+        self.metadata = dataclasses.replace(self.metadata, update=update, weights_hash="", content_hash="")
+        self.changes += 1
 
     def trainable(self) -> dict[str, torch.nn.Parameter]:
         """Parameters that training changes, by name."""

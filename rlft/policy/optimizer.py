@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -36,17 +38,26 @@ class Optimizer:
         for tensor in (*self.parameters.values(), *self.masters.values()):
             tensor.grad = None
 
-    def collect(self, max_norm: float) -> float:
-        """Take the parameters' gradients over, scaled down to a norm of at most `max_norm`; returns the norm before."""
-        for name, master in self.masters.items():
-            gradient = self.parameters[name].grad
-            if master is not self.parameters[name] and gradient is not None:
-                master.grad, self.parameters[name].grad = gradient.float(), None
+    @contextmanager
+    def accumulating(self) -> Iterator[None]:
+        """Inside, the gradients of any number of backward passes add up in float32, in the masters.
+
+        Each parameter's goes there as soon as a pass has it whole, so those of a short type take no memory together.
+        """
+        with ExitStack() as hooks:
+            for name, master in self.masters.items():
+                if master is not self.parameters[name]:
+                    hook = self.parameters[name].register_post_accumulate_grad_hook(partial(_hand_over, master))
+                    hooks.callback(hook.remove)
+            yield
+
+    def clip(self, max_norm: float) -> float:
+        """Scale the gradients down to a norm of at most `max_norm`; returns the norm before."""
         return float(nn.utils.clip_grad_norm_(list(self.masters.values()), max_norm))
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
-        """Change the parameters by the gradients that were collected, and forget those."""
+        """Change the parameters by the gradients that have added up, and forget those."""
         for group in self.adamw.param_groups:
             group["lr"] = learning_rate
         self.adamw.step()
@@ -78,3 +89,13 @@ class Optimizer:
 
 def _master(parameter: nn.Parameter) -> nn.Parameter:
     return nn.Parameter(parameter.detach().float()) if parameter.dtype in _HALF else parameter
+
+
+def _hand_over(master: nn.Parameter, parameter: Tensor) -> None:
+    """Add a parameter's gradient to that of its master, and forget it."""
+    assert parameter.grad is not None
+    if master.grad is None:
+        master.grad = parameter.grad.float()
+    else:
+        master.grad += parameter.grad
+    parameter.grad = None

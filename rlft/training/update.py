@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -85,13 +84,14 @@ class Updater:
         pairs = [pair for group in groups for pair in group]
         num_items = silent_tokens + sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs)
         num_rollouts = silent_rollouts + len(pairs)
-        loss = sum(self._backward(part, num_items, num_rollouts) for part in self._parts(groups))
-        norm = policy.optimizer.collect(settings.max_grad_norm)
+        with policy.optimizer.accumulating():
+            loss = sum(self._backward(part, num_items, num_rollouts) for part in self._parts(groups))
+        norm = policy.optimizer.clip(settings.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise TrainingStopped(f"loss {loss:g}, gradient norm {norm:g} in update {self.count + 1}")
         rate = learning_rate(settings, policy.metadata.update)
         policy.optimizer.step(rate)
-        policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1, weights_hash="")
+        policy.note_change(update=policy.metadata.update + 1)
         self.count += 1
         self.tally.note_update(policy_loss=loss, grad_norm=norm, learning_rate=rate)
         self._check_change(groups)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -109,7 +108,7 @@ def _change(policy: Policy, number: int) -> None:
     with torch.no_grad():
         for parameter in policy.model.parameters():
             parameter.add_(CHANGE * torch.randn(parameter.shape, generator=generator))
-    policy.metadata = dataclasses.replace(policy.metadata, update=number, weights_hash="")
+    policy.note_change(update=number)
 
 
 def _check(rollouts: Rollouts, workload: Workload) -> None:

@@ -63,7 +63,7 @@ def step(policy):
     with torch.no_grad():
         for parameter in policy.trainable().values():
             parameter += 0.05 * torch.randn(parameter.shape, generator=draw)
-    policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1, weights_hash="")
+    policy.note_change(update=policy.metadata.update + 1)
 
 
 def sampled(policy, prompts, seeds):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +39,7 @@ def move(policy: Policy, size: float, seed: int = 0) -> None:
     with torch.no_grad():
         for parameter in policy.trainable().values():
             parameter += size * torch.randn(parameter.shape, generator=draw).sign()
-    policy.metadata = dataclasses.replace(policy.metadata, update=policy.metadata.update + 1, weights_hash="")
+    policy.note_change(update=policy.metadata.update + 1)
 
 
 def scores(policy: Policy, prompt: Sequence[int], tokens: Sequence[int], temperature: float) -> np.ndarray:

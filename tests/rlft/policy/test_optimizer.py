@@ -19,10 +19,20 @@ def make(given, **options):
     return Optimizer(given, **({"betas": (0.9, 0.999), "weight_decay": 0.0} | options))
 
 
+def backward(optimizer, gradients):
+    """A pass whose gradients, in the types of the parameters, are those."""
+    terms = [
+        (p * torch.as_tensor(gradients[n], dtype=p.dtype)).sum()
+        for n, p in optimizer.parameters.items()
+        if n in gradients
+    ]
+    with optimizer.accumulating():
+        sum(terms).backward()
+
+
 def take_step(optimizer, gradients, rate=RATE, max_norm=1e9):
-    for name, gradient in gradients.items():
-        optimizer.parameters[name].grad = torch.as_tensor(gradient, dtype=optimizer.parameters[name].dtype)
-    norm = optimizer.collect(max_norm)
+    backward(optimizer, gradients)
+    norm = optimizer.clip(max_norm)
     optimizer.step(rate)
     return norm
 
@@ -58,9 +68,9 @@ def test_a_norm_above_the_limit_is_scaled_down():
     optimizer = make(given)
     for name, value in (("one", [3.0]), ("other", [4.0])):
         given[name].grad = torch.tensor(value)
-    assert optimizer.collect(1.0) == pytest.approx(5.0)
+    assert optimizer.clip(1.0) == pytest.approx(5.0)
     assert [given[name].grad.item() for name in ("one", "other")] == pytest.approx([0.6, 0.8], abs=1e-5)
-    assert optimizer.collect(10.0) == pytest.approx(1.0, abs=1e-5)
+    assert optimizer.clip(10.0) == pytest.approx(1.0, abs=1e-5)
     assert [given[name].grad.item() for name in ("one", "other")] == pytest.approx([0.6, 0.8], abs=1e-5)
 
 
@@ -68,11 +78,57 @@ def test_a_norm_above_the_limit_is_scaled_down():
 def test_gradients_of_short_types_go_to_their_masters(dtype):
     given = parameters(dtype, weight=[1.0, 2.0])
     optimizer = make(given)
-    given["weight"].grad = torch.tensor([3.0, 4.0], dtype=dtype)
-    assert optimizer.collect(1.0) == pytest.approx(5.0)
+    backward(optimizer, {"weight": [3.0, 4.0]})
+    assert optimizer.clip(1.0) == pytest.approx(5.0)
     assert given["weight"].grad is None
     master = optimizer.masters["weight"]
     assert (master.dtype, master.grad.tolist()) == (torch.float32, pytest.approx([0.6, 0.8], abs=1e-5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_small_gradients_add_up(dtype):
+    # 1 + 256 * 2^-9 = 1.5; the bfloat16 numbers above 1 are 2^-7 apart, so there every one of the 256 would be lost
+    given = parameters(dtype, weight=[2.0])
+    optimizer = make(given)
+    with optimizer.accumulating():
+        for gradient in [1.0] + 256 * [2**-9]:
+            (gradient * given["weight"]).sum().backward()
+    assert optimizer.clip(1e9) == 1.5
+    assert optimizer.masters["weight"].grad.tolist() == [1.5]
+
+
+def test_short_gradients_are_never_all_there():
+    # a pass hands over each gradient before it makes the next one
+    given = random_parameters(torch.bfloat16)
+    optimizer = make(given)
+    seen = []
+
+    def look(gradient):
+        seen.append([name for name, parameter in given.items() if parameter.grad is not None])
+
+    for parameter in given.values():
+        parameter.register_hook(look)
+    backward(optimizer, random_gradients(1)[0])
+    assert seen == [[], []]
+
+
+def test_outside_of_it_gradients_stay_where_they_are():
+    given = parameters(torch.bfloat16, weight=[2.0])
+    optimizer = make(given)
+    with pytest.raises(ZeroDivisionError), optimizer.accumulating():
+        raise ZeroDivisionError
+    given["weight"].sum().backward()
+    assert given["weight"].grad.tolist() == [1.0]
+    assert optimizer.masters["weight"].grad is None
+
+
+def test_a_parameter_that_is_used_twice_has_one_gradient():
+    given = parameters(torch.bfloat16, weight=[2.0])
+    optimizer = make(given)
+    with optimizer.accumulating():
+        (given["weight"] * given["weight"]).sum().backward()  # 2 * 2
+        (3 * given["weight"]).sum().backward()
+    assert optimizer.masters["weight"].grad.tolist() == [7.0]
 
 
 def test_float32_is_its_own_master():
@@ -179,7 +235,7 @@ def test_gradients_are_forgotten():
         parameter.grad = torch.ones_like(parameter)
     optimizer.zero_grad()
     assert all(p.grad is None for p in given.values())
-    assert optimizer.collect(1.0) == 0.0
+    assert optimizer.clip(1.0) == 0.0
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -187,5 +243,5 @@ def test_a_norm_that_is_no_number_is_told(bad):
     given = parameters(weight=[1.0, 2.0])
     optimizer = make(given)
     given["weight"].grad = torch.tensor([bad, 1.0])
-    assert not math.isfinite(optimizer.collect(1.0))
+    assert not math.isfinite(optimizer.clip(1.0))
     assert given["weight"].tolist() == [1.0, 2.0]

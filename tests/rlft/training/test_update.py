@@ -81,11 +81,11 @@ def make_updater(policy, reference=None, temperature=1.0, **settings):
 
 def gradients(policy, groups, reference=None, *, silent=None, **settings):
     """Those that the optimizer is given in one update, whose step is not taken."""
-    updater = make_updater(policy, reference, **settings)
-    found = {}
-    policy.optimizer.step = lambda rate: found.update({n: p.grad.clone() for n, p in policy.trainable().items()})
+    updater, changes = make_updater(policy, reference, **settings), policy.changes
+    masters, found = policy.optimizer.masters, {}
+    policy.optimizer.step = lambda rate: found.update({name: master.grad for name, master in masters.items()})
     updater.step(groups, **(silent or {}))
-    policy.optimizer = None
+    policy.optimizer, policy.changes = None, changes
     return found
 
 
@@ -138,6 +138,40 @@ def test_packed_or_row_by_row_with_or_without_recomputing(family, lora):
     plain_recomputed = gradients(policy, groups, temperature=0.7, gradient_checkpointing=True, per_step_token_budget=20)
     for other in (recomputed, plain, plain_recomputed):
         assert_close(other, packed, tolerance=1e-5)
+
+
+def part_gradients(policy, groups, **settings):
+    """By part, the gradients in the parameters' own type of a pass over it alone."""
+    updater = make_updater(policy, **settings)
+    count = sum(int(rollout.loss_mask.sum()) for rollout, _ in flat(groups))
+    found = []
+    for part in updater._parts(groups):
+        updater._backward(part, count, len(flat(groups)))
+        found.append({name: p.grad for name, p in policy.trainable().items()})
+        policy.model.zero_grad(set_to_none=True)
+    policy.optimizer = None
+    return found
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", ["qwen3", "gpt2"])  # the second ties its embeddings
+def test_gradients_of_parts_in_bfloat16_add_up_in_float32(family, lora, checkpointing):
+    policy = make_small_policy(family, lora=lora, dtype=torch.bfloat16, sharpness=2.0)
+    groups = make_groups(policy)
+    settings = {"per_step_token_budget": budget_for(groups, 8), "gradient_checkpointing": checkpointing}
+    parts = part_gradients(policy, groups, **settings)
+    assert len(parts) == 8
+    assert {g.dtype for part in parts for g in part.values()} == {torch.bfloat16}
+    expected = {name: sum(part[name].double() for part in parts).float() for name in parts[0]}
+    # each of the 7 sums is off by at most half of float32's 2^-23 of its largest term
+    bound = {name: 8 * 2**-24 * sum(part[name].double().abs() for part in parts) for name in expected}
+    found = gradients(policy, groups, **settings)
+    assert {g.dtype for g in found.values()} == {torch.float32}
+    assert all(((found[name] - g).abs() <= bound[name]).all() for name, g in expected.items())
+    in_bfloat16 = {name: sum(part[name] for part in parts).float() for name in expected}
+    largest = max(g.abs().max() for g in expected.values())
+    assert max((in_bfloat16[name] - g).abs().max() for name, g in expected.items()) > 1e-3 * largest
 
 
 def policy_gradient(policy, groups):
