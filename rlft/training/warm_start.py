@@ -17,6 +17,7 @@ from rlft.chat import Chat, open_chat
 from rlft.errors import PolicyError, TaskError
 from rlft.messages import MessageError, as_messages
 from rlft.policy.folder import Policy
+from rlft.policy.optimizer import Optimizer
 from rlft.policy.tokens import unknown_characters
 from rlft.types import Message
 
@@ -93,16 +94,17 @@ def train_sft(
     `chat` writes the messages; by default that of the policy's tokenizer, without tools.
 
     Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
-    AdamW with a linear warm-up and is not kept: reinforcement learning starts with its own, and one that the policy
-    had from earlier is dropped. Raises PolicyError when the loss is no number any more, or for a demonstration that
-    the model cannot read whole.
+    AdamW over float32 masters with a linear warm-up and is not kept: reinforcement learning starts with its own, and
+    one that the policy had from earlier is dropped. Raises PolicyError before a loss that is no number reaches the
+    weights, and for a demonstration that the model cannot read whole.
     """
     if (steps is None) == (seconds is None):
         raise ValueError("give steps or seconds")
     chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
     rows = [_encode(policy, chat, demonstration) for demonstration in demonstrations]
-    optimizer = torch.optim.AdamW(policy.trainable().values(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
+    optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer.zero_grad()
     policy.model.eval()
     started = time.perf_counter()
     losses: list[float] = []
@@ -110,21 +112,19 @@ def train_sft(
         elapsed = time.perf_counter() - started
         if number == steps or (seconds is not None and elapsed >= seconds):
             break
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * min(1.0, (number + 1) / max(warmup_steps, 1))
         loss = _loss(policy, [rows[i] for i in batch])
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(policy.trainable().values(), 1.0)
-        optimizer.step()
+        with optimizer.accumulating():
+            loss.backward()
+        norm = optimizer.clip(1.0)
         losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
+        if not (math.isfinite(losses[-1]) and math.isfinite(norm)):
             raise PolicyError(
-                f"the loss of step {number + 1} is {losses[-1]}",
+                f"the loss of step {number + 1} is {losses[-1]:g}, the norm of its gradient {norm:g}",
                 where="warm_start",
                 fix="lower warm_start.learning_rate",
             )
-    optimizer.zero_grad(set_to_none=True)
+        optimizer.step(learning_rate * min(1.0, (number + 1) / max(warmup_steps, 1)))
+        policy.note_change(update=0)
     tail = losses[-max(1, math.ceil(len(losses) / 10)) :]
     return SftReport(
         steps=len(losses),

@@ -20,7 +20,8 @@ from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
 from rlft.training.ledger import plan_training
-from tests.factories import FirstCharacter, make_task
+from rlft.training.warm_start import Demonstration, train_sft
+from tests.factories import FirstCharacter, make_task, user
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 
@@ -127,6 +128,20 @@ def test_adapters_are_named_after_the_policy_and_the_old_one_is_unloaded(start, 
     assert len(set(names)) == 3
     engine.close()
     assert set(server.models) == {None}
+
+
+@pytest.mark.parametrize("kind", ["adapter", "full"])
+def test_supervised_fine_tuning_makes_weights_that_are_pushed(start, tmp_path, kind):
+    engine, (server,) = start()
+    policy = make_adapter() if kind == "adapter" else policy_of(make_model("qwen3", seed=3))
+    save_policy(policy, tmp_path / "one")
+    engine.load_policy(policy)
+    shown = [Demonstration((user("1+1="),), ({"role": "assistant", "content": "2"},))]
+    train_sft(policy, shown, batch_size=1, learning_rate=1e-2, warmup_steps=0, seed=0, steps=2)
+    server.requests.clear()
+    engine.load_policy(policy)
+    assert (LOAD if kind == "adapter" else RELOAD) in [path for path, _ in server.requests]
+    assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
 
 
 def test_a_policy_with_a_hash_is_pushed_once_and_one_without_again(start, tmp_path):

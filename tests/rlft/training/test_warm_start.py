@@ -15,6 +15,8 @@ from rlft.config import WarmStartConfig
 from rlft.environments.base import BaseEnv
 from rlft.errors import PolicyError, TaskError
 from rlft.messages import as_openai
+from rlft.policy import save_policy
+from rlft.training import warm_start
 from rlft.training.demonstrations import choose_demonstrations, run_sft
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
@@ -57,6 +59,65 @@ def test_the_loss_is_the_mean_over_answer_tokens():
         logprobs += [everything[i - 1, ids[i]].item() for i in range(len(ids)) if imitated[i]]
     assert len(logprobs) == 2 + 3, "answers of one and two characters, and their end tokens"
     assert _loss(policy, rows).item() == pytest.approx(-sum(logprobs) / 5, abs=1e-5)
+
+
+def curve(policy, monkeypatch, **options):
+    """The loss of every step."""
+    losses = []
+
+    def spy(*given):
+        losses.append(_loss(*given))
+        return losses[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_start, "_loss", spy)
+        sft(policy, **options)
+    return torch.stack(losses).detach()
+
+
+def test_bfloat16_follows_float32(monkeypatch):
+    # Most weights of this size lie 2^-13 = 1e-4 apart: one step of 1e-5 is lost, and so are all where none is kept.
+    long, short = make_policy(hidden_size=64), make_policy(hidden_size=64, dtype="bfloat16")
+    with torch.no_grad():
+        for one, other in zip(long.model.parameters(), short.model.parameters(), strict=True):
+            one.copy_(other)
+    before = weights(short)
+    losses, found = (curve(policy, monkeypatch, steps=200, learning_rate=1e-5) for policy in (long, short))
+    assert losses[0] - losses[-1] > 0.4
+    torch.testing.assert_close(found, losses, rtol=0, atol=2e-2)
+    expected = weights(long).to(torch.bfloat16)
+    share = (weights(short) != before).sum() / (expected != before).sum()
+    assert share == pytest.approx(1, abs=0.02)
+    moved, wanted = weights(short) - before, weights(long) - before
+    assert torch.cosine_similarity(moved.float(), wanted.float(), dim=0) > 0.98
+
+
+def test_the_weights_are_no_longer_those_that_were_saved(tmp_path):
+    policy = make_policy()
+    unsaved = policy.identity
+    sft(policy, steps=1)
+    assert policy.identity != unsaved, "rollouts from before are not this policy's"
+    saved = save_policy(policy, tmp_path / "one")
+    assert policy.identity == saved.metadata.weights_hash
+    sft(policy, steps=0)
+    assert policy.identity == saved.metadata.weights_hash, "nothing has changed"
+    sft(policy, steps=2)
+    assert (policy.metadata.weights_hash, policy.metadata.content_hash) == ("", "")
+    changed = policy.identity
+    again = save_policy(policy, tmp_path / "two")
+    assert again.metadata.weights_hash not in ("", saved.metadata.weights_hash)
+    sft(policy, steps=1)
+    assert policy.identity not in (changed, unsaved, again.metadata.weights_hash)
+
+
+def test_a_step_that_explodes_is_not_taken():
+    policy = make_policy()
+    with torch.no_grad():
+        policy.model.model.norm.weight[0] = math.nan
+    before = {name: p.detach().clone() for name, p in policy.trainable().items()}
+    with pytest.raises(PolicyError, match="loss of step 1 is nan"):
+        sft(policy)
+    assert all(torch.equal(p, before[name]) for name, p in policy.trainable().items() if name != "model.norm.weight")
 
 
 def test_steps_and_seconds_are_limits():
