@@ -17,6 +17,7 @@ from materializers.disk import writing
 from materializers.warm import WARM
 from rlft import storage
 from rlft.types import Rewards, Rollouts, TaskSet
+from rlft.visible import visible
 
 PREVIEW_ROWS = 20
 
@@ -63,11 +64,11 @@ class _TableMaterializer(BaseMaterializer):
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
         """A plain HTML table of the first rows; the dashboard shows it without scripts."""
         title, names, rows = self.preview(data)
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+        head = "".join(f"<th>{_escaped(name)}</th>" for name in names)
+        body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         path = os.path.join(self.uri, "preview.html").replace("\\", "/")
         with self.artifact_store.open(path, "w") as file:
-            file.write(f"<h3>{html.escape(title)}</h3><table border='1'><tr>{head}</tr>{body}</table>")
+            file.write(f"<h3>{_escaped(title)}</h3><table border='1'><tr>{head}</tr>{body}</table>")
         return {path: VisualizationType.HTML}
 
 
@@ -163,3 +164,8 @@ class RewardsMaterializer(_TableMaterializer):
         """The first scores, with their parts."""
         rows = [[r.rollout_id, r.total, r.parts, r.error or ""] for r in data.rows[:PREVIEW_ROWS]]
         return f"{len(data)} rewards", ["rollout", "total", "parts", "error"], rows
+
+
+def _escaped(cell: object) -> str:
+    """Text for HTML, in which no tag and no mark of direction has an effect."""
+    return html.escape(visible(str(cell)))

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from pipelines import environments_cli, show_cli
 from pipelines.config_file import check_variables, load_config
 from pipelines.guard import errors, guarded
 from pipelines.home import Home, find_home
+from pipelines.terminal import Terminal
 from rlft.errors import RlftError, WeightsRemovedError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(show_cli.show)
 app.add_typer(environments_cli.app, name="environments")
-console = Console()
+console = Terminal()
 
 ConfigPath = Annotated[Path, typer.Argument(help="A YAML file such as configs/demo.yaml.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set training.rounds=3")]
@@ -68,7 +68,7 @@ def run(
             from pipelines.retention import forget_removed
 
             forget_removed()
-            errors.print(f"{removed.what}; they are trained again, from cached rollouts", markup=False)
+            errors.print(f"{removed.what}; they are trained again, from cached rollouts")
             finished = pipeline.with_options(run_name=f"{name}-again")(**arguments)
         _finish(home, str(finished.id), summary)
 
@@ -117,7 +117,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
             limits=limits_of(settings.harness),
             seed=settings.seed,
         )
-        console.print(report.text(), markup=False)
+        console.print(report.text())
         if not report.passed:
             raise typer.Exit(2)
 
@@ -143,7 +143,7 @@ def serve_engine(
         folder = home.root / "serve-engine" / settings.name
         command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
         name = f"[{host}]" if ":" in host else host
-        console.print(f"http://{name}:{port} (Ctrl-C ends it)", markup=False)
+        console.print(f"http://{name}:{port} (Ctrl-C ends it)")
         sys.stdout.flush()
         os.execve(command[0], command, {**os.environ, **variables})
 

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+
+from pipelines.terminal import Terminal, styled
 
 LONGEST = 1500
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # the last ones turn the order round
 
 
-def show_messages(console: Console, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
+def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
     """Every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`."""
     turn = 0
     for message in messages:
         role = str(message["role"])
         turn += role == "assistant"
-        title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {plain(message.get('name') or '')}".rstrip()}
-        console.print(Text(title.get(role, role), style=_STYLES.get(role, "bold")))
+        title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {message.get('name') or ''}".rstrip()}
+        console.print(styled(title.get(role, role), _STYLES.get(role, "bold")))
         if message["content"]:
-            console.print(Text("  ").append(plain(cut(message["content"], full)).replace("\n", "\n  ")))
+            console.print(styled("  " + cut(message["content"], full).replace("\n", "\n  ")))
         for call in message.get("tool_calls", ()):
-            console.print(Text("  ").append(plain(cut(call_text(call), full)), style="yellow"))
+            console.print(styled("  " + cut(call_text(call), full), "yellow"))
 
 
 def show_parts(
-    console: Console, parts: Mapping[str, float | None], weights: Mapping[str, float], total: float | None
+    console: Terminal, parts: Mapping[str, float | None], weights: Mapping[str, float], total: float | None
 ) -> None:
     """The parts of a reward with their weights; a part that does not apply is a dash."""
     table = Table("part", "score", "weight", box=None)
     for name, score in parts.items():
-        table.add_row(Text(plain(name)), number(score), number(weights.get(name, 1.0)))
+        table.add_row(name, number(score), number(weights.get(name, 1.0)))
     table.add_row("total", number(total), "", style="bold")
     console.print(table)
 
@@ -54,11 +52,6 @@ def cut(text: str, full: bool) -> str:
     if full or len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]} ... ({len(text) - LONGEST} more characters; --full shows them)"
-
-
-def plain(text: str) -> str:
-    """Without characters that steer a terminal: those are written out (`\\x1b`, `\\u202e`)."""
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def number(value: float | None) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from pipelines.home import PROJECT, Home, use_own_setup
+from pipelines.terminal import Terminal, styled
 from rlft.errors import EnvironmentSetupError
 
 MIN_FREE_GIGABYTES = 2
@@ -29,13 +29,13 @@ class Finding:
     fix: str = ""
 
 
-def examine(home: Home, console: Console) -> bool:
+def examine(home: Home, console: Terminal) -> bool:
     """Look at everything and print it; False when something is broken."""
     findings = list(_findings(home))
     colours = {"ok": "green", "warning": "yellow", "broken": "red"}
     table = Table("", "what", "what to do")
     for finding in findings:
-        table.add_row(f"[{colours[finding.state]}]{finding.state}[/]", finding.what, finding.fix)
+        table.add_row(styled(finding.state, colours[finding.state]), finding.what, finding.fix)
     console.print(table)
     return all(finding.state != "broken" for finding in findings)
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from pipelines.conversation import number, plain, show_messages, show_parts
+from pipelines.conversation import number, show_messages, show_parts
 from pipelines.guard import guarded
+from pipelines.terminal import Terminal, styled
 from rlft.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _MEANS = {
     "repeats": "the same conversation and the same score twice",
 }
 app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
-console = Console()
+console = Terminal()
 
 
 @app.command()
@@ -58,7 +57,7 @@ def check(
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # an environment may print
             report = check_named(environment, arguments, source, timeout_seconds=timeout)
         if as_json:
-            typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=1))
+            console.write_json(report.to_json())
         else:
             show_report(report)
         if report.problems:
@@ -75,9 +74,9 @@ def new(
         from pipelines.scaffold import class_name, write_environment
 
         for path in write_environment(name, Path.cwd()):
-            console.print(Text(f"wrote {path.name}"))
+            console.print(styled(f"wrote {path.name}"))
         console.print(
-            Text(
+            styled(
                 "\nThey work as they are:\n"
                 f"  rlft environments check {name}.py:{class_name(name)} --tasks {name}.jsonl\n"
                 f"  pytest test_{name}.py\n"
@@ -90,19 +89,19 @@ def new(
 def show_report(report: CheckReport) -> None:
     """The first task's gold turn by turn, what the attacks earned, and what is wrong."""
     if report.rollout is not None and report.reward is not None:
-        console.print(Text(f"gold of task {report.rollout.task_id}", style="bold underline"))
+        console.print(styled(f"gold of task {report.rollout.task_id}", "bold underline"))
         show_messages(console, report.rollout.messages)
         show_parts(console, report.reward.parts, report.weights, report.reward.total)
         console.print()
     if report.audit is not None:
         _show_audit(report.audit)
     for name, well in (("gold", report.gold), ("silence", report.silence), ("repeats", report.repeats)):
-        console.print(Text(f"{name:<8} {_MEANS[name] if well else 'no, or it could not be tried'}"))
-    console.print(Text(f"{'tools':<8} {', '.join(tool.name for tool in report.tools) or 'none'}"))
+        console.print(styled(f"{name:<8} {_MEANS[name] if well else 'no, or it could not be tried'}"))
+    console.print(styled(f"{'tools':<8} {', '.join(tool.name for tool in report.tools) or 'none'}"))
     for note in report.notes:
-        console.print(Text(f"note: {plain(note)}", style="yellow"))
+        console.print(styled(f"note: {note}", "yellow"))
     for problem in report.problems:
-        console.print(Text(f"- {plain(problem)}", style="red"))
+        console.print(styled(f"- {problem}", "red"))
     console.print("problems: none" if not report.problems else f"problems: {len(report.problems)}")
 
 

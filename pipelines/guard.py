@@ -15,15 +15,15 @@ from datetime import datetime
 from pathlib import Path
 
 import typer
-from rich.console import Console
 from rich.logging import RichHandler
-from rich.markup import escape
 
 from pipelines.home import find_home, quieten
+from pipelines.terminal import Terminal, styled, visible_logs
 from rlft.errors import RlftError, StorageError
 from rlft.secrets import hide, hide_in_logs
+from rlft.visible import visible
 
-errors = Console(stderr=True)
+errors = Terminal(stderr=True)
 
 
 @contextmanager
@@ -35,28 +35,29 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[None]:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # environments are named by import path, often beside the config
     try:
-        yield
+        with visible_logs():
+            yield
     except typer.Exit:
         raise
     except KeyboardInterrupt:
         raise _interrupted(summary, started) from None
     except RlftError as error:
         said = hide(str(error))
-        errors.print(f"[red]error[/red] {escape(said)}")
+        errors.print(styled("error", "red"), said)
         _fail(summary, started, said)
         raise typer.Exit(error.exit_code) from None
     except Exception as error:
         if _was_told_to_end(error):
             raise _interrupted(summary, started) from None
         trace = _keep_trace(hide(traceback.format_exc()))
-        errors.print(f"[red]unexpected error[/red] {type(error).__name__}: {escape(hide(str(error)))}")
+        errors.print(styled("unexpected error", "red"), f"{type(error).__name__}: {hide(str(error))}")
         errors.print(f"  the whole trace is in {trace}; if the run had begun, `rlft resume` with its name goes on")
         _fail(summary, started, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
 
 
 def _interrupted(summary: Path | None, started: float) -> typer.Exit:
-    errors.print("[yellow]interrupted; `rlft resume` with the name printed above goes on from here[/yellow]")
+    errors.print(styled("interrupted; `rlft resume` with the name printed above goes on from here", "yellow"))
     _fail(summary, started, "interrupted")
     return typer.Exit(130)
 
@@ -68,7 +69,7 @@ def _was_told_to_end(error: Exception) -> bool:
 
 
 def _keep_trace(text: str) -> Path:
-    """Write a trace to the home, or where temporary files go if the home takes none."""
+    """Write a trace, to be looked at in a terminal, to the home, or where temporary files go if the home takes none."""
     name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
     home = find_home()
     for folder in (home.root / "logs", Path(tempfile.gettempdir())):
@@ -76,12 +77,12 @@ def _keep_trace(text: str) -> Path:
             if folder.parent == home.root:
                 home.make()
                 folder.mkdir(exist_ok=True)
-            (folder / name).write_text(text)
+            (folder / name).write_text(visible(text), encoding="utf-8")
         except (OSError, StorageError) as cause:
             errors.print(f"{folder} cannot be written: {cause}")
         else:
             return folder / name
-    errors.print(text, markup=False)
+    errors.print(text)
     return Path("(printed above)")
 
 
@@ -113,4 +114,4 @@ def _fail(target: Path | None, started: float, reason: str) -> None:
                 content = found if found.get("process") == os.getpid() else content
         write_file(target, json.dumps({**content, "status": "failed", "error": reason}, indent=1))
     except OSError as cause:
-        errors.print(f"the summary could not be written to {target}: {cause}", markup=False)
+        errors.print(f"the summary could not be written to {target}: {cause}")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
+from pipelines.terminal import Terminal, styled
+
 HEADLINES = {
-    "improved": "[green]The trained model is better than what it started from.[/green]",
-    "not_improved": "[yellow]The trained model is not measurably better than what it started from.[/yellow]",
-    "too_hard": "[yellow]Not trained: the model solves none of these tasks, so nothing can be learnt.[/yellow]",
-    "already_solved": "[yellow]Not trained: the model solves these tasks already.[/yellow]",
-    "failed": "[red]The run failed.[/red]",
+    "improved": ("The trained model is better than what it started from.", "green"),
+    "not_improved": ("The trained model is not measurably better than what it started from.", "yellow"),
+    "too_hard": ("Not trained: the model solves none of these tasks, so nothing can be learnt.", "yellow"),
+    "already_solved": ("Not trained: the model solves these tasks already.", "yellow"),
+    "failed": ("The run failed.", "red"),
 }
 ARMS = (
     ("base", "base model"),
@@ -24,9 +26,9 @@ ARMS = (
 )
 
 
-def show_summary(summary: dict[str, Any], console: Console, *, where: list[str]) -> None:
+def show_summary(summary: dict[str, Any], console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and where to look next."""
-    parts: list[RenderableType] = [HEADLINES[summary["status"]]]
+    parts: list[RenderableType] = [styled(*HEADLINES[summary["status"]])]
     if summary.get("error"):
         parts.append(str(summary["error"]))
     if "baseline" in summary and summary["status"] in ("too_hard", "already_solved"):
@@ -41,12 +43,14 @@ def show_summary(summary: dict[str, Any], console: Console, *, where: list[str])
     parts += [f"  {reason}" for reason in promotion["reasons"] if summary["difference"]]
     ledger = summary["ledger"]
     if ledger["errored"]:
-        parts.append(f"[yellow]{ledger['errored']} of {ledger['sampled']} rollouts errored and were left out[/yellow]")
+        left = f"{ledger['errored']} of {ledger['sampled']} rollouts errored and were left out"
+        parts.append(styled(left, "yellow"))
     if summary["rounds"] and not ledger["trained"]:
-        parts.append(f"[yellow]none of {ledger['sampled']} rollouts could be trained on, no weight changed[/yellow]")
+        none = f"none of {ledger['sampled']} rollouts could be trained on, no weight changed"
+        parts.append(styled(none, "yellow"))
     parts.append(f"{summary['rounds']} rounds, {summary['seconds']['total']:.0f} s")
     parts += where
-    console.print(Panel(Group(*parts), title=f"rlft: {summary['status']}", expand=False))
+    console.print(Panel(Group(*parts), title=styled(f"rlft: {summary['status']}"), expand=False))
 
 
 def _sentence(summary: dict[str, Any]) -> str:

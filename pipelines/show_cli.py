@@ -6,18 +6,17 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from pipelines.conversation import number, plain, show_messages, show_parts
+from pipelines.conversation import number, show_messages, show_parts
 from pipelines.guard import guarded
 from pipelines.home import find_home
+from pipelines.terminal import Terminal, styled
 
 if TYPE_CHECKING:
     from pipelines.stored_rollouts import ScoredRound
 
-console = Console()
+console = Terminal()
 
 
 def show(
@@ -39,7 +38,7 @@ def show(
         scored = load_round(run, round)
         content = list(scored.rows()) if rollout is None else scored.record(scored.find(rollout))
         if as_json:
-            typer.echo(json.dumps(content, ensure_ascii=False, indent=1))
+            console.write_json(content)
         elif isinstance(content, list):
             _show_list(scored, content)
         else:
@@ -50,15 +49,15 @@ def _show_list(scored: ScoredRound, rows: list[dict[str, Any]]) -> None:
     table = Table("", "rollout", "total", "turns", "tool calls", "stop", "error", box=None)
     for row in rows:
         cells = [str(row[name]) for name in ("turns", "tool_calls", "stop_reason")]
-        error = Text(plain(row["error"] or ""), style="red")
-        table.add_row(str(row["index"]), Text(plain(row["rollout_id"])), number(row["total"]), *cells, error)
+        error = styled(row["error"] or "", "red")
+        table.add_row(str(row["index"]), row["rollout_id"], number(row["total"]), *cells, error)
     console.print(table)
-    console.print(Text(f"{len(rows)} rollouts of {scored.name}"))
+    console.print(styled(f"{len(rows)} rollouts of {scored.name}"))
 
 
 def show_record(record: dict[str, Any], *, full: bool) -> None:
     """One rollout: its conversation, its reward, and how it came to be."""
-    console.print(Text(plain(record["rollout_id"]), style="bold underline"))
+    console.print(styled(record["rollout_id"], "bold underline"))
     show_messages(console, record["messages"], full=full)
     console.print()
     reward = record["reward"]
@@ -80,4 +79,4 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
     }
     for name, fact in facts.items():
         if fact:
-            console.print(Text(f"{name:<9} {plain(fact)}", style="red" if name in ("error", "scoring") else ""))
+            console.print(styled(f"{name:<9} {fact}", "red" if name in ("error", "scoring") else ""))

@@ -1,9 +1,9 @@
 import io
 
 import pytest
-from rich.console import Console
 
 from pipelines.result import show_summary
+from pipelines.terminal import Terminal
 
 
 def shown(**changes):
@@ -15,7 +15,7 @@ def shown(**changes):
         "rounds": 2,
         "seconds": {"total": 3.0},
     }
-    console = Console(file=io.StringIO(), width=120)
+    console = Terminal(file=io.StringIO(), width=120)
     show_summary(summary | changes, console, where=["Summary: here"])
     return console.file.getvalue()
 

@@ -1,0 +1,75 @@
+"""What a person sees in the terminal: our own style around text from anywhere, which is shown and never obeyed.
+
+Every command prints through a `Terminal`, styles text with `styled`, and logs through `visible_logs`; nothing else in
+the pipelines makes a rich `Console` or `Text` or writes to stdout (ruff's `banned-api` and `T20` hold this).
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from rlft.visible import visible, visible_json
+
+
+class Terminal(Console):
+    """A console on which text has no markup (`[red]` is five characters) and cannot steer the terminal."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, **settings)
+
+    def render_str(self, text: str, **style: Any) -> Text:
+        """Strings, wherever they stand: in cells, titles, panels. Written out before their width is measured."""
+        return super().render_str(visible(text), **style)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The last look at what anything renders to, such as a progress bar's own `Text`."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    def write_json(self, value: Any) -> None:
+        """A value as JSON that a program can read, as wide as it is."""
+        self.file.write(visible_json(value) + "\n")
+
+
+def styled(text: str, style: str | Style = "") -> Text:
+    """Text from anywhere in a style of ours."""
+    return Text(visible(text), style=style)
+
+
+class _VisibleRecord(logging.LogRecord):
+    """A record whose message and trace cannot steer a terminal, whichever handler writes it."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if self.exc_info and self.exc_info[0] is not None:
+            self.exc_text = visible("".join(traceback.format_exception(*self.exc_info)).rstrip("\n"))
+
+    def getMessage(self) -> str:
+        return visible(super().getMessage())
+
+
+@contextmanager
+def visible_logs() -> Iterator[None]:
+    """Every log record and warning of this process as a person may see it: an environment's and a library's too."""
+    make_record, write_warning = logging.getLogRecordFactory(), warnings.formatwarning
+
+    def write_visible(*arguments: Any, **named: Any) -> str:
+        return visible(write_warning(*arguments, **named))
+
+    logging.setLogRecordFactory(_VisibleRecord)
+    warnings.formatwarning = write_visible
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(make_record)
+        warnings.formatwarning = write_warning
