@@ -110,7 +110,8 @@ def _starts(names: Iterable[str]) -> re.Pattern[str] | None:
 def _unused(text: str) -> str:
     """A character that does not occur in a text; the first ones are no characters to Unicode."""
     candidates = itertools.chain(range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
-    return next(character for character in map(chr, candidates) if character not in text)
+    taken = set(text)  # a text may hold all the candidates, and would be searched for each
+    return next(character for character in map(chr, candidates) if character not in taken)
 
 
 def _map_strings(value: Any, change: Callable[[str], str]) -> Any:

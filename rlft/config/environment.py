@@ -16,8 +16,8 @@ class EnvironmentConfig(Section):
     name: str = Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z_0-9]*$")
     kwargs: dict[str, Any] = Field(
         default={},
-        description="Arguments of its constructor; a map with `_target_` becomes the object that it names, and a secret "
-        "is named, `env:NAME`, never written.",
+        description="Arguments of its constructor; a map with `_target_` becomes the object that it names, and a "
+        "secret is named, `env:NAME`, never written.",
     )
 
     @field_validator("kwargs")

@@ -30,7 +30,7 @@ _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: operator.pos,
 }
 _LONGEST = 200  # characters of an expression
-_EXPRESSION = re.compile(r"[-+*/(). 0-9]*[0-9)]")
+_EXPRESSION = re.compile(r"[-+*/(). 0-9]+")
 
 
 class Calculator(BaseEnv):
@@ -93,8 +93,8 @@ class Calculator(BaseEnv):
 def expression_of(task: Task) -> str:
     """The expression that a task asks for. Raises ValueError when there is none."""
     text = task.info.get("entry", {}).get("metadata", {}).get("expression") or task.prompt[-1]["content"]
-    found = _EXPRESSION.findall(str(text))
-    if not found:
+    found = [piece.rstrip("-+*/(. ") for piece in _EXPRESSION.findall(str(text))]
+    if not any(found):
         raise ValueError(f"task {task.id} has no expression in {text!r:.80}")
     return max(found, key=len).strip()
 

@@ -87,8 +87,21 @@ def split_sentences(text: str) -> list[tuple[str, ...]]:
 
 
 def has_repeats(sentences: Sequence[tuple[str, ...]]) -> bool:
-    """Whether a sentence is equal to an earlier one, or a copy with one word changed."""
-    return any(_is_copy(sentence, earlier) for index, sentence in enumerate(sentences) for earlier in sentences[:index])
+    """Whether a sentence is equal to an earlier one, or a copy with one word changed.
+
+    The work is proportional to the number of words: two sentences differ in at most one place exactly when they have
+    the same beginning before it and the same ending behind it, and those are looked up.
+    """
+    numbers: dict[tuple[int, str], int] = {}
+    seen: set[tuple[int, int]] = set()
+    for sentence in sentences:
+        begins, ends = _beginnings(sentence, numbers), _beginnings(sentence[::-1], numbers)[::-1]
+        around_a_word = set(zip(begins[:-1], ends[1:], strict=True))
+        keys = around_a_word if len(sentence) >= 4 else {(begins[-1], -1)}  # short ones repeat only as a whole
+        if not seen.isdisjoint(keys):
+            return True
+        seen |= keys
+    return False
 
 
 def occurs(word: str, text: str) -> bool:
@@ -100,10 +113,12 @@ def _is_real(words: tuple[str, ...]) -> bool:
     return len(words) >= 3 and len(set(words)) >= 2
 
 
-def _is_copy(sentence: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    if len(sentence) != len(other):
-        return False
-    return sum(a != b for a, b in zip(sentence, other, strict=True)) <= (1 if len(sentence) >= 4 else 0)
+def _beginnings(words: Sequence[str], numbers: dict[tuple[int, str], int]) -> list[int]:
+    """A number for each beginning of `words`, 0 for the empty one; equal beginnings have equal numbers."""
+    found = [0]
+    for word in words:
+        found.append(numbers.setdefault((found[-1], word), len(numbers) + 1))
+    return found
 
 
 def _word(task: Task, ground_truth: Any) -> str | None:

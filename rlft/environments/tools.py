@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema
+from jsonschema.validators import extend
 from pydantic import BaseModel, ValidationError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -16,6 +17,24 @@ from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
 
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """JSON schema's `uniqueItems`; jsonschema's own compares all pairs where the items cannot be sorted."""
+    del schema
+    if wanted and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
+        yield jsonschema.ValidationError(f"{instance!r:.200} has a value twice")
+
+
+def _key(value: Any) -> Hashable:
+    """The same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, Mapping):
+        return frozenset((name, _key(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    return isinstance(value, bool), value
+
+
+_Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -52,7 +71,7 @@ class ToolSpec:
                 found = [f"{'.'.join(map(str, e['loc'])) or self.name}: {e['msg']}" for e in error.errors()]
                 raise ToolArgumentsError("; ".join(found)) from error
             return {name: getattr(read, name) for name in type(read).model_fields}
-        errors = list(jsonschema.Draft202012Validator(self.parameters).iter_errors(dict(arguments)))
+        errors = list(_Validator(self.parameters).iter_errors(dict(arguments)))
         if errors:
             raise ToolArgumentsError(
                 "; ".join(f"{'.'.join(map(str, e.path)) or self.name}: {e.message}" for e in errors)

@@ -22,8 +22,10 @@ EVALUATE_EXPRESSIONS = frozenset(
 )
 """Verifiers that give the answer to sympy, whose parser evaluates it."""
 _INTEGRALS = frozenset({"intermediate_integration", "simple_integration"})  # sympy's `simplify` of a wrong one may hang
+_TREES = frozenset({"codeio"})  # objects are compared as trees, which takes the product of their sizes
 _FRACTIONS = frozenset({"coin_flip"})  # Python's `Fraction` takes 1e999999999 and computes it
 _LONGEST_LITERAL = 10_000
+_LONGEST_TREE = 1_000  # characters beyond four times the gold answer's
 _GOLDS = ("example_answer", "example_correct_answer", "possible_answer")  # where `answer` is null
 
 
@@ -59,6 +61,8 @@ def gold_answer(entry: dict[str, Any]) -> str | None:
 def _is_safe(name: str, answer: str, entry: dict[str, Any]) -> bool:
     if name in EVALUATE_LITERALS:
         return answer in (entry["answer"], *entry["metadata"].get("valid_answers", ())) or _is_literal(answer)
+    if name in _TREES:
+        return len(answer) <= 4 * len(entry["answer"]) + _LONGEST_TREE
     if name in EVALUATE_EXPRESSIONS or name in _FRACTIONS:
         try:
             check_expression(answer)

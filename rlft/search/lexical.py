@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +19,8 @@ from rlft.search.client import Document
 _WORD = re.compile(r"\w+")
 TITLE_COPIES = 2  # a title counts as if it stood twice in the text: measured in docs/environments/search.md
 K1, B = 1.5, 0.75
+_LONGEST_WORD = 64  # a longer one is no word, and the stemmers' time grows with the square of its length
+_MOST_STEMS = 1 << 16
 
 
 class Lexical:
@@ -29,7 +32,7 @@ class Lexical:
 
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG when it is imported
         self._stemmer = stemmer_of(language)
-        self._stems: dict[str, str] = {}
+        self._stem = lru_cache(_MOST_STEMS)(self._stemmer.stemWord) if self._stemmer else str
         self._index = bm25s.BM25(method="lucene", k1=K1, b=B)
         texts = (" ".join([*[document.title] * TITLE_COPIES, document.text]) for document in documents)
         self._index.index([self.words(text) or [""] for text in texts], show_progress=False)
@@ -37,12 +40,7 @@ class Lexical:
     def words(self, text: str) -> list[str]:
         """The words of a text in lower case, reduced to their stems."""
         found = _WORD.findall(text.lower())
-        return found if self._stemmer is None else [self._stem(word) for word in found]
-
-    def _stem(self, word: str) -> str:
-        if word not in self._stems:
-            self._stems[word] = self._stemmer.stemWord(word)
-        return self._stems[word]
+        return [self._stem(word) if len(word) <= _LONGEST_WORD else word for word in found]
 
     def scores(self, query: str) -> NDArray[np.float32]:
         """One score per document, in their order; 0 where no word of the query occurs."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
+from functools import lru_cache
 
-_FENCE = re.compile(r"^([ \t]*)```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+# `*+` gives nothing back: a fence whose line never ends would be tried with every division of that line into parts.
+_FENCE = re.compile(r"^([ \t]*+)```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = ("python", "python3", "py")
 
 
+@lru_cache(maxsize=1)  # the score and the vote of an attempt read the same text, one after the other
 def extract_code(text: str) -> str:
     """The last fenced block labelled as Python, else the last without a label, else the whole text.
 

@@ -2,8 +2,10 @@ import asyncio
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rlft.environments.stories import Stories, split_sentences
+from rlft.environments.stories import Stories, has_repeats, split_sentences
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Trajectory
 from tests.rlft.rewards.attempts import make_task
@@ -83,3 +85,20 @@ def test_a_long_text_without_a_full_stop_is_read_at_once():
     started = time.perf_counter()
     assert split_sentences("a b " * 10_000 + "\nIt ends.") == [("it", "ends")]
     assert time.perf_counter() - started < 2
+
+
+def naive_copy(one, other):
+    """Equal, or of the same length from four words on and different in one."""
+    wrong = sum(a != b for a, b in zip(one, other, strict=False))
+    return len(one) == len(other) and wrong <= (1 if len(one) >= 4 else 0)
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=6).map(tuple), max_size=8))
+def test_repeats_are_those_that_comparing_all_pairs_finds(sentences):
+    pairs = [(one, other) for index, one in enumerate(sentences) for other in sentences[:index]]
+    assert has_repeats(sentences) == any(naive_copy(*pair) for pair in pairs)
+
+
+def test_a_sentence_that_goes_on_is_no_repeat():
+    # The first three words of the second one are the whole of the first.
+    assert not has_repeats([("the", "dog", "ran"), ("the", "dog", "ran", "home")])

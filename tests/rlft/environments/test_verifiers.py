@@ -1,7 +1,9 @@
 """Every generator of reasoning-gym: gold is full, silence is nothing, junk is no error, and no answer is ever run."""
 
 import ast
+import asyncio
 import importlib
+import time
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import RawRow
-from rlft.types import Rollouts, Task
+from rlft.types import Rollouts, Task, Trajectory
 from tests.rlft.rewards.attempts import attempt
 
 PACKAGE = Path(import_reasoning_gym().__file__ or "").parent
@@ -152,6 +154,15 @@ def test_an_answer_that_would_take_for_ever_is_not_computed():
         (task,) = tasks_of(generator, 1)
         rows = score(task, "10**10**8", "9" * 4000, "exp(" * 40 + "1" + ")" * 40, "-" * 9000 + "1")
         assert [(row.solved, row.error) for row in rows] == [(False, None)] * 4
+
+
+def test_an_object_that_would_be_compared_for_hours_is_no_answer():
+    (task,) = tasks_of("codeio", 1)
+    started = time.thread_time()
+    environment = ReasoningGym()
+    completion = Trajectory([{"role": "assistant", "content": '{"a": [' + "1," * 50_000 + "1]}"}], task=task)
+    assert asyncio.run(environment.compute_reward(completion, None)) == {"correct": 0.0}
+    assert time.thread_time() - started < 10  # it took 2 s for 4,000 characters, and 7 s for 8,000
 
 
 def test_the_verifiers_that_evaluate_are_known():

@@ -1,0 +1,247 @@
+"""Whatever a model writes is read in a time that grows with its length, and never ends in a crash.
+
+A regular expression holds the interpreter's lock while it runs: one that is quadratic stops every rollout and score.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import get_args
+
+import pytest
+
+from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
+from rlft.chat.marks import Marks
+from rlft.environments.base import BaseEnv
+from rlft.environments.calculator import Calculator, calculate, expression_of
+from rlft.environments.code.answers import complete, extract_code
+from rlft.environments.gsm8k import GSM8K, Form
+from rlft.environments.maths import Maths
+from rlft.environments.press_releases import PressReleases
+from rlft.environments.snips_slots import SnipsSlots
+from rlft.environments.stories import Stories
+from rlft.environments.tools import ToolArgumentsError, ToolSpec
+from rlft.environments.verifiers import score_answer
+from rlft.harness.tools import printable
+from rlft.rewards.answers import token_f1
+from rlft.rewards.cited import declared_answer
+from rlft.rewards.expressions import exact_value
+from rlft.rewards.json_object import read_json_object
+from rlft.search.client import Document
+from rlft.search.lexical import Lexical
+from rlft.types import Trajectory
+from rlft.visible import visible, visible_json
+from tests.rlft.chat.tokenizers import make_tokenizer
+from tests.rlft.rewards.attempts import make_task
+
+SIZE = 100_000
+MOST_GROWTH = 2.5  # of the CPU time, for twice the text
+LEAST_SECONDS = 0.008  # for SIZE characters; what is quicker has little to grow from, and clocks are too coarse for it
+
+# Each makes about so many characters.
+SHAPES: dict[str, Callable[[int], str]] = {
+    "letters": lambda n: "a" * n,
+    "words": lambda n: "word " * (n // 5),
+    "different words": lambda n: " ".join(map(str, range(n // 6))),
+    "sentences": lambda n: "".join(f"He saw {_word(i)} and her. " for i in range(n // 20)),
+    "sentences with nothing in common": lambda n: "".join(f"{_word(i)} {_word(i + 7)}s he. " for i in range(n // 15)),
+    "short sentences": lambda n: "".join(f"{_word(i)} b{_word(i)} c. " for i in range(n // 12)),
+    "a long sentence": lambda n: " ".join(map(_word, range(n // 5))) + ".",
+    "initials": lambda n: "a." * (n // 2),
+    "y": lambda n: "ay" * (n // 2),
+    "spaces": lambda n: " " * n,
+    "spaces and a letter": lambda n: " " * n + "x",
+    "tabs": lambda n: "\t" * n,
+    "newlines": lambda n: "\n" * n,
+    "lines of spaces": lambda n: "  \n" * (n // 3),
+    "digits": lambda n: "1" * n,
+    "numbers": lambda n: "1 " * (n // 2),
+    "a list of numbers": lambda n: "1," * (n // 2),
+    "a sum": lambda n: "1+" * (n // 2) + "1",
+    "dashes": lambda n: "-" * n,
+    "hashes": lambda n: "#" * n,
+    "declared": lambda n: "#### " * (n // 5),
+    "a declaration and spaces": lambda n: "#### " + " " * n,
+    "A:": lambda n: "A:*" * (n // 3),
+    "stars": lambda n: " *" * (n // 2),
+    "the answer is": lambda n: "the final answer is " * (n // 20),
+    "the and a": lambda n: "the a " * (n // 6),
+    "dollars": lambda n: "$" * n,
+    "quotes": lambda n: '"' * n,
+    "backslashes": lambda n: "\\" * n,
+    "quotes and backslashes": lambda n: '"\\' * (n // 2),
+    "apostrophes": lambda n: "a'" * (n // 2),
+    "parentheses": lambda n: "(" * n,
+    "braces": lambda n: "{" * n,
+    "pairs of braces": lambda n: "{}" * (n // 2),
+    "brackets": lambda n: "[" * n,
+    "pairs of brackets": lambda n: "[]" * (n // 2),
+    "nested objects": lambda n: '{"a":' * (n // 5),
+    "an object with a long number": lambda n: '{"a": ' + "1" * n + "}",
+    "an object with long decimals": lambda n: '{"a": 1.' + "1" * n + "}",
+    "an object with many keys": lambda n: "{" + ",".join(f'"{i}":1' for i in range(n // 8)) + "}",
+    "an object with a long list": lambda n: '{"a": [' + "1," * (n // 2) + "1]}",
+    "boxes": lambda n: "\\boxed{" * (n // 7),
+    "an open box": lambda n: "\\boxed{" + "{" * n,
+    "a box and spaces": lambda n: "\\boxed" + " " * n,
+    "a full box": lambda n: "\\boxed{x" + " " * n + "y}",
+    "a fence and letters": lambda n: "```" + "a" * n,
+    "a fence and spaces": lambda n: "```" + " " * n,
+    "a fence, spaces and letters": lambda n: "```" + " " * (n // 2) + "a" * (n // 2),
+    "fences": lambda n: "```" * (n // 3),
+    "lines of fences": lambda n: "```\n" * (n // 4),
+    "blocks": lambda n: "```python\nx\n```\n" * (n // 16),
+    "blocks in a list": lambda n: "  ```\n  x\n  ```\n" * (n // 16),
+    "an open block": lambda n: "```python\n" + "x = 1\n" * (n // 6),
+    "an open block of spaces": lambda n: "```python\n" + " \t\n" * (n // 3),
+    "a wide margin": lambda n: " " * (n // 2) + "```\n" + " " * (n // 2) + "x",
+    "thoughts": lambda n: "<think>" * (n // 7),
+    "hermes calls": lambda n: "<tool_call>" * (n // 11),
+    "hermes calls, open": lambda n: "<tool_call>{" * (n // 12),
+    "hermes calls, good": lambda n: '<tool_call>{"name": "a"}</tool_call>' * (n // 36),
+    "a hermes call with spaces": lambda n: "<tool_call>" + " " * n,
+    "llama calls": lambda n: "<|python_tag|>" * (n // 14),
+    "a bare llama call": lambda n: ' {"type": "function", "function":' + " " * n,
+    "mistral calls": lambda n: "[TOOL_CALLS]" * (n // 12),
+    "a mistral name": lambda n: "[TOOL_CALLS]" + "a" * n,
+    "a mistral name and spaces": lambda n: "[TOOL_CALLS]a" + " " * n,
+    "a mistral id": lambda n: "[TOOL_CALLS]a[CALL_ID]" + "a" * n,
+    "special tokens": lambda n: "<|im_end|>" * (n // 10),
+    "answers": lambda n: "Answer: " * (n // 8) + "\nSources: a",
+    "an answer and spaces": lambda n: "Answer: answer" + " " * n + "x\nSources: a",
+    "stops before an answer": lambda n: "." * n + "answer\nSources: a",
+    "sources": lambda n: "Answer: x\nSources: " + "a," * (n // 2),
+    "marks on one letter": lambda n: "a" + "\u0301" * n,
+    "marks on many letters": lambda n: "a\u0301" * (n // 2),
+    "half surrogate pairs": lambda n: "\ud800" * n,
+    "private characters": lambda n: "".join(chr(0x100000 + i % 0xFFF0) for i in range(n)),
+    "escape sequences": lambda n: "\x1b[31m" * (n // 5),
+    "a mixture": lambda n: '{"a\\": [1, <think> ```\n $x$ \u202e}' * (n // 32),
+}
+TASK = make_task("t", "How much is 2 + 3?", "5", word="moon", intent="GetWeather")
+
+
+def _word(number: int) -> str:
+    """A word of four letters or more, another one for every number."""
+    return "w" + "".join(chr(97 + int(digit)) for digit in f"{number:03d}")
+
+
+def attempt(text: str) -> Trajectory:
+    return Trajectory([{"role": "assistant", "content": text}], task=TASK)
+
+
+def scored(environment: BaseEnv, ground_truth: object = "5") -> Callable[[str], None]:
+    """Score a text and read its final answer, as is done for every rollout."""
+
+    def score(text: str) -> None:
+        asyncio.run(environment.compute_reward(attempt(text), ground_truth))
+        environment.final_answer(attempt(text))
+
+    return score
+
+
+@cache
+def lexical() -> Lexical:
+    return Lexical([Document(str(i), f"Title {i}", "Some words are here. And there.") for i in range(20)], "english")
+
+
+@cache
+def marks() -> Marks:
+    return Marks(make_tokenizer("qwen3"))
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "extract_code": extract_code.__wrapped__,  # the last text is kept
+    "complete": lambda text: complete("def f():\n    x\n", "x\n" + text, "f"),
+    "stories": scored(Stories(), "moon"),
+    **{f"gsm8k, {form}": scored(GSM8K(form)) for form in get_args(Form)},
+    "maths, a number": scored(Maths()),
+    "maths, an expression": scored(Maths(), "x+1"),
+    "calculator": lambda text: Calculator().correct(text, "5"),
+    "calculate": calculate,
+    "expression_of": lambda text: expression_of(make_task("t", text, "5")),
+    "literal": lambda text: score_answer(None, "n_queens", text, {"answer": "", "metadata": {}}),
+    "exact_value": exact_value,
+    "snips": scored(SnipsSlots(tools=False), []),
+    "press releases": lambda text: PressReleases(tools=False).final_answer(attempt(text)),
+    "read_json_object": read_json_object,
+    "declared_answer": lambda text: declared_answer(attempt(text)),
+    "token_f1": lambda text: token_f1(text, ["a word"]),
+    **{f"calls, {name}": form.parse for name, form in FORMATS.items()},
+    "calls, llama3 without tools": LLAMA3_TAGGED.parse,
+    "search": lambda text: lexical().scores(text),
+    "printable": printable,
+    "told by a tool": lambda text: marks().shield([{"role": "tool", "content": text}]),  # it may repeat the model
+    "visible": visible,
+    "visible_json": visible_json,
+}
+WRONG_TEXT = (ValueError, ZeroDivisionError)  # what tools and parsers of answers raise for it; the model is told
+
+
+def seconds(reader: Callable[[str], object], text: str, repeats: int) -> float:
+    """CPU time of this thread, the least of some: what else the machine does only adds to it."""
+    taken = []
+    for _ in range(repeats):
+        started = time.thread_time()
+        with suppress(*WRONG_TEXT):
+            reader(text)
+        taken.append(time.thread_time() - started)
+    return min(taken)
+
+
+def growth(reader: Callable[[str], object], shape: Callable[[int], str]) -> float:
+    """How many times longer twice the text takes; 0 where there is too little to measure."""
+    if seconds(reader, shape(SIZE), 1) < LEAST_SECONDS:
+        return 0.0
+    found = []
+    for repeats in (2, 5):
+        once, twice = (seconds(reader, shape(size), repeats) for size in (SIZE, 2 * SIZE))
+        found.append(twice / once)
+        if found[-1] <= MOST_GROWTH:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_twice_the_text_takes_at_most_a_little_more_than_twice_the_time(name):
+    seconds(READERS[name], "It is 5.", 1)  # imports and caches
+    grown = {each: growth(READERS[name], shape) for each, shape in SHAPES.items()}
+    assert {each: round(times, 1) for each, times in grown.items() if times > MOST_GROWTH} == {}
+
+
+def test_the_measure_finds_what_is_quadratic():
+    # A sum for every 5,000 letters of the text, each of as many numbers as it has letters: 2 * 2 times as long.
+    assert growth(lambda text: [sum(range(len(text))) for _ in text[::5000]], lambda n: "a" * n) > 3
+
+
+@pytest.mark.parametrize("shape", ["brackets", "braces", "nested objects"])
+def test_what_is_nested_too_deep_is_no_answer(shape):
+    text = SHAPES[shape](SIZE)
+    assert read_json_object(text + "}") is None
+    for form in FORMATS.values():
+        parsed = form.parse(f"{form.marks[0]}{text}")
+        assert parsed.calls == ()
+        assert len(parsed.problems) == 1
+
+
+def test_arguments_that_must_all_differ_are_compared_at_once():
+    schema = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
+    tool = ToolSpec("take", "Take them.", schema)
+
+    def take(text: str) -> None:
+        tool.read_arguments(json.loads(text))
+
+    def objects(n: int) -> str:
+        return json.dumps({"x": [{"a": i} if i % 2 else i for i in range(n // 10)]})
+
+    assert seconds(take, objects(2_000), 3) < 1  # before anything large is tried
+    assert growth(take, objects) <= MOST_GROWTH
+    assert tool.read_arguments({"x": [1, True, "1", [1], [True], {"a": 1}, {"a": True}, None]})
+    for twice in ([1, 1.0], [{"a": [1]}, {"a": [1.0]}], [[], []], [None, None]):
+        with pytest.raises(ToolArgumentsError, match="has a value twice"):
+            tool.read_arguments({"x": twice})
