@@ -26,7 +26,7 @@ from rlft.promotion import Decision, RegisteredVersion
 from rlft.rewards.audit import AttackScores, AuditReport
 from rlft.training.warm_start import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Rewards, Rollouts, TaskSet, TrainReport
-from tests.factories import make_policy, make_scored, make_task, make_task_set
+from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None], "b": [0.1 + 0.2, 0.0]})
 TASKS = make_task_set(make_task("a", prompt="<b>\u2028"), make_task("b", answer=None, split="gate"))
@@ -83,6 +83,12 @@ def test_what_the_dashboard_shows(local_store):
     found = at(RewardsMaterializer, local_store).extract_metadata(REWARDS)
     assert (found["rewards"], found["errored"]) == (4, 1)
     assert found["mean_reward"] == pytest.approx(1.3 / 3)
+
+
+def test_what_a_model_wrote_turns_nothing_round_in_the_dashboard(local_store):
+    said = make_rollout(messages=(user("?"), {"role": "assistant", "content": "<i>\u202eright\x1b[2J\ud800"}))
+    (path,) = at(RolloutsMaterializer, local_store).save_visualizations(Rollouts((said,)))
+    assert "<td>&lt;i&gt;\\u202eright\\x1b[2J\\ud800</td>" in Path(path).read_text()
 
 
 INTERVAL = Interval(0.5, 0.25, 0.75, 8)
