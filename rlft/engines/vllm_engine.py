@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, Canaries, Evidence, check_evidence
+from rlft.engines.proof import PUSH_SECONDS, Canaries, Evidence, check_evidence
+from rlft.engines.readback import WEIGHTS_COMPARED, Readback
 from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
 from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module
 from rlft.errors import EngineError, RlftError
@@ -30,10 +31,13 @@ class VllmEngine:
     def __init__(self, settings: EngineSettings, batch_size: int = 256) -> None:
         self.settings, self.batch_size = settings, batch_size
         self.evidence: Evidence | None = None
+        self._proven: Evidence | None = None  # the last, of the same vLLM
+        self._dtype = ""
         self.push_seconds = 0.0  # of the last push
         self._shape: tuple[str | None, ...] = ()
         self._llm: Any = None
         self._adapter: LoadedAdapter | None = None
+        self._readback: Readback | None = None
         self._asleep = False
         self._canaries: Canaries | None = None
         self._stop_ids: list[int] = []
@@ -45,10 +49,11 @@ class VllmEngine:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last push: its seconds, and how far the engine's canaries were from the trainer's, in nats."""
+        """Of the last push: its seconds, how far canaries were from the trainer's (nats), what was read back."""
         if self.evidence is None:
             return {}
-        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: self.evidence.difference}
+        compared = {WEIGHTS_COMPARED: self._readback.compared} if self._readback else {}
+        return {PUSH_SECONDS: self.push_seconds, **self.evidence.metrics(self._dtype), **compared}
 
     def load_policy(self, policy: Policy) -> None:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
@@ -59,11 +64,13 @@ class VllmEngine:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
             return  # it is there, and proven
-        before, self.evidence = self.evidence, None  # until the new weights are proven there are none
+        self.evidence = None  # until the new weights are proven there are none
         if self._llm is None:
             weights = start_with_base if loaded else None
             self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size, weights), shape
             self._adapter = LoadedAdapter(self._llm) if loaded else None
+            self._readback = None if loaded else Readback()
+            self._read_back("begin", policy)
         self._wake_up()
         stop_ids = policy.stop_token_ids()
         self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
@@ -76,9 +83,11 @@ class VllmEngine:
             self._push(policy)
             self._forget_prefixes()
         self.push_seconds = time.perf_counter() - started
+        self._read_back("check", policy)
         evidence = canaries.ask(self._sample, policy)
-        check_evidence(evidence, before, policy.metadata.dtype, self.settings.max_logprob_difference)
-        self.evidence = evidence
+        self._dtype = policy.metadata.dtype
+        limit = self.settings.max_logprob_difference
+        self.evidence = self._proven = check_evidence(evidence, self._proven, self._dtype, limit)
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
         """One completion per prompt and seed, in the same order; a prompt that does not fit gets an error.
@@ -106,6 +115,7 @@ class VllmEngine:
             self._adapter.close()
         self._adapter = None
         self._llm, self._canaries, self.evidence, self._asleep = None, None, None, False
+        self._readback = self._proven = None
         vllm_module(".distributed").cleanup_dist_env_and_memory()
 
     @property
@@ -123,6 +133,11 @@ class VllmEngine:
             return
         weights = checkpoint_weights(policy.model)
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
+
+    def _read_back(self, action: Literal["begin", "check"], policy: Policy) -> None:
+        """An adapter that is loaded stands beside weights that do not change: canaries see whether it is there."""
+        if self._readback is not None:
+            self._llm.apply_model(lambda model: getattr(self._readback, action)(model, policy))
 
     def _forget_prefixes(self) -> None:
         self._llm.reset_prefix_cache()

@@ -174,8 +174,8 @@ class VllmServerEngine:
     def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
         evidence = canaries.ask(self._sampler(client), policy)
         before, limit = self.evidence.get(client.address), self.settings.max_logprob_difference
-        check_evidence(evidence, before, policy.metadata.dtype, limit, engine=client.address)
-        self.evidence[client.address] = evidence
+        dtype = policy.metadata.dtype
+        self.evidence[client.address] = check_evidence(evidence, before, dtype, limit, engine=client.address)
 
     def _sampler(self, client: ServerClient) -> Any:
         """Sampling with one server, for its canaries."""

@@ -1,8 +1,10 @@
 """Canaries and what they prove: wrong, missing and stale weights, worked out from small numbers."""
 
+import contextlib
 import copy
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -19,7 +21,10 @@ from tests.rlft.attention.models import VOCABULARY, add_lora, make_model, make_s
 def evidence(trainer, engine=None, *, policy="new", tokens=(4, 5)):
     """Two canary tokens; the engine says what the trainer says unless given."""
     engine = trainer if engine is None else engine
-    return Evidence(policy, tokens, np.asarray(engine, np.float64), np.asarray(trainer, np.float64))
+    return Evidence(policy, tokens, np.asarray(engine, np.float64), np.asarray(trainer, np.float64), (len(tokens),))
+
+
+ROUGH = evidence([-1.0, -2.0], [-1.00009, -2.00009])  # a first push whose rounding explains 2.7e-4 in the mean
 
 
 def sampler_of(policy):
@@ -130,7 +135,7 @@ def test_what_is_no_number_proves_nothing(trainer, engine):
     ],
 )
 def test_an_engine_must_move_when_the_policy_does(trainer, engine, fine):
-    before, now = evidence([-1.0, -2.0], policy="old"), evidence(trainer, engine)
+    before, now = dataclasses.replace(evidence([-1.0, -2.0], policy="old"), first=ROUGH), evidence(trainer, engine)
     if fine:
         check_evidence(now, before, "float32", None)
         return
@@ -138,11 +143,83 @@ def test_an_engine_must_move_when_the_policy_does(trainer, engine, fine):
         check_evidence(now, before, "float32", None)
 
 
-def test_stale_tokens_are_only_compared_with_the_same_tokens():
+def test_stale_tokens_are_only_compared_with_the_same_tokens_after_the_same_ones():
     before, now = evidence([-1.0, -2.0], policy="old"), evidence([-1.0, -2.00004], [-1.0, -2.0])
+    before = dataclasses.replace(before, first=ROUGH)
     check_evidence(now, dataclasses.replace(before, policy="new"), "float32", None)
     check_evidence(dataclasses.replace(now, token_ids=(4, 6)), before, "float32", None)
-    check_evidence(dataclasses.replace(now, token_ids=(4, 6, 7)), before, "float32", None)
+    check_evidence(dataclasses.replace(now, token_ids=(3, 5)), before, "float32", None)
+    check_evidence(dataclasses.replace(now, token_ids=(4, 6, 7), lengths=(3,)), before, "float32", None)
+    # Another canary whose tokens are others does not hide it.
+    before = dataclasses.replace(before, lengths=(1, 1))
+    with pytest.raises(EngineError, match="still samples"):
+        check_evidence(dataclasses.replace(now, token_ids=(3, 5), lengths=(1, 1)), before, "float32", None)
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "fine", "wrong"), [(1.0, 0.029, 0.031), (2.0, 0.059, 0.061), (0.5, 0.029, 0.031)]
+)
+def test_the_mean_may_grow_threefold_and_with_the_policys_sensitivity(sensitivity, fine, wrong):
+    # The first push: 0.01 in the mean, so 0.03 for the same sensitivity, 0.06 for twice that; it never shrinks.
+    tokens = tuple(range(4))
+
+    def seen(policy, gap, sensitivity):
+        trainer = np.full(4, -1.0)
+        return Evidence(policy, tokens, trainer + gap * np.array([1, -1, 1, -1]), trainer, (1,) * 4, sensitivity)
+
+    first = check_evidence(seen("a", 0.01, 1.0), None, "bfloat16", None)
+    second = check_evidence(seen("b", fine, sensitivity), first, "bfloat16", None)
+    with pytest.raises(EngineError, match=r"in the mean, more than the 0\.0[36] that rounding explains"):
+        check_evidence(seen("c", wrong, sensitivity), second, "bfloat16", None)
+    assert second.metrics("bfloat16") == {
+        "engine/canary_logp_difference": pytest.approx(fine),
+        "engine/canary_logp_difference_mean": pytest.approx(fine),
+        "engine/logp_difference_limit": pytest.approx(0.03 * max(sensitivity, 1.0)),
+    }
+
+
+def test_stale_weights_of_a_part_grow_beyond_rounding_in_three_rounds():
+    # An engine in bfloat16 whose numbers are rounded by another order of sums, as it has all canaries in one batch.
+    for family in ARCHITECTURES:
+        for part in ("mlp", "attn", "embed_tokens|wte|lm_head"):
+            policy, canaries = small_bfloat16(family), Canaries(VOCABULARY, 64)
+            before = check_evidence(canaries.ask(sampler_of(policy), policy), None, "bfloat16", None)
+            caught = 0
+            new = policy
+            for update in range(1, 4):
+                new = moved(new, 0.05, update)
+                with pytest.raises(EngineError) if caught else contextlib.suppress(EngineError):
+                    caught = update
+                    before = check_evidence(
+                        canaries.ask(sampler_of(mixed(new, policy, part)), new), before, "bfloat16", 9
+                    )
+                    caught = 0
+            assert caught, (family, part)
+
+
+def test_an_engine_in_bfloat16_that_follows_is_never_accused():
+    for family in ARCHITECTURES:
+        policy, canaries, before = small_bfloat16(family), Canaries(VOCABULARY, 64), None
+        for update in range(1, 11):
+            before = check_evidence(canaries.ask(sampler_of(policy), policy), before, "bfloat16", None)
+            policy = moved(policy, 0.01, update)
+
+
+def small_bfloat16(family):
+    policy = make_small_policy(family, dtype=torch.bfloat16)
+    policy.metadata = dataclasses.replace(policy.metadata, dtype="bfloat16")
+    return policy
+
+
+def mixed(new, old, part):
+    """The new policy with the old one's values in all weights that hold this part in their name."""
+    engine = policy_of(copy.deepcopy(new.model))
+    stale = dict(old.model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in engine.model.named_parameters():
+            if re.search(part, name):
+                parameter.copy_(stale[name])
+    return engine
 
 
 @pytest.mark.parametrize("context", [2, 16, 64, 400, None])
@@ -152,7 +229,7 @@ def test_prompts_fit_the_context_and_do_not_change(context):
     assert {token for prompt in canaries.prompts for token in prompt} <= set(range(VOCABULARY))
     new = canaries.sampling.max_completion_length
     room = 10**9 if context is None else max(context - new, 1)
-    assert [len(prompt) for prompt in canaries.prompts] == [min(length, room) for length in (1, 7, 24, 300)]
+    assert [len(prompt) for prompt in canaries.prompts] == [min(length, room) for length in (1, 7, 24, *[12] * 24, 300)]
 
 
 def test_a_small_context_is_no_obstacle():
@@ -200,9 +277,9 @@ def test_log_probabilities_before_temperature_are_found_out():
 def test_an_engine_that_moves_the_other_way_has_other_weights():
     # moved by 1e-3 each, in opposite directions: alike in size, 2e-3 apart
     def seen(policy, engine, trainer):
-        return Evidence(policy, (1, 2), np.asarray(engine), np.asarray(trainer))
+        return Evidence(policy, (1, 2), np.asarray(engine), np.asarray(trainer), (2,))
 
-    before = seen("a", [-1.0, -2.0], [-1.0, -2.0])
+    before = dataclasses.replace(seen("a", [-1.0, -2.0], [-1.0, -2.0]), first=seen("a", [-1.0, -2.0], [-1.1, -2.1]))
     check_evidence(seen("b", [-1.001, -2.0], [-1.001, -2.0]), before, "float32", 1.0)
     with pytest.raises(EngineError, match="still samples"):
         check_evidence(seen("b", [-0.999, -2.0], [-1.001, -2.0]), before, "float32", 1.0)

@@ -1,6 +1,7 @@
 """vLLM in this process, on a CPU: its numbers against transformers', weights that follow training, and sabotage."""
 
 import copy
+import dataclasses
 import gc
 import itertools
 
@@ -236,9 +237,22 @@ def assert_caught(engine, policy, match):
         engine.generate(PROMPTS, Sampling(1.0, 8), SEEDS)
 
 
+READ_BACK = "vLLM does not have the policy's weights after a push: "
+BY_CANARIES = "does not sample with (all of )?the policy's weights|still samples with the weights it had"
+WAYS = pytest.mark.parametrize("by", [READ_BACK, BY_CANARIES], ids=["read back", "canaries alone"])
+
+
+def blind(engine, monkeypatch, by):
+    """Leave it to the canaries, as where an engine's weights cannot be read."""
+    if by == BY_CANARIES:
+        monkeypatch.setattr(engine, "_read_back", lambda action, policy: None)
+
+
+@WAYS
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("sabotage", ["nothing pushed", "the last weights pushed", "two layers swapped"])
-def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabotage):
+def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabotage, by):
+    blind(engine, monkeypatch, by)
     policy = make_vllm_policy(lora=lora)
     engine.load_policy(policy)
     before = copy.deepcopy(policy.model)
@@ -250,25 +264,63 @@ def test_weights_that_did_not_arrive_are_caught(engine, monkeypatch, lora, sabot
             broken.setattr(vllm_engine, "checkpoint_weights", swapped)
         else:
             broken.setattr(vllm_engine, "checkpoint_weights", lambda model: checkpoint_weights(before))
-        assert_caught(engine, policy, "does not sample with the policy's weights")
+        assert_caught(engine, policy, by)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS), 1.0)
 
 
+@WAYS
 @pytest.mark.parametrize("rate", [1e-5, 1e-6])
 @pytest.mark.parametrize("family", ARCHITECTURES)
-def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family, rate):
+def test_a_small_update_that_did_not_arrive_is_caught(engine, monkeypatch, family, rate, by):
+    blind(engine, monkeypatch, by)
     policy = make_vllm_policy(family)
     engine.load_policy(policy)
     move(policy, rate)
     with monkeypatch.context() as broken:
         broken.setattr(engine, "_push", lambda policy: None)
-        assert_caught(engine, policy, "does not sample with the policy's weights|still samples with the weights it had")
+        assert_caught(engine, policy, by)
     engine.load_policy(policy)
     for seed in range(5):  # and small updates that do arrive are none
         move(policy, rate, seed)
         engine.load_policy(policy)
     assert engine.policy_hash == "unsaved after 6 updates"
+
+
+def half_of_the_update(name, new, old):
+    return (new.float() + old.float()).div(2).to(new.dtype)
+
+
+def stale(*parts):
+    return lambda name, new, old: old if any(part in name for part in parts) else new
+
+
+PARTLY = {
+    "the MLP never arrives": stale("mlp"),
+    "attention never arrives": stale("attn"),
+    "one norm is stale": stale("layers.1.input_layernorm", "h.1.ln_1"),
+    "embedding and head are stale": stale("embed_tokens", "wte", "lm_head"),
+    "one layer is stale": stale("layers.1.", "h.1."),
+    "half of the update": half_of_the_update,
+    "rows in another order": lambda name, new, old: new.roll(1, 0) if "1.mlp" in name else new,
+    "the last push again": lambda name, new, old: old,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_a_part_that_did_not_arrive_is_caught_in_the_same_round(engine, monkeypatch, family, dtype):
+    policy = make_vllm_policy(family, dtype=getattr(torch, dtype))
+    policy.metadata = dataclasses.replace(policy.metadata, dtype=dtype)
+    for update, spoil in enumerate(PARTLY.values()):
+        engine.load_policy(policy)
+        assert engine.metrics["engine/weights_compared"] == 1
+        old = {name: weight.clone() for name, weight in checkpoint_weights(policy.model)}
+        move(policy, 1e-2, update)  # one of 1e-3 is none to a norm of 1 in bfloat16
+        with monkeypatch.context() as broken:
+            spoilt = [(name, spoil(name, new, old[name]).clone()) for name, new in checkpoint_weights(policy.model)]
+            broken.setattr(vllm_engine, "checkpoint_weights", lambda model, spoilt=spoilt: iter(spoilt))
+            assert_caught(engine, policy, READ_BACK)
 
 
 def test_a_cache_of_the_old_weights_is_caught(engine, monkeypatch):

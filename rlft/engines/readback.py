@@ -1,0 +1,147 @@
+"""The weights that a vLLM in this process computes with, read back after a push and compared with the trainer's.
+
+Every value must be the same. vLLM joins some tensors (`packed_modules_mapping`), pads vocabularies and turns GPT-2's
+`Conv1D`: the trainer's are joined and turned in the same way before they are compared. On a CPU vLLM packs a layer's
+weights for its kernels and throws the tensor away: such a layer is read through what it computes, as it gives back its
+weights, and nothing but them, when it is applied to the identity matrix.
+
+A tensor that vLLM keeps in another form, so that its values are not the trainer's after the first push although it
+changed, is only asked to change when the trainer's does. Canaries see whether it is right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from rlft.errors import EngineError
+from rlft.policy import Policy
+from rlft.policy.weights import checkpoint_weights
+
+logger = logging.getLogger(__name__)
+
+WEIGHTS_COMPARED = "engine/weights_compared"  # share of the policy's values, 0 to 1
+_NAMED = 3  # names in a message
+_BLOCK = 256  # rows of the identity matrix at a time
+
+
+class Readback:
+    """Compares the weights of one engine with a policy's, push after push."""
+
+    def __init__(self) -> None:
+        self.compared = 0.0  # share of the policy's values that were equal to the engine's in the last check
+        self._apart: dict[str, tuple[int, int]] = {}  # hashes of what vLLM keeps in another form, its and the trainer's
+        self._at_start: dict[str, int] | None = None
+
+    @torch.no_grad()
+    def begin(self, engine: nn.Module, policy: Policy) -> None:
+        """Note what the engine has before its first push."""
+        self._at_start = {name: _hash(theirs) for name, theirs, _ in _pairs(engine, policy) if theirs is not None}
+
+    @torch.no_grad()
+    def check(self, engine: nn.Module, policy: Policy) -> None:
+        """Raises EngineError, with the names of the tensors, when a weight of the policy has not arrived."""
+        wrong: list[str] = []
+        unread: list[str] = []
+        apart: dict[str, tuple[int, int]] = {}
+        equal, total = 0, 0
+        for name, theirs, ours in _pairs(engine, policy):
+            total += ours.numel()
+            if theirs is None:
+                unread.append(name)
+                continue
+            if torch.equal(theirs, ours):
+                equal += ours.numel()
+                continue
+            apart[name] = now = (_hash(theirs), _hash(ours))
+            if self._is_stale(name, *now):
+                wrong.append(name)
+        if wrong:
+            more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+            raise EngineError(
+                f"vLLM does not have the policy's weights after a push: {', '.join(wrong[:_NAMED])}{more}",
+                where="rollout.engine",
+                fix="this is an error of vLLM or of rlft: please report it; rollout.engine: transformers goes on",
+            )
+        if self._at_start is not None and (apart or unread):
+            logger.info("vLLM keeps these in another form, canaries show if they are right: %s", [*apart, *unread])
+        self._at_start, self._apart = None, apart
+        self.compared = equal / max(total, 1)
+
+    def _is_stale(self, name: str, theirs: int, ours: int) -> bool:
+        """Of a tensor that is not the trainer's."""
+        if self._at_start is not None:
+            return self._at_start.get(name) == theirs
+        if name not in self._apart:  # it was the trainer's before
+            return True
+        before, ours_before = self._apart[name]
+        return theirs == before and ours != ours_before
+
+
+def _pairs(engine: nn.Module, policy: Policy) -> Iterator[tuple[str, Tensor | None, Tensor]]:
+    """The engine's name of every tensor, what the engine has there, and what the trainer wants there (of that type).
+
+    `None` where the engine has nothing under that name. The rows with which it pads a vocabulary are left out.
+    """
+    packed: dict[str, list[str]] = getattr(engine, "packed_modules_mapping", None) or {}
+    for name, parts in _as_joined(policy, packed):
+        width = next(iter(parts.values())).shape[-1]
+        found = list(_readings(engine, name, width)) or [(name, None)]
+        for said, whole in found:
+            first = 0
+            for part, ours in parts.items():
+                named = said if len(parts) == 1 else f"{said} [{part}]"
+                if whole is None:
+                    yield named, None, ours
+                else:
+                    yield named, whole[first : first + len(ours)], ours.to(whole.device, whole.dtype)
+                first += len(ours)
+
+
+def _as_joined(policy: Policy, packed: Mapping[str, list[str]]) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """The policy's weights by vLLM's names, turned as vLLM has them, with the parts that it joins in their order."""
+    joins = {part: (joined, parts) for joined, parts in packed.items() for part in parts}
+    turned = {_plain(name) for name, module in policy.model.named_modules() if isinstance(module, Conv1D)}
+    waiting: dict[str, dict[str, Tensor]] = defaultdict(dict)
+    for name, weight in checkpoint_weights(policy.model):
+        path, _, leaf = name.rpartition(".")
+        parent, _, last = path.rpartition(".")
+        joined, parts = joins.get(last, (last, [last]))
+        whole = ".".join(part for part in (parent, joined, leaf) if part)
+        waiting[whole][last] = weight.T if path in turned and leaf == "weight" else weight
+        if len(waiting[whole]) == len(parts):
+            tensors = waiting.pop(whole)
+            yield whole, {part: tensors[part] for part in parts}
+    yield from waiting.items()
+
+
+def _plain(name: str) -> str:
+    """A module's name as it is without an adapter."""
+    return name.removeprefix("base_model.model.").removesuffix(".base_layer")
+
+
+def _readings(engine: nn.Module, name: str, width: int) -> Iterator[tuple[str, Tensor]]:
+    """The engine's tensor of this name, and the one that it packed for its kernels: a tied embedding has both."""
+    place, _, leaf = name.rpartition(".")
+    try:
+        module: Any = engine.get_submodule(place)
+    except AttributeError:
+        return
+    tensor = getattr(module, leaf, None)
+    if not isinstance(tensor, Tensor):
+        return
+    if tensor.numel():
+        yield name, tensor
+    if leaf == "weight" and hasattr(module, "cpu_linear"):
+        rows = torch.eye(width, dtype=tensor.dtype).split(_BLOCK)
+        yield f"{name} (packed)", torch.cat([module.cpu_linear(row, tensor, None) for row in rows]).T
+
+
+def _hash(tensor: Tensor) -> int:
+    return int(torch.hash_tensor(tensor).item())
