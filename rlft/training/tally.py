@@ -56,6 +56,11 @@ class Tally:
         for name, value in values.items():
             self.per_update[name].append(value)
 
+    @property
+    def mean_difference(self) -> float | None:
+        """Of the log-probabilities of trainer and engine, in nats; `None` before there are some."""
+        return self.sums["differences"] / self.sums["compared"] if self.sums["compared"] else None
+
     def metrics(self, *, with_kl: bool) -> dict[str, float]:
         """Means over the tokens, ratios or updates of this round, under the names of the documentation."""
         found = {name: sum(values) / len(values) for name, values in self.per_update.items()}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 
 from rlft.config import TrainingConfig
+from rlft.engines.proof import LOGP_LIMIT
 from rlft.policy import Policy
 from rlft.training.batching import Pair
 from rlft.training.ledger import plan_training
 from rlft.training.update import TrainingStopped, Updater
 from rlft.types import Rewards, Rollouts, TrainReport
+
+_DRIFT = 3.0  # canaries are of random tokens, rollouts of a task's
 
 
 def train_round(
@@ -31,7 +34,8 @@ def train_round(
     here: no dropout, no shuffling.
 
     Returns a report whose `stopped` is set, and whose rollouts are all `filtered:round_undone`, when the loss, a
-    gradient or the KL went out of bounds: then `policy` must be loaded again from its folder.
+    gradient, the KL, or the difference to the engine's log-probabilities went out of bounds: then `policy` must be
+    loaded again from its folder.
     """
     if settings.beta and reference is None and policy.metadata.kind == "full":
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
@@ -45,8 +49,14 @@ def train_round(
         with_kl=settings.beta > 0,
     )
     fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, "trained") for rollout in rollouts}
+    explained = rollouts.metrics.get(LOGP_LIMIT)  # in the mean of the engine's canaries, at temperature 1
     updater = Updater(
-        policy, settings, temperature=temperature, max_completion_length=max_completion_length, reference=reference
+        policy,
+        settings,
+        temperature=temperature,
+        max_completion_length=max_completion_length,
+        reference=reference,
+        max_logp_difference=None if explained is None else _DRIFT * explained / min(temperature, 1.0),
     )
     dealt = _deal(plan.groups, settings.updates_per_round)
     updates, share = dealt * settings.num_iterations, max(len(dealt), 1)

@@ -41,7 +41,9 @@ class Updater:
         temperature: float,
         max_completion_length: int,
         reference: Policy | None,
+        max_logp_difference: float | None = None,
     ) -> None:
+        self.max_logp_difference = max_logp_difference  # in the mean, between sampling and training; null: any
         self.policy, self.settings, self.reference = policy, settings, reference
         policy.find_out()  # before its attention is switched
         self.temperature, self.max_completion_length = temperature, max_completion_length
@@ -86,6 +88,7 @@ class Updater:
         num_rollouts = silent_rollouts + len(pairs)
         with policy.optimizer.accumulating():
             loss = sum(self._backward(part, num_items, num_rollouts) for part in self._parts(groups))
+        self._check_sampling(pairs)
         norm = policy.optimizer.clip(settings.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise TrainingStopped(f"loss {loss:g}, gradient norm {norm:g} in update {self.count + 1}")
@@ -182,6 +185,17 @@ class Updater:
             batch = self._batch(pairs, reader)
         with torch.no_grad(), switched_off:
             return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
+
+    def _check_sampling(self, pairs: Sequence[Pair]) -> None:
+        """The engine said other log-probabilities than rounding explains: it had other weights than the policy's."""
+        limit, found = self.max_logp_difference, self.tally.mean_difference
+        if self.count or limit is None or found is None or not all(self._is_fresh(rollout) for rollout, _ in pairs):
+            return
+        if not found <= limit:
+            raise TrainingStopped(
+                f"the engine's log-probabilities of the sampled tokens differ by {found:.3g} from the trainer's in the "
+                f"mean, more than the {limit:.3g} that rounding explains: it did not sample with the policy's weights"
+            )
 
     def _check_change(self, groups: Sequence[Sequence[Pair]]) -> None:
         """Measure how far the update moved the policy from the one that sampled; on a few rollouts unless it is far.
