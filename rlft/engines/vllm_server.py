@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -182,7 +184,8 @@ class VllmServerEngine:
 
         def generate(prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
             try:
-                return [self._ask(client, prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
+                with ThreadPoolExecutor(max(1, min(len(prompts), self.settings.server.concurrency))) as pool:
+                    return list(pool.map(partial(self._ask, client), prompts, repeat(sampling), seeds))
             except ServerRefusedError as cause:
                 raise EngineError(
                     str(cause), where="rollout.server", fix="start it again (`rlft serve-engine CONFIG`)"
