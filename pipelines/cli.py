@@ -21,6 +21,7 @@ from pipelines import environments_cli, show_cli
 from pipelines.config_file import check_variables, load_config
 from pipelines.guard import errors, guarded
 from pipelines.home import Home, find_home
+from pipelines.interrupt import keep_from_zenml
 from pipelines.terminal import Terminal
 from rlft.errors import RlftError, WeightsRemovedError
 
@@ -46,7 +47,7 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Run an experiment from tasks to registry."""
-    with guarded(verbose, summary):
+    with guarded(verbose, summary) as interrupt:
         home = find_home()
         settings = load_config(config, overrides)
         if stack is None:  # a stack's machines have variables of their own
@@ -55,9 +56,11 @@ def run(
         from pipelines.stack import connect
 
         tracking_uri = connect(home, stack)
+        keep_from_zenml()
         from pipelines.train import train
 
         name = f"{settings.name}-{datetime.now():%Y%m%d-%H%M%S-%f}"
+        interrupt.run_name = name if stack is None else None  # on a stack it may go on elsewhere
         pipeline = train.with_options(run_name=name)
         if no_cache:
             pipeline = pipeline.with_options(enable_cache=False)
@@ -69,6 +72,7 @@ def run(
 
             forget_removed()
             errors.print(f"{removed.what}; they are trained again, from cached rollouts")
+            interrupt.run_name = interrupt.run_name and f"{name}-again"
             finished = pipeline.with_options(run_name=f"{name}-again")(**arguments)
         _finish(home, str(finished.id), summary)
 
@@ -81,18 +85,19 @@ def resume(
     verbose: Verbose = False,
 ) -> None:
     """Finish a run that was cut short, without repeating finished steps."""
-    with guarded(verbose, summary):
+    with guarded(verbose, summary) as interrupt:
         home = find_home()
         from pipelines.stack import connect
 
         connect(home, stack)
-        from pipelines.runs import find_run, make_resumable, newest_attempt
+        keep_from_zenml()
+        from pipelines.runs import find_run, resumable_attempt
         from pipelines.train import train
 
-        found = newest_attempt(find_run(run))
-        make_resumable(home, found)
-        again = train.with_options(run_name=f"{found.name.split('-resumed-')[0]}-resumed-{datetime.now():%H%M%S-%f}")
-        finished = again.replay(pipeline_run=found.id, skip_successful_steps=True)
+        found = resumable_attempt(home, find_run(run))
+        name = f"{found.name.split('-resumed-')[0]}-resumed-{datetime.now():%H%M%S-%f}"
+        interrupt.run_name = name if stack is None else None
+        finished = train.with_options(run_name=name).replay(pipeline_run=found.id, skip_successful_steps=True)
         _finish(home, str(finished.id), summary)
 
 
@@ -189,11 +194,6 @@ def doctor(verbose: Verbose = False) -> None:
             raise typer.Exit(1)
 
 
-def main() -> None:
-    """Entry point of the console script."""
-    app()
-
-
 def _check_target(summary: Path | None) -> None:
     """Find out before hours of training whether the summary can be written."""
     if summary is None:
@@ -220,7 +220,3 @@ def _finish(home: Home, run_id: str, target: Path | None) -> None:
     where = [f"Summary: {target or home.summary_file(run_id)}", "Curves, traces, models: rlft ui"]
     show_summary(content, console, where=where)
     raise typer.Exit(EXIT_CODES[content["status"]])
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,8 @@ from zenml.metadata.metadata_types import MetadataType
 
 from pipelines.files import write_file
 from pipelines.home import PROJECT, Home, find_home
-from pipelines.runs import forget_process, note_process, root_run
+from pipelines.notes import forget_process, note_process
+from pipelines.runs import root_run
 from pipelines.summary import empty_summary
 from pipelines.tracking import Tracker
 from rlft.config import Config
@@ -55,7 +56,7 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     assert context is not None, "a record is opened in the body of a pipeline"
     run, home = context.run, find_home()
     root = str(root_run(run).id)
-    note_process(home, str(run.id))
+    note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
     tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints)}
     tracker = Tracker.open(
@@ -72,6 +73,8 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     record.summary["process"] = os.getpid()
     logger.info("run %s (`rlft resume %s` if it is cut short)", run.name, run.name)
     record.summary["mlflow_run_id"] = tracker.run_id
+    left = {**record.summary, "error": "the process was killed"}  # what stays if it is
+    write_file(home.summary_file(str(run.id)), json.dumps(left, indent=1))
     tracker.set_tags(tags)
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"

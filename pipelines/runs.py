@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-import psutil
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
-from zenml.models import PipelineRunResponse, PipelineRunUpdate
+from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from pipelines.home import Home
+from pipelines.notes import forget_process, read_note
 from rlft.errors import RlftError
 
 PIPELINE = "train"
@@ -45,32 +42,12 @@ def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
     return run
 
 
-def note_process(home: Home, run_id: str) -> None:
-    """Leave this process's identity, so that a later one can tell whether the run is alive."""
-    process = psutil.Process()
-    file = _process_file(home, run_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"pid": process.pid, "started": process.create_time()}))
-
-
-def forget_process(home: Home, run_id: str) -> None:
-    """The run has ended by itself."""
-    _process_file(home, run_id).unlink(missing_ok=True)
-
-
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
-    """Whether the process of the run still exists; a process id that was given to another program does not count.
-
-    A run that has left no process yet is taken for one that is just starting, for a while.
-    """
-    file = _process_file(home, str(run.id))
-    if not file.is_file():
+    """Whether the process of the run still exists. A run without a note may just be starting, for a while."""
+    note = read_note(home, str(run.id))
+    if note is None:
         return (datetime.now(UTC) - run.created.replace(tzinfo=UTC)).total_seconds() < STARTING_SECONDS
-    try:
-        noted: dict[str, Any] = json.loads(file.read_text())
-        return abs(psutil.Process(noted["pid"]).create_time() - noted["started"]) < 1
-    except (psutil.Error, ValueError, KeyError):
-        return False
+    return note.is_alive
 
 
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
@@ -83,28 +60,44 @@ def killed_runs(home: Home) -> list[PipelineRunResponse]:
 
 def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     """Tell ZenML that a killed run has failed, so that it can be resumed."""
+    for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
+        Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
     forget_process(home, str(run.id))
 
 
-def newest_attempt(run: PipelineRunResponse) -> PipelineRunResponse:
-    """The newest run of those that began as the same one: the run itself, or the last resume of it."""
-    root = root_run(run).id
-    attempts = [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root]
-    return attempts[0] if attempts else run
-
-
-def make_resumable(home: Home, run: PipelineRunResponse) -> None:
-    """Check that a run can be resumed, and mark it failed if it was killed. Raises RlftError otherwise."""
-    if run.status == ExecutionStatus.COMPLETED:
-        raise RlftError(
-            f"{run.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
-        )
-    if run.status in UNFINISHED and is_alive(home, run):
-        raise RlftError(f"{run.name} is still going on", where="RUN", fix="wait for it, or end its process first")
-    if run.status in UNFINISHED:
+def end_run(home: Home, name: str) -> None:
+    """Mark a run, by id or name, as failed if ZenML has it and takes it for unfinished."""
+    try:
+        run = Client().get_pipeline_run(name, allow_name_prefix_match=False)
+    except KeyError:
+        return
+    if not run.status.is_finished:
         mark_failed(home, run)
 
 
-def _process_file(home: Home, run_id: str) -> Path:
-    return home.root / "runs" / f"{run_id}.process.json"
+def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunResponse:
+    """Of the runs that began as this one, itself and its resumes, the one with most to go on with; killed ones fail.
+
+    Not simply the newest: a resume that was cut short has repeated less than the run that it began from. Raises
+    RlftError when one has finished or still goes on.
+    """
+    root = root_run(run).id
+    attempts = [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+    for attempt in attempts:
+        if attempt.status == ExecutionStatus.COMPLETED:
+            raise RlftError(
+                f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
+            )
+        if attempt.status in UNFINISHED and is_alive(home, attempt):
+            fix = "wait for it, or end its process first"
+            raise RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
+    for attempt in attempts:
+        if attempt.status in UNFINISHED:
+            mark_failed(home, attempt)
+    return max(attempts, key=_finished_steps)  # the newest of those with as many
+
+
+def _finished_steps(run: PipelineRunResponse) -> int:
+    steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
+    return sum(step.status.is_successful for step in steps)

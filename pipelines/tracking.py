@@ -259,6 +259,15 @@ class Tracker:
             self._steps[metric.key].add(step)
 
 
+def end_killed(tracking_uri: str, run_id: str) -> None:
+    """End the run of a process that could not do so itself. Raises what MLflow, a driver or the network throws."""
+    check_reachable(tracking_uri)
+    with quick_http():
+        client = MlflowClient(tracking_uri=tracking_uri)
+        client.set_tag(run_id, "rlft.status", "failed")
+        client.set_terminated(run_id, "KILLED")
+
+
 def _place(kind: str) -> str:
     """Artifacts lie elsewhere than the rest: a bucket that is away does not hold up the curves."""
     return "artifacts" if kind == "text" else "store"

@@ -32,7 +32,7 @@ def kill_at(target: str) -> None:
 
 
 if __name__ == "__main__":
-    from pipelines.cli import app
+    from pipelines.__main__ import main
     from pipelines.home import find_home, quieten
     from pipelines.stack import connect
 
@@ -41,4 +41,4 @@ if __name__ == "__main__":
         quieten(False)
         connect(find_home(), None)
         kill_at(target)
-    app(arguments)
+    main(arguments)

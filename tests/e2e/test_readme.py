@@ -89,7 +89,7 @@ def test_the_ui_answers_on_loopback(finished):
     try:
         page = _fetch(f"http://127.0.0.1:{port}/", process)
     finally:
-        subprocess.run(["pkill", "-TERM", "-s", str(process.pid)], check=False)
+        process.terminate()  # and MLflow's server with it
         process.wait(timeout=30)
     assert "MLflow" in page
 

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from pipelines import cli
@@ -109,17 +108,6 @@ def test_ui_says_when_there_is_nothing_to_show(rlft):
     result = rlft("ui")
     assert result.exit_code == 2
     assert "start a run first" in result.output
-
-
-def test_a_run_that_is_told_to_end_can_be_resumed_and_is_no_surprise(capsys):
-    from zenml.exceptions import RunInterruptedException  # what ZenML makes of SIGTERM
-
-    from pipelines.guard import guarded
-
-    with pytest.raises(typer.Exit) as ended, guarded(False, None):
-        raise RunInterruptedException("The execution was interrupted.")
-    assert ended.value.exit_code == 130
-    assert "rlft resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "http://127.0.0.1:8123 "), ("::1", "http://[::1]:8123 ")])

@@ -1,0 +1,178 @@
+"""Ctrl-C where it hurts: inside a statement of the store, inside ZenML's handling of an error, before the first step,
+and a second time. `python -m tests.e2e.interrupts` tries a hundred moments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.interrupt import Interrupt, installed, keep_from_zenml
+from tests.e2e.interrupts import COMMAND
+
+pytestmark = pytest.mark.timeout(400)
+
+# What a script begins with: a home that is connected, and a way to press Ctrl-C.
+PREPARED = """
+import os, signal, sys
+from pipelines.home import find_home, quieten
+from pipelines.stack import connect
+quieten(False); connect(find_home(), None)
+import pipelines.train, steps.score_rewards, zenml.orchestrators.step_runner
+from pipelines.__main__ import main
+from pipelines.interrupt import installed
+signal.signal(signal.SIGINT, signal.default_int_handler)
+press = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
+"""
+
+IN_A_STATEMENT = """
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+score = steps.score_rewards.score_rollouts
+def armed(*args, **kwargs):
+    assert installed() is signal.getsignal(signal.SIGINT), "ZenML's handler has taken over"
+    event.listen(Engine, "after_cursor_execute", press)
+    return score(*args, **kwargs)
+steps.score_rewards.score_rollouts = armed
+"""
+
+IN_AN_ERROR = """
+def broken(*args, **kwargs):
+    raise RuntimeError("something broke")
+steps.score_rewards.score_rollouts = broken
+zenml.orchestrators.step_runner.publish_failed_step_run = press
+"""
+
+BEFORE_THE_FIRST_STEP = """
+pipelines.train.open_record = press
+"""
+
+
+def interrupted(home, script, *command):
+    """Run a command in a script that presses Ctrl-C; its summary is in `summary.json`."""
+    call = f"main({[*command, '--summary', 'summary.json']!r})"
+    return home.python("-c", PREPARED + script + call)
+
+
+def said(done):
+    """The one sentence."""
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    (sentence,) = [line for line in done.stderr.splitlines() if "interrupted" in line]
+    return sentence
+
+
+STATES = """
+runs = client.list_pipeline_runs(sort_by="asc:created")
+steps = {s.status.value for r in runs for s in client.list_run_steps(pipeline_run_id=r.id, size=100)}
+experiment = mlflow_client.get_experiment_by_name("tiny")
+found = mlflow_client.search_runs([experiment.experiment_id]) if experiment else []
+print(json.dumps([[r.status.value for r in runs], sorted(steps), [r.info.status for r in found]]))
+"""
+
+
+def test_inside_a_statement_of_the_store_the_run_is_left_and_goes_on_to_its_end(make_home):
+    home = make_home("statement")
+    done = interrupted(home, IN_A_STATEMENT, *COMMAND)
+    sentence = said(done)
+    assert '"error": "interrupted"' in (home.folder / "summary.json").read_text()
+    assert home.query(STATES) == [["failed"], ["completed", "failed"], ["KILLED"]]
+    name = sentence.split("`rlft resume ")[1].split("`")[0]
+    # the resume is interrupted before it has begun, and takes nothing away
+    before = interrupted(home, BEFORE_THE_FIRST_STEP, "resume", name)
+    assert said(before) == "interrupted; no run was going on in this process"
+    resumed = home.rlft("resume", name)
+    assert resumed.code == 0, resumed.output
+    statuses, _, tracked = home.query(STATES)
+    assert statuses == ["failed", "failed", "completed"]
+    assert tracked == ["FINISHED"]
+    repeated = home.query("""
+first, _, last = client.list_pipeline_runs(sort_by="asc:created")
+done = [name for name, step in first.steps.items() if step.status.value == "completed"]
+print(json.dumps([[last.steps[name].status.value for name in done], len(done)]))
+""")
+    assert set(repeated[0]) == {"skipped"}
+    assert repeated[1] >= 3
+
+
+def test_inside_zenmls_handling_of_an_error_there_is_one_sentence(make_home):
+    home = make_home("handling")
+    assert "goes on from here" in said(interrupted(home, IN_AN_ERROR, *COMMAND))
+    assert home.query(STATES)[0] == ["failed"]
+
+
+def test_before_the_first_step_there_is_no_run_to_go_on_with(make_home):
+    home = make_home("before")
+    done = interrupted(home, BEFORE_THE_FIRST_STEP, *COMMAND)
+    assert said(done) == "interrupted; no run was going on in this process"
+    assert home.query(STATES) == [["failed"], [], []]
+
+
+WITH_A_CHILD = """
+import subprocess, sys, time
+from pipelines.interrupt import Interrupt
+Interrupt().install()
+child = subprocess.Popen(["sleep", "600"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_children_end_with_it(number, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)" + WITH_A_CHILD],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"RLFT_HOME": str(tmp_path)},
+    )
+    child = int(process.stdout.readline())
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "interrupted; no run was going on in this process\n"
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_second_one_ends_what_the_first_began(make_home):
+    home = make_home("twice")
+    slow = "import time, pipelines.interrupted as it\nit._settle = lambda *_: time.sleep(600)\n"
+    # the program that the process becomes is one that never comes to an end
+    (home.folder / "slow.py").write_text(slow + "it.main({'summary': None, 'started': 0, 'run_name': 'x'})")
+    process = subprocess.Popen(
+        [sys.executable, "slow.py"],
+        cwd=home.folder,
+        env=home.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr.readline().startswith("interrupted; ")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert process.stderr.read() == ""
+
+
+def test_what_a_shell_runs_in_the_back_stays_deaf(monkeypatch):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupt = Interrupt()
+        interrupt.install()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is installed() is interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_zenmls_own_handler_stays_where_ours_is_not_installed():
+    from zenml.orchestrators import signal_handler
+
+    keep_from_zenml()
+    assert signal_handler._SIGNALS == (signal.SIGTERM, signal.SIGINT)
