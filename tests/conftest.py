@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import need
+from tests.needs import closing_line, need, need_bubblewrap
 
 # Importing a step makes ZenML open its store: each worker has one of its own, and never the user's.
 _ZENML = tempfile.mkdtemp(prefix="rlft-tests-zenml-")
@@ -21,5 +21,18 @@ def shared_data() -> Path:
     """The folder of the real data sets: `RLFT_SHARED_DATA`, else `shared/data` beside the repository."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("RLFT_SHARED_DATA") or default)
-    need(folder.is_dir(), f"no real data at {folder}; set RLFT_SHARED_DATA to its folder")
+    need(folder.is_dir(), "real data", f"there is none at {folder}; RLFT_SHARED_DATA names its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def bubblewrap() -> None:
+    """For tests that run programs in the sandbox."""
+    need_bubblewrap()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Close with what this machine lacks."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if line := closing_line(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)):
+        terminalreporter.write_line(line, yellow=True)

@@ -1,17 +1,40 @@
-"""What a test needs and a machine may lack: skipped there, and a failure in CI."""
+"""What a test needs and a machine may lack: skipped there, with one closing line, and a failure in CI."""
 
 import importlib.util
 import os
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
+from rlft.errors import EnvironmentSetupError
+from rlft.sandbox.bubblewrap import INSTALL, find_program
 
-def need(there: bool, reason: str) -> None:
+_SKIPPED = "Skipped: needs "
+
+
+def need(there: bool, what: str, fix: str) -> None:
     """Skip where something is not there; with `CI=true` fail."""
     if not there:
+        reason = f"needs {what} ({fix})"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
 
 
 def need_vllm() -> None:
     """For tests that sample with vLLM."""
-    need(importlib.util.find_spec("vllm") is not None, "vLLM is not installed; make setup-vllm")
+    need(importlib.util.find_spec("vllm") is not None, "vLLM", "make setup-vllm")
+
+
+def need_bubblewrap() -> None:
+    """For tests that run programs in the sandbox. Installed is enough: one that does not work is a failure."""
+    try:
+        find_program("bwrap", INSTALL)
+    except EnvironmentSetupError:
+        need(False, "bubblewrap", "apt-get install bubblewrap")
+
+
+def closing_line(reasons: Iterable[str]) -> str:
+    """How many tests were skipped for want of what, and how to get it; empty when none was."""
+    counts = Counter(reason.removeprefix(_SKIPPED) for reason in reasons if reason.startswith(_SKIPPED))
+    parts = [f"{count} for want of {what}" for what, count in counts.most_common()]
+    return f"{counts.total()} tests were skipped: {', '.join(parts)}" if parts else ""

@@ -9,7 +9,8 @@ from rlft.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_TOOLS = ("press_releases", "snips_slots", "search_xquad", "search_multihop", "calculator")
-ALL = (*WITH_TOOLS, "humaneval", "mbpp", "gsm8k", "stories", "demo")
+IN_A_SANDBOX = ("humaneval", "mbpp")
+ALL = (*WITH_TOOLS, *IN_A_SANDBOX, "gsm8k", "stories", "demo")
 
 _FILES = {
     "press_releases": "isaf_press_releases/incidents.jsonl",

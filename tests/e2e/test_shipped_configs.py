@@ -8,7 +8,8 @@ import shutil
 import pytest
 
 from tests.e2e.conftest import ROOT
-from tests.shipped import overrides
+from tests.needs import need_bubblewrap
+from tests.shipped import IN_A_SANDBOX, overrides
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -75,6 +76,8 @@ SMALL = {
 
 @pytest.mark.parametrize("name", ["press_releases", "humaneval"])
 def test_a_weak_model_is_told_that_it_is_too_hard(make_home, shared_data, small_model, name):
+    if name in IN_A_SANDBOX:
+        need_bubblewrap()
     home = make_home(name)
     real = [part for value in overrides(name, shared_data) for part in ("--set", value)]
     result = home.rlft("run", str(ROOT / "configs" / f"{name}.yaml"), *real, *sets(policy__model=small_model, **SMALL))

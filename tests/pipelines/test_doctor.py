@@ -17,10 +17,7 @@ def test_a_sandbox_that_environments_could_not_use_is_not_called_one(monkeypatch
     assert found.fix.startswith("allow them; or write sandbox: none")
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_sandbox_is_found_where_environments_find_it(monkeypatch, tmp_path):
-    try:
-        create.create_sandbox()
-    except EnvironmentSetupError as error:
-        pytest.skip(error.what)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _sandbox().what.startswith("bubblewrap")

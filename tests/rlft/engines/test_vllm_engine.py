@@ -523,6 +523,7 @@ class SilentCanaries:
 
 
 def test_on_a_cpu_it_does_not_sleep():
+    need_vllm()
     settings = EngineSettings(engine="vllm", vllm=VllmSettings(sleep=True))
     with pytest.raises(EngineError, match="only sleeps on a GPU"):
         VllmEngine(settings).load_policy(make_vllm_policy())

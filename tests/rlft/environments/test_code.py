@@ -47,12 +47,12 @@ def score(environment, task, text):
 
 
 @pytest.fixture(scope="module")
-def humaneval():
+def humaneval(bubblewrap):
     return HumanEval(partial_credit=True)
 
 
 @pytest.fixture(scope="module")
-def mbpp():
+def mbpp(bubblewrap):
     return MBPP(partial_credit=True)
 
 
@@ -120,6 +120,7 @@ def test_a_constant_passes_half_of_the_hidden_tests(mbpp, body):
     assert (parts["passed"], parts["tests"]) == (0.0, 0.5)
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_limit_is_a_zero_with_its_metric():
     parts = score(MBPP(cpu_seconds=1), mbpp_task(), "def double(x):\n    while True: pass")
     assert parts == {"passed": 0.0, "loads": 1.0, "stopped": 1.0}
@@ -166,6 +167,7 @@ def test_tests_that_cannot_run_are_an_error(mbpp):
         mbpp_tests(mbpp_task(test_list=["assert f(1)", " assert f(1) "]))
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_the_tool_runs_the_shown_tests_and_tells_no_others():
     environment, task = MBPP(tool=True), mbpp_task()
     state = asyncio.run(environment.setup(task))

@@ -10,18 +10,20 @@ from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
 from rlft.types import Rollouts
-from tests.shipped import ALL, WITH_TOOLS, load_shipped
+from tests.needs import need_bubblewrap
+from tests.shipped import ALL, IN_A_SANDBOX, WITH_TOOLS, load_shipped
 
 pytestmark = pytest.mark.timeout(300)
-COUNT = {"humaneval": 3, "mbpp": 3}  # a score runs two sandboxes
 
 
 @pytest.fixture(params=ALL)
 def shipped(request, shared_data):
+    if request.param in IN_A_SANDBOX:
+        need_bubblewrap()
     config = load_shipped(request.param, shared_data)
     environment = load_environment(config.environment.name, config.environment.kwargs)
     tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=0).split("train")
-    count = COUNT.get(request.param, 8)
+    count = 3 if request.param in IN_A_SANDBOX else 8  # a score runs two sandboxes
     return request.param, config, environment, tasks[:: len(tasks) // count][:count]
 
 

@@ -36,7 +36,7 @@ class Marked(Bubblewrap):
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox(bubblewrap):
     create_sandbox("bubblewrap")
     return Marked()
 

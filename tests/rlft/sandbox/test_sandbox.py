@@ -11,7 +11,7 @@ from rlft.sandbox.seccomp import seccomp_filter
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox(bubblewrap):
     return create_sandbox()
 
 
@@ -93,6 +93,7 @@ def test_starting_costs_little(sandbox):
     assert fastest < 0.3  # measured: 0.016 s in all, of which Python is 0.009 s; the rest is for busy machines
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_sandbox_that_cannot_be_made_is_an_error_and_no_result(monkeypatch):
     sandbox = create_sandbox()
     monkeypatch.setattr(sandbox, "_namespaces", lambda limits: ["--ro-bind", "/nonexistent", "/usr"])
@@ -102,6 +103,7 @@ def test_a_sandbox_that_cannot_be_made_is_an_error_and_no_result(monkeypatch):
         asyncio.run(sandbox.check())
 
 
+@pytest.mark.usefixtures("bubblewrap")
 def test_a_wall_that_is_missing_is_noticed(monkeypatch):
     sandbox = create_sandbox()
     whole = sandbox._namespaces
