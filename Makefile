@@ -57,7 +57,7 @@ demo: setup
 	$(BIN)/rlft run configs/demo.yaml --summary .rlft/demo.json
 
 test: setup-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 check: setup-dev
 	$(BIN)/ruff format --check .
