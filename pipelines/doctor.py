@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from pipelines.home import PROJECT, Home, use_own_setup
+from pipelines.home import PROJECT, Home
+from pipelines.stack import connect
 from pipelines.terminal import Terminal, styled
 from rlft.errors import EnvironmentSetupError
 
@@ -118,7 +119,7 @@ def _runs(home: Home) -> Iterator[Finding]:
     if not (home.root / "zenml").is_dir():
         yield Finding("ok", f"no runs yet in {home.root}")
         return
-    use_own_setup(home)
+    connect(home, None)
     from pipelines.runs import killed_runs, mark_failed
 
     killed = killed_runs(home)

@@ -106,10 +106,10 @@ def _close(record: Record, home: Home, run_id: str, seconds: float, status: str)
     record.tracker.log_json("summary.json", record.summary)
     write_file(home.summary_file(run_id), json.dumps(record.summary, indent=1))
     record.tracker.finish(status)
-    forget_process(home, run_id)
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
+    forget_process(home, run_id)
 
 
 def identity(config: Config, fingerprints: EnvironmentFingerprints) -> dict[str, str]:

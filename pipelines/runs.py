@@ -66,13 +66,17 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     forget_process(home, str(run.id))
 
 
-def end_run(home: Home, name: str) -> None:
-    """Mark a run, by id or name, as failed if ZenML has it and takes it for unfinished."""
+def end_run(home: Home, name: str, *, completed: bool) -> None:
+    """Mark a run, by id or name, as completed or failed if ZenML has it and takes it for unfinished."""
     try:
         run = Client().get_pipeline_run(name, allow_name_prefix_match=False)
     except KeyError:
         return
-    if not run.status.is_finished:
+    if run.status.is_finished:
+        return
+    if completed:
+        Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.COMPLETED))
+    else:
         mark_failed(home, run)
 
 

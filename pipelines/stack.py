@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from pipelines.home import PROJECT, Home, use_own_setup
+from pipelines.stores import make_stores
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
 from rlft.secrets import find_secrets
@@ -29,6 +30,8 @@ def connect(home: Home, stack: str | None) -> str:
     from zenml.utils import source_utils
 
     source_utils.set_custom_source_root(str(PROJECT))
+    if stack is None:
+        make_stores(home)
     uri = home.tracking_uri if stack is None else _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
     return uri

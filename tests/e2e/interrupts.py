@@ -1,4 +1,4 @@
-"""Interrupt a tiny run at many moments of its life, look at how it ends, and resume some of what is left.
+"""Interrupt a tiny run at many moments of its life, look at how it ends, and go on with some of what is left.
 
     python -m tests.e2e.interrupts --moments 100 --resumed 20 --cold 10
 
@@ -130,10 +130,10 @@ def made_by(home: Home) -> dict[str, Any]:
     return json.loads((home.folder / "hashes.json").read_text())
 
 
-def resume(home: Home, output: str) -> End:
-    """Resume by the name in the sentence."""
-    (name,) = re.findall(r"`rlft resume ([\w-]+)` goes on", output)
-    return wait(fork(home, command_line, "resume", name), home)
+def go_on(home: Home, output: str) -> End:
+    """Resume by the name in the sentence, or give the command again where there was no run."""
+    names = re.findall(r"`rlft resume ([\w-]+)` goes on", output)
+    return wait(fork(home, command_line, *(("resume", names[0]) if names else COMMAND)), home)
 
 
 def import_what_takes_long() -> None:
@@ -197,8 +197,9 @@ def report(folder: Path, moments: int, resumed: int, cold: int) -> bool:
         say(f"{number:3} {'cold' if is_cold else 'fork'} {moment:5.2f} s  {end.code:4} {kind:12} {said}")
         if kind == "not clean":
             say(end.output)
-        if kind == "clean" and "rlft resume" in end.output and number % every_resumed == every_resumed // 2:
-            again = resume(home, end.output)
+        chosen = resumed > 0 and number % every_resumed == every_resumed // 2
+        if chosen and kind == "clean":
+            again = go_on(home, end.output)
             same = again.code == 0 and made_by(home) == expected
             counts["resumed" if same else "resumed to other bytes"] += 1
             say(f"    resumed: {again.code}, {'the same bytes' if same else again.output}")

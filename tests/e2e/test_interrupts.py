@@ -4,7 +4,9 @@ and a second time. `python -m tests.e2e.interrupts` tries a hundred moments.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +54,15 @@ BEFORE_THE_FIRST_STEP = """
 pipelines.train.open_record = press
 """
 
+AFTER_THE_LAST_LINE = """
+import pipelines.record
+forget = pipelines.record.forget_process
+def last(*arguments):
+    forget(*arguments)
+    press()
+pipelines.record.forget_process = last
+"""
+
 
 def interrupted(home, script, *command):
     """Run a command in a script that presses Ctrl-C; its summary is in `summary.json`."""
@@ -86,8 +97,11 @@ def test_inside_a_statement_of_the_store_the_run_is_left_and_goes_on_to_its_end(
     # the resume is interrupted before it has begun, and takes nothing away
     before = interrupted(home, BEFORE_THE_FIRST_STEP, "resume", name)
     assert said(before) == "interrupted; no run was going on in this process"
-    resumed = home.rlft("resume", name)
-    assert resumed.code == 0, resumed.output
+    # the next one is interrupted when it has written everything down, but ZenML has not
+    resumed = interrupted(home, AFTER_THE_LAST_LINE, "resume", name)
+    (summary,) = re.findall(r"interrupted; the run had ended, and its summary is (\S+)", said(resumed))
+    assert Path(summary).read_text() == (home.folder / "summary.json").read_text()
+    assert json.loads(Path(summary).read_text())["status"] in ("improved", "not_improved")
     statuses, _, tracked = home.query(STATES)
     assert statuses == ["failed", "failed", "completed"]
     assert tracked == ["FINISHED"]
@@ -98,6 +112,7 @@ print(json.dumps([[last.steps[name].status.value for name in done], len(done)]))
 """)
     assert set(repeated[0]) == {"skipped"}
     assert repeated[1] >= 3
+    assert "has finished" in home.rlft("resume", name).output
 
 
 def test_inside_zenmls_handling_of_an_error_there_is_one_sentence(make_home):
