@@ -23,7 +23,7 @@ COLUMN = {"x86_64": 0, "aarch64": 1}.get(platform.machine(), 0)
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox(bubblewrap):
     return create_sandbox()
 
 
