@@ -13,7 +13,9 @@ TASKS = make_task_set(*(make_task(f"t{i}", prompt=f"{i}=", answer=str(i % 2)) fo
 
 
 def config(**training):
-    settings = {"tasks_per_round": 8, "num_generations": 16, "learning_rate": 2e-2, "adam_beta2": 0.95} | training
+    # At this rate, which gets by with few rounds, an update moves one token of 16 by nats.
+    settings = {"tasks_per_round": 8, "num_generations": 16, "learning_rate": 2e-2, "adam_beta2": 0.95, "max_kl": 1e9}
+    settings |= training
     return Config.model_validate(
         {
             "name": "parity",

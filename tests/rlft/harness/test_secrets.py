@@ -6,6 +6,7 @@ import json
 import pytest
 
 import rlft
+from rlft.calls import make_call
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.stage import Limits, set_stage
 from rlft.rewards.scoring import score_rollouts
@@ -58,7 +59,7 @@ def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
     async def talk():
         dialogue = Dialogue(await set_stage(environment, Limits()), "r", make_task())
         await dialogue.open()
-        calls = [{"id": how, "name": "ask", "arguments": {"how": how}} for how in ("raise", "say")]
+        calls = [make_call("ask", {"how": how}, how) for how in ("raise", "say")]
         await dialogue.answer({"role": "assistant", "content": "", "tool_calls": calls})
         await dialogue.answer({"role": "assistant", "content": "hello"})
         await dialogue.answer({"role": "assistant", "content": "raise"})
