@@ -20,6 +20,7 @@ from pipelines.doctor import Finding
 from pipelines.guard import guarded
 from pipelines.result import show_summary
 from pipelines.terminal import Terminal, styled
+from rlft.calls import make_call
 from rlft.errors import RlftError
 from rlft.types import Rewards, Rollouts
 from tests.e2e.conftest import TINY
@@ -116,7 +117,7 @@ def test_environments_check_as_text_and_as_json(rlft, tmp_path):
 
 
 def hostile_round() -> stored_rollouts.ScoredRound:
-    call = {"id": EVIL, "name": EVIL, "arguments": {EVIL: EVIL}}
+    call = make_call(EVIL, {EVIL: EVIL}, EVIL)
     messages = (
         user(EVIL),
         {"role": "assistant", "content": EVIL, "tool_calls": [call]},
@@ -147,7 +148,7 @@ def test_show_as_text_and_as_json(rlft, monkeypatch, rollout):
 
 def test_the_summary_of_a_run():
     terminal = Terminal(file=io.StringIO(), width=2000)
-    change = {"metric": "reward", "mean": 0.1, "ci_low": 0.0, "ci_high": 0.2, "tasks": 3}
+    change = {"metric": "reward", "before": 0.1, "after": 0.2, "mean": 0.1, "ci_low": 0.0, "ci_high": 0.2, "tasks": 3}
     summary = {
         "status": "failed", "error": EVIL, "difference": change, "differences": {EVIL: change, "b": None},
         "base": {"reward": 0.1, EVIL: 0.1}, "warm_start": {}, "final": {"reward": 0.2, EVIL: 0.2},
