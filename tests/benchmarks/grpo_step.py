@@ -123,7 +123,8 @@ def summarise(workload: Workload, runs: list[dict[str, Any]]) -> dict[str, Any]:
         found |= {f"{side}_{name}": statistics.median(row[name] for row in rows) for name in (*TIMES, *MEMORY)}
         found[f"{side}_tokens_per_second"] = workload.rollouts * workload.completion_tokens / found[f"{side}_seconds"]
     found = {"ratio": found["trl_seconds"] / found["rlft_seconds"], **found}
-    found["memory_ratio"] = found["trl_peak_mib"] / found["rlft_peak_mib"]
+    ours = found["rlft_peak_mib"]  # 0 where a step fits into what was there before it
+    found["memory_ratio"] = found["trl_peak_mib"] / ours if ours else None
     products = statistics.median(rate for row in runs for rate in row.get("product_rates", ()))
     needed = training_operations(workload)
     for side, prefix in (("rlft", ""), ("trl", "trl_")):

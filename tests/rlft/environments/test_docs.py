@@ -130,7 +130,7 @@ def test_the_example_of_a_class_written_elsewhere_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS.parent / "guide" / "environments.md").read_text()
     (source,) = re.findall(r"```python\n(class Papers.*?)```", text, re.DOTALL)
-    (config,) = re.findall(r"```yaml\n(environment:.*?)```", text, re.DOTALL)
+    (config,) = re.findall(r"```yaml\n(environment:\n  name: papers.*?)```", text, re.DOTALL)
     (tmp_path / "papers.py").write_text(f"import rlft\n\n\n{source}{CLIENT}")
     named = EnvironmentConfig.model_validate(yaml.safe_load(config)["environment"])
     environment = load_environment(named.name, named.kwargs)

@@ -34,7 +34,7 @@ def zombies():
 async def main():
     sandbox = create_sandbox("bubblewrap")
     for name, code in PROGRAMS.items():
-        limits = Limits(seconds=1 if name == "time" else 3, cpu_seconds=1, memory_mib=128, processes=10)
+        limits = Limits(seconds=1 if name == "time" else 20, cpu_seconds=1, memory_mib=128, processes=10)
         result = await run_program(sandbox, [*sandbox.python, "-c", code], limits=limits)
         print(name, result.stopped, zombies())
     verdict = await run_code("def f(x): return 2 * x", TESTS, sandbox, Limits())
