@@ -44,7 +44,7 @@ def score_rollouts(
     `compute_reward` runs in a thread with an event loop of its own.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
-    `RewardError` when two attempts at one task name different parts, so that their totals cannot be compared, and
+    `RewardError` when two attempts name different parts, so that their totals cannot be compared, and
     `RewardHangs` (an `RlftError`) when several scores in a row do not return, and those of harmless answers neither.
     """
     started = time.perf_counter()
@@ -169,7 +169,8 @@ def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tu
         raise _ScoreError(f"compute_reward: {error}") from error
     if not math.isfinite(total):
         raise _ScoreError(f"weights: the total of {parts} is {total}")
-    return total, total >= (full_total(parts, weights) if full is None else full) - TOLERANCE
+    wanted = full_total(parts, weights) if full is None else full
+    return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))
 
 
 def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
@@ -185,18 +186,15 @@ def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
-    first: dict[str, set[str]] = {}
-    for row in rows:
-        if row.total is None:
-            continue
-        names = weighed_names(row.parts, weights)
-        missing = sorted(first.setdefault(row.task_id, names) ^ names)
-        if missing:
+    scored = [row for row in rows if row.total is not None]
+    for row in scored:
+        odd = sorted(weighed_names(scored[0].parts, weights) ^ weighed_names(row.parts, weights))
+        if odd:
             raise RewardError(
-                f"one attempt at task {row.task_id} has a part {missing[0]!r} and another has none, so that their "
-                "totals cannot be compared",
+                f"one attempt has a part {odd[0]!r} and another has none (tasks {scored[0].task_id} and "
+                f"{row.task_id}), so that their totals cannot be compared",
                 where="compute_reward",
-                fix=f"name {missing[0]!r} in every score: 0 where nothing was earned, None where it does not apply",
+                fix=f"name {odd[0]!r} in every score: 0 where nothing was earned, None where it does not apply",
             )
 
 

@@ -23,7 +23,8 @@ from rlft.training.tally import Tally
 from rlft.types import Rollout
 
 _CPU_TOKENS, _GPU_TOKENS = 3072, 16384  # more are no faster on a CPU: what is freed between them is paged in again
-_CHECKED_SHARE = 1 / 16  # of an update's tokens: enough to see a policy explode, and cheap
+_CHECKED_SHARE = 1 / 16  # of an update's tokens: cheap, and enough to see that nothing has happened
+_SUSPECT = 1 / 4  # of `max_kl`: what so few tokens may show of a policy that has fallen apart (docs/LOG.md)
 
 
 class TrainingStopped(Exception):
@@ -183,7 +184,8 @@ class Updater:
         switched_off = nullcontext() if self.reference else self.policy.model.disable_adapter()
         if reader.shares_prompts != self.policy.shares_prompts:
             batch = self._batch(pairs, reader)
-        with torch.no_grad(), switched_off:
+        # Fused as the policy is: other rounding would be a gradient where policy and reference are equal.
+        with torch.no_grad(), switched_off, fused(reader.fusible):
             return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
 
     def _check_sampling(self, pairs: Sequence[Pair]) -> None:
@@ -200,13 +202,13 @@ class Updater:
     def _check_change(self, groups: Sequence[Sequence[Pair]]) -> None:
         """Measure how far the update moved the policy from the one that sampled; on a few rollouts unless it is far.
 
-        In few tokens a single rare one that became likely weighs as much as a policy that fell apart: before a round
-        is undone, all rollouts of the update are looked at.
+        Few tokens are off by several times, either way: a single rare one that became likely weighs as much as a
+        policy that fell apart, and all of them may be tokens that stayed. So all are looked at in good time.
         """
         kl = self._distance(_some(groups, _CHECKED_SHARE))
         if kl is None:  # no token of these groups was sampled
             return
-        if not kl <= self.settings.max_kl:  # also true for NaN
+        if not kl <= _SUSPECT * self.settings.max_kl:  # also true for NaN
             kl = self._distance(_some(groups, 1.0))
             assert kl is not None
         self.tally.note_update(kl_update=kl)

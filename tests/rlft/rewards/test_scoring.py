@@ -19,7 +19,7 @@ from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
 from tests.rlft.rewards.attempts import answered, make_rollout, make_task
 
-TASK = make_task("t", "2+2=", "4")
+TASK, OTHER = make_task("t", "2+2=", "4"), make_task("other", "2+3=", "5")
 
 
 class Returns(BaseEnv):
@@ -119,10 +119,30 @@ def test_totals_of_attempts_at_a_task_can_be_compared(weights, data):
 def test_attempts_that_name_other_parts_cannot_be_compared(other):
     said = {"one": {"answer": 1}, "two": other, "bad": "no dict"}
     environment, rows = Returns(lambda completion: said[completion.text]), answered(TASK, "one", "bad", "two")
-    with pytest.raises(RewardError, match=r"task t has a part 'cite' and another has none(?s:.)*name 'cite' in every"):
+    with pytest.raises(RewardError, match=r"has a part 'cite' and another has none(?s:.)*name 'cite' in every"):
         score(environment, rows)
     metrics = dict.fromkeys(other.keys() - {"answer"}, 0.0)
     assert [row.total for row in score(environment, rows, weights=metrics)] == [1.0, None, 1.0]
+
+
+def test_an_attempt_that_returned_early_is_not_solved_by_what_little_it_names():
+    # of one attempt a task nothing is compared within the task: {"format": 1} would be full by itself
+    said = {"early": {"format": 1}, "whole": {"format": 1, "answer": 0}}
+    rows = [*answered(TASK, "early"), *answered(OTHER, "whole")]
+    with pytest.raises(RewardError, match="'answer'"):
+        score_rollouts(
+            Rollouts(tuple(rows)),
+            {"t": TASK, "other": OTHER},
+            Returns(lambda completion: said[completion.text]),
+            weights={},
+            full=None,
+            timeout_seconds=2.0,
+        )
+
+
+def test_full_is_full_whatever_the_size_of_the_weights():
+    weights = {"a": 4872848.6, "b": 3605940.1, "c": 8391546.8}
+    assert only(score(Returns({"a": 1, "b": None, "c": 1}), weights=weights)).solved
 
 
 def test_a_penalty_does_not_lower_what_is_full():

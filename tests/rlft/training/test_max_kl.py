@@ -60,14 +60,15 @@ def test_rounds_of_the_demo_pass(warm, overrides):
     assert report.updates == 4
 
 
+@pytest.mark.parametrize("of_few", [0.07, 7.0, float("nan")])
 @pytest.mark.parametrize(("of_all", "stops"), [(0.2, False), (0.3, True), (float("nan"), True)])
-def test_before_a_round_is_undone_all_its_rollouts_are_looked_at(monkeypatch, of_all, stops):
-    # a sixteenth of the tokens says 7, as one rare token can; what counts is the KL of all
+def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stops):
+    # a sixteenth of the tokens may say 7, as one rare token can, or 0.07 of a policy that fell apart
     seen = []
 
     def distance(self, group):
         seen.append(len(group))
-        return 7.0 if len(seen) == 1 else of_all
+        return of_few if len(seen) == 1 else of_all
 
     monkeypatch.setattr(update.Updater, "_distance", distance)
     updater = object.__new__(update.Updater)

@@ -275,6 +275,17 @@ def test_a_policy_far_from_its_reference_is_pulled_back_by_groups_that_are_solve
     assert run(policy, solved, beta=0.0).updates == 0
 
 
+@pytest.mark.parametrize("family", ["qwen3", "llama"])
+def test_a_policy_that_is_its_reference_is_not_moved_by_solved_groups(family):
+    # rounding of the one and not of the other would be a gradient of 1e-7, which AdamW makes a step of its whole rate
+    policy, reference = ready(make_small_policy(family)), make_small_policy(family)
+    before = {name: p.detach().clone() for name, p in policy.model.named_parameters()}
+    solved = [[(rollout, 1.0) for rollout, _ in group] for group in make_groups(policy)]
+    report = run(policy, solved, reference, beta=0.5, learning_rate=1e-3)
+    assert (report.metrics["grad_norm"], report.metrics["kl"]) == (0, 0)
+    assert all(torch.equal(before[name], p) for name, p in policy.model.named_parameters())
+
+
 def test_groups_that_teach_nothing_are_not_read():
     policy = ready(make_small_policy("qwen3"))
     first, second = make_groups(policy)
