@@ -22,7 +22,7 @@ from pipelines.home import Home, find_home, quieten
 from pipelines.interrupt import Interrupt, installed
 from pipelines.terminal import Terminal, styled, visible_logs
 from rlft.errors import RlftError, StorageError
-from rlft.secrets import hide, hide_in_logs
+from rlft.secrets import hide
 from rlft.visible import visible
 
 errors = Terminal(stderr=True)
@@ -44,14 +44,14 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
     try:
         with visible_logs():
             yield interrupt
-    except typer.Exit:
+    except (typer.Exit, KeyboardInterrupt):
         raise
     except RlftError as error:
         said = hide(str(error))
         errors.print(styled("error", "red"), said)
         _fail(summary, started, said)
         raise typer.Exit(error.exit_code) from None
-    except Exception as error:
+    except BaseException as error:  # an environment may raise SystemExit, whose text Python would print as it is
         trace = keep_trace(error)
         errors.print(styled("unexpected error", "red"), f"{type(error).__name__}: {hide(str(error))}")
         errors.print(f"  the whole trace is in {trace}; if the run had begun, `rlft resume` with its name goes on")
@@ -59,7 +59,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
         raise typer.Exit(1) from None
 
 
-def keep_trace(error: Exception) -> Path:
+def keep_trace(error: BaseException) -> Path:
     """Write its trace, to be looked at in a terminal, to the home, or where temporary files go if that takes none."""
     text = visible(hide("".join(traceback.format_exception(error))))
     name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
@@ -79,11 +79,7 @@ def keep_trace(error: Exception) -> Path:
 
 
 def _show_logs(verbose: bool) -> None:
-    """Our own logs, quiet or full, without values of variables, as those of others are.
-
-    Ours do not go up to the root logger, whose handlers are ZenML's.
-    """
-    hide_in_logs()
+    """Our own logs, quiet or full. They do not go up to the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
     for name in ("rlft", "pipelines", "steps", "materializers"):
         logger = logging.getLogger(name)

@@ -7,6 +7,7 @@ the pipelines makes a rich `Console` or `Text` or writes to stdout (ruff's `bann
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,10 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from rlft.secrets import hide
 from rlft.visible import visible, visible_json
+
+log = logging.getLogger(__name__)
 
 
 class Terminal(Console):
@@ -47,29 +51,42 @@ def styled(text: str, style: str | Style = "") -> Text:
 
 
 class _VisibleRecord(logging.LogRecord):
-    """A record whose message and trace cannot steer a terminal, whichever handler writes it."""
+    """A record whose message and trace cannot steer a terminal and hold no value of a variable, in any handler."""
+
+    hides = True  # `rlft.secrets.hide_in_logs` has nothing to add
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         if self.exc_info and self.exc_info[0] is not None:
-            self.exc_text = visible("".join(traceback.format_exception(*self.exc_info)).rstrip("\n"))
+            self.exc_text = visible(hide("".join(traceback.format_exception(*self.exc_info)).rstrip("\n")))
 
     def getMessage(self) -> str:
-        return visible(super().getMessage())
+        return visible(hide(super().getMessage()))
 
 
 @contextmanager
 def visible_logs() -> Iterator[None]:
-    """Every log record and warning of this process as a person may see it: an environment's and a library's too."""
-    make_record, write_warning = logging.getLogRecordFactory(), warnings.formatwarning
+    """Every log record and warning of this process as a person may see it: an environment's and a library's too.
+
+    So are the exceptions that end a thread, which Python prints as they are.
+    """
+    make_record, write_warning, end_thread = logging.getLogRecordFactory(), warnings.formatwarning, threading.excepthook
 
     def write_visible(*arguments: Any, **named: Any) -> str:
-        return visible(write_warning(*arguments, **named))
+        return visible(hide(write_warning(*arguments, **named)))
 
     logging.setLogRecordFactory(_VisibleRecord)
-    warnings.formatwarning = write_visible
+    warnings.formatwarning, threading.excepthook = write_visible, _log_thread
     try:
         yield
     finally:
+        threading.excepthook = end_thread
         logging.setLogRecordFactory(make_record)
         warnings.formatwarning = write_warning
+
+
+def _log_thread(failed: threading.ExceptHookArgs) -> None:
+    """A thread that ended with an exception, in the log; SystemExit ends one silently, as it does in Python."""
+    if failed.exc_type is not SystemExit and failed.exc_value is not None:
+        name = failed.thread.name if failed.thread else "?"
+        log.error("thread %s failed", name, exc_info=failed.exc_value)

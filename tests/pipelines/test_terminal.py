@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import threading
 import warnings
 
 import pytest
@@ -22,6 +23,7 @@ from pipelines.result import show_summary
 from pipelines.terminal import Terminal, styled
 from rlft.calls import make_call
 from rlft.errors import RlftError
+from rlft.secrets import hide_in_logs, resolve
 from rlft.types import Rewards, Rollouts
 from tests.e2e.conftest import TINY
 from tests.factories import make_reward, make_rollout, user
@@ -77,6 +79,47 @@ def test_the_log_of_an_environment(rlft, tmp_path):
     assert f"said {SEEN}" in written.getvalue()
     assert f"ValueError: {SEEN}" in written.getvalue()
     assert is_harmless(written.getvalue())
+
+
+def test_no_line_of_a_command_shows_the_value_of_a_variable(monkeypatch):
+    monkeypatch.setenv("RLFT_TEST_TERMINAL_KEY", "Yx7-vault-of-a-terminal")
+    logger, written = logging.getLogger("an.environment"), io.StringIO()
+    logger.addHandler(handler := logging.StreamHandler(written))
+    try:
+        with guarded(False, None):
+            key = resolve("env:RLFT_TEST_TERMINAL_KEY", "k")
+            for _ in range(2):
+                logger.error("with %s", key, exc_info=ValueError(key))
+                hide_in_logs()  # as the pipeline's init hook does
+            said = warnings.formatwarning(key, UserWarning, "a.py", 1, "")
+    finally:
+        logger.removeHandler(handler)
+    assert written.getvalue() == "with ***\nValueError: ***\n" * 2
+    assert "UserWarning: ***" in said
+
+
+@pytest.mark.parametrize("error", ["SystemExit", "BaseException"])
+def test_an_environment_that_ends_the_process(rlft, tmp_path, error):
+    code = environment("return {'x': 1.0}").replace("class Hostile", f"raise {error}(EVIL)\n\n\nclass Hostile")
+    (tmp_path / "hostile.py").write_text(code)
+    result = rlft("audit", TINY, "--set", "environment.name=hostile.py:Hostile")
+    assert result.exit_code == 1
+    assert f"unexpected error {error}" in result.stderr
+    assert is_harmless(result.output)
+
+
+def test_a_thread_of_an_environment(caplog):
+    def fail():
+        raise ValueError(EVIL)
+
+    with guarded(False, None):
+        logging.getLogger("pipelines").propagate = True  # to caplog
+        thread = threading.Thread(target=fail, name="worker")
+        thread.start()
+        thread.join()
+    assert "thread worker failed" in caplog.text
+    assert SEEN in caplog.text
+    assert is_harmless(caplog.text)
 
 
 def test_warnings_too_and_both_are_written_as_before_when_a_command_has_ended():
