@@ -167,7 +167,8 @@ def ui(
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
         console.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
         command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
-        code = subprocess.call([*command, "--backend-store-uri", home.tracking_uri, "--workers", "1"])
+        arguments = [*command, "--backend-store-uri", home.tracking_uri, "--workers", "1"]
+        code = subprocess.call(arguments, start_new_session=True)  # Ctrl-C is for us; it would print a traceback
         raise typer.Exit(code)
 
 

@@ -42,7 +42,8 @@ class Interrupt:
         """Become `pipelines.interrupted`. It finds both signals ignored, until it handles them itself."""
         ignore()
         with suppress(RuntimeError, ValueError, OSError):  # the interrupted statement may be writing to it
-            sys.stdout.flush()
+            if sys.stdout is not None:  # a daemon's is closed
+                sys.stdout.flush()
         facts = {"summary": self.summary and str(self.summary), "started": self.started, "run_name": self.run_name}
         # -P: a folder of the user's called `pipelines` is not ours
         os.execv(sys.executable, [sys.executable, "-P", "-m", "pipelines.interrupted", json.dumps(facts)])

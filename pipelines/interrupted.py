@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +28,45 @@ _CHILDREN_SECONDS = 2.0
 
 
 def main(facts: dict[str, Any]) -> None:
-    """Say what is true, end the children, and write it down. A second signal ends it at once: all is resumable."""
+    """Say what is true, end the children, and write it down: each of them, whatever became of the others.
+
+    Both signals are ignored until the sentence is out and the children have ended; then a second one ends it at once.
+    """
+    home = note = left = None
+    try:
+        home = find_home()
+        note, left = own_note(home), summary_since(home, facts["started"])
+        ended = note is None and left["pipeline_run_id"] is not None
+        state = _state(home, note, left if ended else None)
+    except Exception as error:  # a working directory that was removed, a disk that is gone
+        ended, state = False, f"what there is to go on with could not be read: {type(error).__name__}: {error}"
+    _say(styled("interrupted", "yellow"), f"; {state}")
+    _end_children()
     for number in SIGNALS:
         signal.signal(number, lambda *_: os._exit(EXIT_CODE))
-    home = find_home()
-    note, left = own_note(home), summary_since(home, facts["started"])
-    ended = note is None and left["pipeline_run_id"] is not None
-    if errors.is_terminal:  # a progress bar has left its line and no cursor
-        errors.show_cursor()
-        errors.print()
-    state = _state(home, note, left if ended else None)
-    errors.print(styled("interrupted", "yellow"), f"; {state}", sep="", soft_wrap=True, highlight=False)
-    _end_children()
-    if facts["summary"]:
-        write_summary(Path(facts["summary"]), left if ended else failed(left, "interrupted"))
-    run = note.run_id if note else facts["run_name"]
-    if run is None:
-        return
+    if home is not None and left is not None:
+        _write_down(home, note, left, facts, ended=ended)
+
+
+def _say(*what: Any) -> None:
+    """On the terminal, if it still takes something: the same Ctrl-C ends a `tee` that reads it."""
+    with suppress(OSError, SystemExit):  # rich makes SystemExit of a broken pipe
+        if errors.is_terminal:  # a progress bar has left its line and no cursor
+            errors.show_cursor()
+            errors.print()
+        errors.print(*what, sep="", soft_wrap=True, highlight=False)
+
+
+def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict[str, Any], *, ended: bool) -> None:
+    """The summary where it was asked for, and the end of the run in the stores."""
     try:
-        _settle(home, run, left, ended=ended)
+        if facts["summary"]:
+            write_summary(Path(facts["summary"]), left if ended else failed(left, "interrupted"))
+        if run := note.run_id if note else facts["run_name"]:
+            _settle(home, run, left, ended=ended)
     except Exception as error:
         trace = keep_trace(error)
-        errors.print(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
+        _say(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
 
 
 def _state(home: Home, note: Note | None, summary: dict[str, Any] | None) -> str:
@@ -88,6 +106,7 @@ def _settle(home: Home, run: str, summary: dict[str, Any], *, ended: bool) -> No
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
-    sys.stderr.flush()
-    os._exit(EXIT_CODE)
+    try:
+        main(json.loads(sys.argv[1]))
+    finally:
+        os._exit(EXIT_CODE)

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -155,9 +156,57 @@ def test_children_end_with_it(number, tmp_path):
     assert not Path(f"/proc/{child}").exists()
 
 
+def broken_pipe():
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+# As in `rlft run 2>&1 | tee log`, whose tee dies by the same Ctrl-C; as a daemon; with a full disk.
+PLACES = {
+    "broken pipe": lambda: {"stdout": broken_pipe(), "stderr": broken_pipe()},
+    "no stdout": lambda: {"preexec_fn": lambda: os.close(1), "stderr": subprocess.PIPE},
+    "no stderr": lambda: {"preexec_fn": lambda: os.close(2)},
+    "full disk": lambda: {"stderr": os.open("/dev/full", os.O_WRONLY)},
+    "no folder": lambda: {"stderr": subprocess.PIPE},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_became_of_the_terminal_children_end_and_the_code_is_130(place, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    child_file = tmp_path / "child"
+    code = WITH_A_CHILD.replace(
+        "print(child.pid, flush=True)", f"open({str(child_file)!r}, 'w').write(f'{{child.pid}}.')"
+    )
+    home = str(tmp_path) if place != "no folder" else ".rlft"
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)" + code],
+        cwd=folder,
+        env=os.environ | {"RLFT_HOME": home},
+        **PLACES[place](),
+    )
+    while not (child_file.exists() and child_file.read_text().endswith(".")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    if place == "no folder":
+        folder.rmdir()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not Path(f"/proc/{child_file.read_text()[:-1]}").exists()
+    if said is not None:
+        assert said.decode().startswith("interrupted; ")
+        assert said.count(b"\n") == 1
+
+
 def test_a_second_one_ends_what_the_first_began(make_home):
     home = make_home("twice")
-    slow = "import time, pipelines.interrupted as it\nit._settle = lambda *_: time.sleep(600)\n"
+    slow = """
+import sys, time, pipelines.interrupted as it
+it._settle = lambda *_, **__: (print("settling", file=sys.stderr, flush=True), time.sleep(600))
+"""
     # the program that the process becomes is one that never comes to an end
     (home.folder / "slow.py").write_text(slow + "it.main({'summary': None, 'started': 0, 'run_name': 'x'})")
     process = subprocess.Popen(
@@ -168,6 +217,7 @@ def test_a_second_one_ends_what_the_first_began(make_home):
         text=True,
     )
     assert process.stderr.readline().startswith("interrupted; ")
+    assert process.stderr.readline() == "settling\n"
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
     assert process.stderr.read() == ""
