@@ -82,8 +82,10 @@ def part_differences(
 
 
 def status_of(difference_to_start: dict[str, Any] | None) -> Status:
-    """`improved` when the whole interval on `test` is above zero."""
-    return "improved" if difference_to_start and difference_to_start["ci_low"] > 0 else "not_improved"
+    """`improved` when the whole interval on `test` is above zero; `failed` when there is nothing to compare."""
+    if difference_to_start is None:
+        return "failed"
+    return "improved" if difference_to_start["ci_low"] > 0 else "not_improved"
 
 
 def promotion_section(decision: Decision, version: RegisteredVersion | None, name: str) -> dict[str, Any]:

@@ -181,3 +181,8 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     if "sft_control" in loaded:
         record.summary["difference_sft_control"] = difference(trained, loaded["sft_control"], **options)
     record.summary["status"] = status_of(record.summary["difference"])
+    if record.summary["status"] == "failed":
+        record.summary["error"] = (
+            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the errors "
+            "of its rollouts (`rlft show`) name the cause"
+        )

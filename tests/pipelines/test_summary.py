@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.result import show_summary
-from pipelines.summary import difference, empty_summary, part_differences
+from pipelines.summary import difference, empty_summary, part_differences, status_of
 from rlft.types import Evaluation, EvaluationReport
 
 
@@ -39,3 +39,12 @@ def test_the_table_of_parts_adds_up():
     show_summary({**empty_summary("not_improved"), "differences": differences}, console, where=[])
     (row,) = [line for line in console.file.getvalue().splitlines() if "cite" in line]
     assert [word for word in row.split() if word[0] in "0+"][:3] == ["0.250", "0.750", "+0.500"]
+
+
+def test_what_could_not_be_compared_is_no_result():
+    # as when a judge was down for the whole evaluation of one of them
+    nothing = difference(evaluation(accuracy={}), BEFORE, metric="accuracy", resamples=50, seed=0)
+    assert nothing is None
+    assert status_of(nothing) == "failed"
+    assert status_of({"ci_low": 0.0}) == "not_improved"
+    assert status_of({"ci_low": 0.1}) == "improved"
