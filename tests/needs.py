@@ -37,4 +37,5 @@ def closing_line(reasons: Iterable[str]) -> str:
     """How many tests were skipped for want of what, and how to get it; empty when none was."""
     counts = Counter(reason.removeprefix(_SKIPPED) for reason in reasons if reason.startswith(_SKIPPED))
     parts = [f"{count} for want of {what}" for what, count in counts.most_common()]
-    return f"{counts.total()} tests were skipped: {', '.join(parts)}" if parts else ""
+    tests = "1 test was" if counts.total() == 1 else f"{counts.total()} tests were"
+    return f"{tests} skipped: {', '.join(parts)}" if parts else ""
