@@ -79,11 +79,13 @@ def _arms(summary: dict[str, Any]) -> Table:
 
 def _parts(summary: dict[str, Any]) -> Table:
     table = Table(
-        "on test", "before", "after", "change (95 % interval)", title="parts and metrics", title_justify="left"
+        "on test", "before", "after", "change (95 % interval)", "tasks", title="parts and metrics", title_justify="left"
     )
     for name, change in summary["differences"].items():
         if change is not None:
             interval = f"{change['mean']:+.3f} ({change['ci_low']:+.3f} to {change['ci_high']:+.3f})"
             before, after = f"{change['before']:.3f}", f"{change['after']:.3f}"
-            table.add_row(name.removeprefix("rewards/"), before, after, interval)
+            table.add_row(name.removeprefix("rewards/"), before, after, interval, str(change["tasks"]))
+        else:
+            table.add_row(name.removeprefix("rewards/"), "-", "-", "applied to no task of both", "0")
     return table

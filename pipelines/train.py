@@ -183,6 +183,6 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     record.summary["status"] = status_of(record.summary["difference"])
     if record.summary["status"] == "failed":
         record.summary["error"] = (
-            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the errors "
-            "of its rollouts (`rlft show`) name the cause"
+            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
+            "errors of its rollouts (`rlft show`) name the cause"
         )

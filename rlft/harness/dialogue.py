@@ -161,6 +161,8 @@ def _reply(said: Any) -> Message:
     """What the environment says, as a message that can be rendered."""
     if isinstance(said, str):
         return {"role": "user", "content": printable(said)}
+    if isinstance(said, list | tuple):
+        raise TypeError(f"returned a {type(said).__name__} of {len(said)}: return one message, or text")
     try:
         (message,) = as_messages([said])
     except MessageError as error:

@@ -12,13 +12,17 @@ from typing import Any
 from rlft.environments.base import BaseEnv
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits
+from rlft.harness.stage import Limits, open_stage
 from rlft.rewards.attacks import ATTACKS, OTHER_ANSWERS, attack_scripts
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.scoring import score_rollouts
 from rlft.secrets import hide
 from rlft.types import Reward, Rollouts, Task
 
+GOLD_NEEDS_TOOLS = (
+    "gold_completion is not defined, and the answer as text, without a call of a tool, is full on no task: "
+    "no gold is known"
+)
 _Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, without what could not be scored
 
 
@@ -84,7 +88,8 @@ def audit_reward(
     with another answer) and `most_common` (the gold most frequent among `tasks`). The gold must be full on every task,
     and every attack must earn less, on every task and in the mean. An attack whose text is the gold itself is left out,
     and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full. A
-    score that fails is a finding. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `limits` those
+    score that fails is a finding. The answer as text, where it is full on no task, is no gold of an environment with
+    tools: a note says so. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `limits` those
     of the rollouts, so that a gold that training could not reach is found.
 
     Raises nothing for what is wrong with tasks or reward: the caller decides.
@@ -112,6 +117,11 @@ def audit_reward(
         findings.fail(hide(f"the attempts could not be put together: {type(error).__name__}: {error}"))
         rewards, kinds = (), []
     scores = _by_task([(task.id, kind, reward) for (task, kind), reward in zip(kinds, rewards, strict=True)], findings)
+    if golds and scores and _is_no_gold(scores, environment):
+        findings.note(GOLD_NEEDS_TOOLS)
+        golds = {}
+        for rewards in scores.values():
+            rewards.pop("gold", None)
     _judge(scores, findings)
     _say_what_was_left_out(picked, golds, scores, findings)
     attacks = {kind: _summary(kind, scores) for kind in ("gold", *ATTACKS)}
@@ -131,6 +141,17 @@ class _Findings:
     def fail(self, sentence: str) -> None:
         self.sentences.append(sentence)
         self.failed = True
+
+
+def _is_no_gold(scores: _Scores, environment: BaseEnv) -> bool:
+    """Whether the gold is only the answer as text, of an environment with tools, and is full nowhere."""
+    solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
+    return not solved and has_text_gold(environment) and bool(open_stage(environment, Limits()).tools)
+
+
+def has_text_gold(environment: BaseEnv) -> bool:
+    """Whether nobody has said what a gold completion is, so that it is the task's answer."""
+    return type(environment).gold_completion is BaseEnv.gold_completion
 
 
 def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> dict[str, Script]:

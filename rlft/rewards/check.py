@@ -16,7 +16,7 @@ from rlft.files import files_read, named_files
 from rlft.fingerprint import environment_fingerprints
 from rlft.harness.scripted import as_script
 from rlft.harness.stage import Limits, open_stage
-from rlft.rewards.audit import AuditReport, audit_reward
+from rlft.rewards.audit import GOLD_NEEDS_TOOLS, AuditReport, audit_reward
 from rlft.rewards.rubric import TOLERANCE
 from rlft.rewards.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
 from rlft.secrets import hide
@@ -24,6 +24,7 @@ from rlft.tasks import read_tasks
 from rlft.types import Reward, Rollout, Task
 
 _AUDIT_WAY_OUT = "let gold earn 1 in every part, and everything else less"
+_WRITE_GOLD = "define gold_completion(task): the assistant's messages in order, with their tool_calls"
 _MEND = "mend it; it must work before anything can be tried"
 
 
@@ -139,6 +140,8 @@ def _report(
             max_tasks=len(tasks),
         )
     attacks, notes = _audit_findings(audit)
+    if GOLD_NEEDS_TOOLS in notes:
+        problems = [*problems, f"gold_completion: {GOLD_NEEDS_TOOLS.partition(', and ')[2]}; what to do: {_WRITE_GOLD}"]
     return CheckReport(
         problems=(*problems, *broken, *cut, *other, *paid(silences), *attacks),
         notes=notes,

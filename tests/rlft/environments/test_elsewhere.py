@@ -13,6 +13,8 @@ from rlft.environments.loading import load_environment
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprint import environment_fingerprints
 from rlft.harness import Attempt, Limits, run_attempts
+from rlft.rewards.audit import GOLD_NEEDS_TOOLS, audit_reward
+from rlft.rewards.check import check_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task
@@ -74,6 +76,30 @@ def test_a_search_with_plain_parameters_and_a_client(shelf):
         {"recall": 0.0, "asked": 1.0},
     ]
     assert dict(environment.asked) == {"r0": 1, "r1": 1, "r2": 2, "r3": 1}  # an unknown argument reaches no tool
+
+
+def test_the_audit_does_not_take_an_answer_without_calls_for_its_gold(shelf):
+    tasks = [
+        make_task(f"t{n}", prompt="Who lays eggs?", answer=answer) for n, answer in enumerate(("hen", "owl", "hen"))
+    ]
+    report = audit_reward(tasks, Naturalist(shelf), weights={}, full=None, timeout_seconds=5.0)
+    assert report.passed, report.text()
+    assert GOLD_NEEDS_TOOLS in report.findings
+    assert report.attacks["gold"].count == 0
+    checked = check_environment(Naturalist(shelf), tasks)
+    assert [problem.split(":")[0] for problem in checked.problems] == ["gold_completion"]
+    assert "define gold_completion" in checked.problems[0]
+
+
+def test_an_answer_without_calls_that_is_paid_in_full_is_still_an_attack(shelf):
+    class Gullible(Naturalist):
+        async def compute_reward(self, completion, ground_truth):
+            return 1.0 if "know" in completion.text else 0.0
+
+    tasks = [make_task(f"t{n}", prompt="Who lays eggs?", answer=answer) for n, answer in enumerate(("hen", "owl"))]
+    report = audit_reward(tasks, Gullible(shelf), weights={}, full=None, timeout_seconds=5.0)
+    assert not report.passed
+    assert any("constant is full" in finding for finding in report.findings)
 
 
 def test_plain_methods_and_one_number_as_the_score():
