@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,13 +62,7 @@ class Readback:
             apart[name] = now = (_hash(theirs), _hash(ours))
             if self._is_stale(name, *now):
                 wrong.append(name)
-        if wrong:
-            more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-            raise EngineError(
-                f"vLLM does not have the policy's weights after a push: {', '.join(wrong[:_NAMED])}{more}",
-                where="rollout.engine",
-                fix="this is an error of vLLM or of rlft: please report it; rollout.engine: transformers goes on",
-            )
+        refuse_stale(wrong, "vLLM")
         if self._at_start is not None and (apart or unread):
             logger.info("vLLM keeps these in another form, canaries show if they are right: %s", [*apart, *unread])
         self._at_start, self._apart = None, apart
@@ -84,13 +78,24 @@ class Readback:
         return theirs == before and ours != ours_before
 
 
+def refuse_stale(names: Sequence[str], engine: str) -> None:
+    """Raises EngineError when there are names of tensors that have not arrived."""
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        raise EngineError(
+            f"{engine} does not have the policy's weights after a push: {', '.join(names[:_NAMED])}{more}",
+            where="rollout.engine",
+            fix="this is an error of vLLM or of rlft: please report it; rollout.engine: transformers goes on",
+        )
+
+
 def _pairs(engine: nn.Module, policy: Policy) -> Iterator[tuple[str, Tensor | None, Tensor]]:
     """The engine's name of every tensor, what the engine has there, and what the trainer wants there (of that type).
 
     `None` where the engine has nothing under that name. The rows with which it pads a vocabulary are left out.
     """
     packed: dict[str, list[str]] = getattr(engine, "packed_modules_mapping", None) or {}
-    for name, parts in _as_joined(policy, packed):
+    for name, parts in as_joined(policy, packed):
         width = next(iter(parts.values())).shape[-1]
         found = list(_readings(engine, name, width)) or [(name, None)]
         for said, whole in found:
@@ -104,7 +109,7 @@ def _pairs(engine: nn.Module, policy: Policy) -> Iterator[tuple[str, Tensor | No
                 first += len(ours)
 
 
-def _as_joined(policy: Policy, packed: Mapping[str, list[str]]) -> Iterator[tuple[str, dict[str, Tensor]]]:
+def as_joined(policy: Policy, packed: Mapping[str, list[str]]) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """The policy's weights by vLLM's names, turned as vLLM has them, with the parts that it joins in their order."""
     joins = {part: (joined, parts) for joined, parts in packed.items() for part in parts}
     turned = {_plain(name) for name, module in policy.model.named_modules() if isinstance(module, Conv1D)}

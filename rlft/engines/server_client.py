@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from rlft.config import ServerSettings
 from rlft.engines.base import Generation
 from rlft.errors import EngineError
+
+logger = logging.getLogger(__name__)
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # another attempt may do
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
@@ -83,6 +86,15 @@ class ServerClient:
     def reload_weights(self, folder: Path) -> None:
         """Read all weights from a checkpoint. Raises EngineError when the server refuses."""
         self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+
+    def weight_checksums(self) -> list[dict[str, str]]:
+        """Each worker's, by worker and tensor; none where the server does not tell them. Raises ServerGoneError."""
+        body = {"method": "compute_weight_checksums"}
+        try:
+            return self._read(self._call("POST", "/collective_rpc", body, attempts=1), _checksums)
+        except ServerRefusedError as refused:
+            logger.info("%s does not tell the checksums of its weights: %s", self.address, refused)
+            return []
 
     def reset_prefix_cache(self) -> None:
         """Forget what was computed with other weights. Raises EngineError when the server refuses."""
@@ -207,6 +219,10 @@ def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
 
 def _base_model(answer: Any) -> str | None:
     return next((model["root"] for model in answer["data"] if model.get("root") and not model.get("parent")), None)
+
+
+def _checksums(answer: Any) -> list[dict[str, str]]:
+    return [dict(worker.items()) for worker in answer["results"]]
 
 
 def _smallest_context(answer: Any) -> int:

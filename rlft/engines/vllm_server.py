@@ -22,7 +22,9 @@ import numpy as np
 
 from rlft.config import EngineSettings
 from rlft.engines.base import Generation, Sampling, check_request
-from rlft.engines.proof import CANARY_DIFFERENCE, PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
+from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
+from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
+from rlft.engines.readback import WEIGHTS_COMPARED
 from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
@@ -49,7 +51,8 @@ class VllmServerEngine:
         self._stop_ids: list[int] = []
         self._canaries: Canaries | None = None
         self._context = 0
-        self.push_seconds, self.difference = 0.0, 0.0
+        self.push_seconds, self._dtype = 0.0, ""
+        self._checksums: dict[str, ServerChecksums] = {}  # by address, where full weights are given
         self._lock = threading.Lock()  # of `live`
 
     @property
@@ -59,10 +62,14 @@ class VllmServerEngine:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last push: its seconds, how far the servers' canaries were from the trainer's (nats); who is left."""
+        """Of the last push: its seconds, what its proof found on the server where it was worst; who is left."""
         if not self.identity:
             return {}
-        return {PUSH_SECONDS: self.push_seconds, CANARY_DIFFERENCE: self.difference, SERVERS: float(len(self.live))}
+        found = [self.evidence[client.address].metrics(self._dtype) for client in self.live]
+        worst = {name: max(metrics[name] for metrics in found) for name in (found[0] if found else ())}
+        if self._checksums:
+            worst[WEIGHTS_COMPARED] = min(checksums.compared for checksums in self._checksums.values())
+        return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(self.live))}
 
     def load_policy(self, policy: Policy) -> None:
         """Give every server that answers the weights and prove that they have arrived.
@@ -76,8 +83,9 @@ class VllmServerEngine:
         started = time.perf_counter()
         self._weights.push(policy, self._with_each)
         self.push_seconds = time.perf_counter() - started
+        self._read_back(policy)
         self._with_each(lambda client: self._prove(client, canaries, policy))
-        self.difference = max(self.evidence[client.address].difference for client in self.live)
+        self._dtype = policy.metadata.dtype
         self._weights.forget_earlier(self.live)
         self.identity = policy.identity
 
@@ -122,6 +130,7 @@ class VllmServerEngine:
             client.close()
         self.identity, self.live = "", []
         self.evidence.clear()
+        self._checksums.clear()
 
     def _with_each(self, action: Callable[[ServerClient], object]) -> None:
         """Raises EngineError when none of the servers answers."""
@@ -144,6 +153,7 @@ class VllmServerEngine:
                 return
             self.live = [other for other in self.live if other is not client]
             self._weights.left_out(client)
+            self._checksums.pop(client.address, None)
         logger.warning("%s; %d of %d servers left", cause, len(self.live), len(self.clients))
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
@@ -172,6 +182,18 @@ class VllmServerEngine:
             logger.warning("the weights are given to the servers again: %s", cause)
             return False
         return bool(self.live)
+
+    def _read_back(self, policy: Policy) -> None:
+        """Of full weights. A server of adapters has no route for it; its base does not change."""
+        if self._weights.model is not None:
+            return
+        ours = PolicyChecksums(policy)
+
+        def compare(client: ServerClient) -> None:
+            theirs = of_all_workers(client.weight_checksums())
+            self._checksums.setdefault(client.address, ServerChecksums()).check(theirs, ours, client.address)
+
+        self._with_each(compare)
 
     def _prove(self, client: ServerClient, canaries: Canaries, policy: Policy) -> None:
         evidence = canaries.ask(self._sampler(client), policy)

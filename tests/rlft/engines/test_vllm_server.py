@@ -23,7 +23,7 @@ from rlft.training.ledger import plan_training
 from rlft.training.warm_start import Demonstration, train_sft
 from tests.factories import FirstCharacter, make_task, user
 from tests.rlft.attention.models import add_lora, make_model, policy_of
-from tests.rlft.engines.servers import DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
+from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 
 PROMPTS = [[4 + place, 5, 6, 7] for place in range(8)]
 SAMPLING = Sampling(1.0, 6)
@@ -185,7 +185,7 @@ def test_a_server_that_keeps_its_old_weights_is_found_out_and_can_follow_later(s
         return answer
 
     servers[1]._serve = keep_the_old
-    with pytest.raises(EngineError, match="does not sample with the policy's weights"):
+    with pytest.raises(EngineError, match=r"does not (sample with|have) the policy's weights"):
         engine.load_policy(policy)
     assert (engine.policy_hash, engine.metrics) == ("", {})
     with pytest.raises(RuntimeError, match="load_policy first"):
@@ -194,6 +194,51 @@ def test_a_server_that_keeps_its_old_weights_is_found_out_and_can_follow_later(s
     engine.load_policy(policy)
     assert_same(engine.generate(PROMPTS, SAMPLING, range(8)), sampled(policy, PROMPTS, range(8)))
     assert [len(server.models) for server in servers] == ([2, 2] if kind == "adapter" else [1, 1])  # nothing is left
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["checksums", "none"])
+def test_a_single_norm_that_does_not_arrive_is_named_where_the_server_tells_checksums(start, tells):
+    # It moves by 1e-6: neither its effect on a log-probability nor that it stayed can be told from rounding.
+    engine, servers = start(2)
+    policy, serve = policy_of(make_model("qwen3")), servers[1]._serve
+    name = "model.layers.1.input_layernorm.weight"
+    norm = policy.model.get_parameter(name)
+
+    def keep_the_norm(path, body):
+        if path == CHECKSUMS and not tells:
+            return 404, {"detail": "no such route"}
+        before = servers[1].models[None].get_parameter(name).detach().clone()
+        answer = serve(path, body)
+        if path == RELOAD and policy.metadata.update:
+            servers[1].models[None].get_parameter(name).data.copy_(before)
+        return answer
+
+    servers[1]._serve = keep_the_norm
+    engine.load_policy(policy)
+    assert engine.metrics["engine/weights_compared"] == tells
+    with torch.no_grad():
+        norm *= 1 + 1e-6
+    policy.note_change(update=1)
+    if not tells:
+        engine.load_policy(policy)
+        return
+    said = f"{servers[1].url} does not have the policy's weights after a push: {re.escape(name)}$"
+    with pytest.raises(EngineError, match=re.compile(said, re.MULTILINE)):
+        engine.load_policy(policy)
+    servers[1]._serve = serve
+    engine.load_policy(policy)
+    assert engine.metrics["engine/weights_compared"] == 1
+
+
+def test_a_run_with_servers_says_what_rounding_explains(start):
+    # The trainer stops a round whose samples differ from it by more: of several servers the worst counts.
+    engine, _ = start(2)
+    engine.load_policy(make_adapter())
+    found = [evidence.metrics("float32") for evidence in engine.evidence.values()]
+    assert len(found) == 2
+    for name in ("engine/canary_logp_difference_mean", "engine/logp_difference_limit"):
+        assert engine.metrics[name] == max(metrics[name] for metrics in found) > 0
+    assert "engine/weights_compared" not in engine.metrics
 
 
 @pytest.mark.parametrize("fault", [DROP, 503])
@@ -219,9 +264,10 @@ def test_the_rollouts_of_a_server_that_dies_go_to_another_one(start, fault):
 
 
 def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
-    engine, servers = start(2, timeout_seconds=0.3)
+    engine, servers = start(2)
     engine.load_policy(make_adapter())
-    for server, fault in zip(servers, (HANG, DROP), strict=True):
+    for client, server, fault in zip(engine.clients, servers, (HANG, DROP), strict=True):
+        client.settings = client.settings.model_copy(update={"timeout_seconds": 0.3})
         server.fault = lambda path, number, fault=fault: fault
     started = time.perf_counter()
     found = engine.generate(PROMPTS * 8, SAMPLING, range(64))
