@@ -40,7 +40,8 @@ def moved(policy, size, update=1):
     with torch.no_grad():
         for parameter in other.model.parameters():
             parameter *= 1 + size * torch.randn(parameter.shape, generator=draw)
-    other.metadata = dataclasses.replace(policy.metadata, update=update)
+    other.metadata = policy.metadata
+    other.note_change(update=update)
     return other
 
 

@@ -17,12 +17,14 @@ import psutil
 import pytest
 
 from rlft.config import Config
+from rlft.engines import server_weights
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.serving import serve_command
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.policy.create import create_policy
+from rlft.policy.weights import checkpoint_weights
 from tests.needs import need_vllm
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
 
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.timeout(400)
 
 PROMPTS = [[5], [5, 6, 7, 8, 9, 10], [40, 5, 97], list(range(2, 92)), [5, 6, 7, 8, 9, 10], [61] * 200]
 SEEDS = [derive_seed("test", place) for place in range(len(PROMPTS))]
+NOT_THERE = r"does not (sample with|have) the policy's weights"
 STARTED_WITHIN, ENDED_WITHIN = 240, 20  # seconds
 
 
@@ -174,6 +177,10 @@ def test_weights_arrive_again_and_again(engine_and_policy, kind, servers, tmp_pa
         engine.load_policy(policy)
         assert engine.policy_hash == policy.metadata.weights_hash
         assert engine.metrics["engine/canary_logp_difference"] < 1e-5
+        # A CPU's server packs its matrices and pads its vocabulary: it tells of the norms alone.
+        norms = sum(weight.numel() for name, weight in policy.model.named_parameters() if "norm" in name)
+        share = norms / sum(weight.numel() for weight in dict(checkpoint_weights(policy.model)).values())
+        assert engine.metrics.get("engine/weights_compared") == (pytest.approx(share) if kind == "full" else None)
         found = engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
         assert_right(policy, found)
         names = adapters_of(servers[kind])
@@ -212,12 +219,27 @@ def test_the_last_weights_pushed_again_are_caught(engine_and_policy, monkeypatch
     with monkeypatch.context() as broken:
         broken.setattr(client, "load_adapter", lambda name, folder: load(name, last))
         broken.setattr(client, "reload_weights", lambda folder: reload(last))
-        with pytest.raises(EngineError, match="does not sample with the policy's weights"):
+        with pytest.raises(EngineError, match=NOT_THERE):
             engine.load_policy(policy)
     with pytest.raises(RuntimeError, match="load_policy first"):
         engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
+
+
+@pytest.mark.parametrize("kind", ["full"], indirect=True)
+def test_a_single_norm_that_does_not_arrive_is_named(engine_and_policy, monkeypatch):
+    engine, policy = engine_and_policy
+    engine.load_policy(policy)
+    name = "model.layers.1.input_layernorm.weight"
+    old = policy.model.get_parameter(name).detach().clone()
+    move(policy, 1e-6)
+    stale = [(key, old if key == name else weight) for key, weight in checkpoint_weights(policy.model)]
+    with monkeypatch.context() as broken:
+        broken.setattr(server_weights, "checkpoint_weights", lambda model: iter(stale))
+        with pytest.raises(EngineError, match=f"does not have the policy's weights after a push: {name}\n"):
+            engine.load_policy(policy)
+    engine.load_policy(policy)
 
 
 @pytest.mark.parametrize("kind", ["full"], indirect=True)
@@ -229,7 +251,7 @@ def test_full_weights_need_both_calls(engine_and_policy, monkeypatch, call):
     move(policy, 2e-2)
     with monkeypatch.context() as broken:
         broken.setattr(engine.clients[0], call, lambda *arguments: None)
-        with pytest.raises(EngineError, match="does not sample with the policy's weights"):
+        with pytest.raises(EngineError, match=NOT_THERE):
             engine.load_policy(policy)
     engine.load_policy(policy)
     assert_right(policy, engine.generate(PROMPTS, Sampling(1.0, 16), SEEDS))
