@@ -62,4 +62,4 @@ def of_all_workers(answers: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _checksum(tensor: Tensor) -> str:
-    return hashlib.sha256(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()).hexdigest()
+    return hashlib.sha256(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data).hexdigest()
