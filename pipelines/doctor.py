@@ -89,10 +89,10 @@ def _sandbox() -> Finding:
     from rlft.sandbox.create import create_sandbox
 
     try:
-        create_sandbox()
+        sandbox = create_sandbox()
     except EnvironmentSetupError as error:
         return Finding("ok", f"{error.what}: environments that run a model's code will not start", error.fix)
-    return Finding("ok", "bubblewrap, for environments that run a model's code")
+    return Finding("ok", f"{sandbox.description}, for environments that run a model's code")
 
 
 def _device() -> Finding:

@@ -2,7 +2,8 @@
 
 Inside there is the system's `/usr` and a Python, both read-only, no network, no home, no variables, an own `/proc`, and
 a user with no rights. Limits are the kernel's (`prlimit`) for each process; what all of them use together is watched
-from outside (`rlft.sandbox.watch`). Ending it ends the process namespace, with all that is in it.
+from outside (`rlft.sandbox.watch`), and bounded by a control group where this process may make one
+(`rlft.sandbox.cgroup`). Ending it ends the process namespace, with all that is in it.
 
 The limit on processes must count those of one sandbox alone, and the kernel never applies it to root. So as root a
 sandbox gets a user id of its own, drawn at random where no user is; any other user gets a user namespace, in which
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import MIB, Limits, SandboxResult, run_program
+from rlft.sandbox.cgroup import Group, find_parent, own_group
 from rlft.sandbox.process import LimitedProcess, start
 from rlft.sandbox.seccomp import seccomp_filter
 from rlft.sandbox.watch import bury, exceeded, kill_tree
@@ -66,11 +68,12 @@ class Bubblewrap:
         self._setpriv = find_program("setpriv", "install util-linux") if os.geteuid() == 0 else None
         self._filter = seccomp_filter()
         self._prefix = Path(sys.base_prefix).resolve()
+        self._groups = find_parent()
 
     @property
     def description(self) -> str:
-        """Its kind and the version of its Python."""
-        return f"bubblewrap, Python {sys.version.split()[0]}"
+        """Its kind, whether a cgroup holds its memory beside the watch, and the version of its Python."""
+        return f"bubblewrap {'with' if self._groups else 'without'} cgroup, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
@@ -84,6 +87,16 @@ class Bubblewrap:
     ) -> AsyncIterator[LimitedProcess]:
         """Start a program; see `Sandbox`."""
         limits, contents = limits or Limits(), {path: text.encode() for path, text in (files or {}).items()}
+        async with (
+            own_group(self._groups, limits) as group,
+            self._started(argv, contents, limits, group) as process,
+        ):
+            yield process
+
+    @asynccontextmanager
+    async def _started(
+        self, argv: Sequence[str], contents: Mapping[str, bytes], limits: Limits, group: Group
+    ) -> AsyncIterator[LimitedProcess]:
         status_read, status_write = os.pipe()
         os.set_blocking(status_read, False)
         descriptors = [status_write]
@@ -96,10 +109,16 @@ class Bubblewrap:
                 options += ["--perms", "0444", "--ro-bind-data", str(descriptors[-1]), f"{PROGRAM}/{path}"]
             descriptors.append(_readable(self._filter))
             options += ["--remount-ro", "/", "--seccomp", str(descriptors[-1])]
-            command = [self._bwrap, *options, "--", *self._launcher(limits), *argv]
+            command = [*group.launcher, self._bwrap, *options, "--", *self._launcher(limits), *argv]
             watch = partial(exceeded, limits=limits, work=WORK)
             async with start(
-                command, environment={}, limits=limits, watch=watch, kill=kill_tree, pass_fds=descriptors
+                command,
+                environment={},
+                limits=limits,
+                watch=watch,
+                kill=kill_tree,
+                fate=group.fate,
+                pass_fds=descriptors,
             ) as process:
                 yield process
         finally:

@@ -19,16 +19,19 @@ _STREAM_SECONDS = 1.0  # that the streams of a program may stay open after its e
 _CHUNK = 1 << 16
 Watch = Callable[[int], Stopped | None]
 Kill = Callable[[int], None]
+Fate = Callable[[], Stopped | None]
 
 
 class LimitedProcess:
     """A `SandboxProcess` on a local child; made by `start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch, kill: Kill) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch, kill: Kill, fate: Fate
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._process, self._limits, self._watch, self._kill = process, limits, watch, kill
+        self._process, self._limits, self._watch, self._kill, self._fate = process, limits, watch, kill, fate
         self._stdin, self._stdout = process.stdin, process.stdout
         self._started, self._left = time.perf_counter(), limits.output_bytes
         self._stopped: Stopped | None = None
@@ -39,13 +42,15 @@ class LimitedProcess:
     @property
     def stopped(self) -> Stopped | None:
         """The limit that ended the program, `caller` if it was ended from outside, else `None`."""
+        if self._stopped is None:
+            self._stopped = self._fate()  # kept, because the kernel's own record goes with the sandbox
         if self._stopped is None and self._process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
             return "cpu"
         return self._stopped
 
     def stop(self, why: Stopped) -> None:
         """End the program and everything it has started, now; the first reason is kept."""
-        if self._process.returncode is None and self._stopped is None:
+        if self.stopped is None and self._process.returncode is None:
             self._stopped = why
             self._kill(self._process.pid)
 
@@ -123,10 +128,14 @@ async def start(
     limits: Limits,
     watch: Watch,
     kill: Kill,
+    fate: Fate = lambda: None,
     pass_fds: Sequence[int] = (),
     folder: str = "/",
 ) -> AsyncIterator[LimitedProcess]:
-    """Start `argv` in a session of its own, without a shell; it is ended when the context is left."""
+    """Start `argv` in a session of its own; it is ended when the context is left.
+
+    `watch` is asked every 50 ms which limit the processes below it exceed, `fate` for which one the kernel ended them.
+    """
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -139,7 +148,7 @@ async def start(
     finally:
         for descriptor in pass_fds:
             os.close(descriptor)
-    limited = LimitedProcess(process, limits, watch, kill)
+    limited = LimitedProcess(process, limits, watch, kill, fate)
     try:
         yield limited
     finally:

@@ -1,0 +1,188 @@
+"""A control group of the kernel (cgroup v2) for each sandbox, where this process may make one; see cgroups(7).
+
+It bounds what the watch cannot add up: what the kernel keeps for a program, and what happens between two looks. A group
+that holds processes cannot give the memory controller to groups below it, so a sandbox's group lies beside that of this
+process, or below the first group of the machine, which is free of that rule. No process is moved to make room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import secrets
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlft.errors import SandboxError
+from rlft.sandbox.base import MIB, Limits, Stopped
+
+log = logging.getLogger(__name__)
+# What the kernel keeps for an honest program and for bwrap, so that the watch alone decides about what both see.
+KERNEL_MIB = 32
+_OWN_PROCESSES = 4  # bwrap, the first of the process namespace, and room for those that start them
+_REMOVE_SECONDS, _LOOK_SECONDS = 2.0, 0.005
+_ENTER = 'echo $$ > "$0" && exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The group of one sandbox; without a path it is none, and holds nothing back."""
+
+    path: Path | None = None
+
+    @property
+    def launcher(self) -> list[str]:
+        """What goes before a command, so that it starts in the group."""
+        return ["/bin/sh", "-c", _ENTER, str(self.path / "cgroup.procs")] if self.path else []
+
+    def fate(self) -> Stopped | None:
+        """`memory` if the kernel has ended its processes because they reached the group's own limit.
+
+        `oom_kill` alone would also count those of a whole machine or a group above that ran out.
+        """
+        if self.path is None:
+            return None
+        try:
+            events = dict(line.split() for line in (self.path / "memory.events").read_text().splitlines())
+        except OSError:  # removed, or taken away from outside
+            return None
+        return "memory" if all(int(events.get(name, 0)) > 0 for name in ("oom", "oom_kill")) else None
+
+
+def find_parent(proc: Path = Path("/proc/self")) -> Path | None:
+    """The group below which sandboxes get theirs, tried with a process; `None` where this process may not.
+
+    Removes the groups that killed processes have left there.
+    """
+    parent = _candidate(proc)
+    if parent is None:
+        return None
+    try:
+        _enable(parent)
+        _remove_left_behind(parent)
+        path = _make(parent, Limits())
+        try:
+            subprocess.run([*Group(path).launcher, "/bin/true"], check=True, capture_output=True, timeout=10)
+        finally:
+            path.rmdir()
+    except (OSError, subprocess.SubprocessError) as error:
+        log.debug("a sandbox gets no control group: %s", error)
+        return None
+    return parent
+
+
+@asynccontextmanager
+async def own_group(parent: Path | None, limits: Limits) -> AsyncIterator[Group]:
+    """A group below `parent` for one sandbox; what is still in it at the end is killed. Raises `SandboxError`."""
+    if parent is None:
+        yield Group()
+        return
+    try:
+        group = Group(_make(parent, limits))
+    except OSError as error:
+        raise SandboxError(f"no control group can be made: {error}", where=f"sandbox, {parent}") from error
+    try:
+        yield group
+    finally:
+        await _remove(group)
+
+
+def _candidate(proc: Path) -> Path | None:
+    """The group beside this process's, or the first of the machine if that is its own; `None` without cgroup v2."""
+    own = re.search(r"^0::(/.*)$", (proc / "cgroup").read_text(), re.MULTILINE) if (proc / "cgroup").exists() else None
+    if own is None:
+        return None
+    for line in (proc / "mountinfo").read_text().splitlines():
+        mount, _, system = line.partition(" - ")
+        root, place = mount.split()[3:5]
+        if system.split()[0] != "cgroup2" or not Path(own[1]).is_relative_to(root):
+            continue
+        group = Path(place, Path(own[1]).relative_to(root))
+        if group == Path(place):  # what is above cannot be seen; only the first of the machine has no type
+            return None if (group / "cgroup.type").exists() else group
+        return None if _limited(group) else group.parent
+    return None
+
+
+def _limited(group: Path) -> bool:
+    """Whether somebody has set a limit on the memory of this group, which groups beside it would not be under."""
+    limit = group / "memory.max"
+    return limit.exists() and limit.read_text().strip() != "max"
+
+
+def _enable(parent: Path) -> None:
+    """Give groups below the controllers of memory and, where that may be, of processes. Raises `OSError`."""
+    control = parent / "cgroup.subtree_control"
+    given = control.read_text().split()
+    if "memory" not in given:
+        control.write_text("+memory")
+    if "pids" not in given:
+        with contextlib.suppress(OSError):  # RLIMIT_NPROC bounds them too
+            control.write_text("+pids")
+
+
+def _make(parent: Path, limits: Limits) -> Path:
+    """A new group with these limits. Raises `OSError`."""
+    path = parent / f"{_prefix()}{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
+    path.mkdir()
+    try:
+        (path / "memory.max").write_text(str((limits.memory_mib + KERNEL_MIB) * MIB + limits.file_bytes))
+        # The others are not on every machine: swap may be off, and the controller of processes elsewhere.
+        others = {"memory.swap.max": 0, "memory.oom.group": 1, "pids.max": limits.processes + _OWN_PROCESSES}
+        for name, value in others.items():
+            if (path / name).exists():
+                (path / name).write_text(str(value))
+    except OSError:
+        path.rmdir()
+        raise
+    return path
+
+
+async def _remove(group: Group) -> None:
+    assert group.path is not None
+    _kill(group.path)
+    for _ in range(int(_REMOVE_SECONDS / _LOOK_SECONDS)):
+        try:
+            group.path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:  # somebody in it is still dying
+            await asyncio.sleep(_LOOK_SECONDS)
+        else:
+            return
+    log.warning("the control group %s could not be removed", group.path)
+
+
+def _kill(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        (path / "cgroup.kill").write_text("1")
+
+
+def _remove_left_behind(parent: Path) -> None:
+    """Remove the groups whose process is no more, or is another one of the same number."""
+    for path in parent.glob(f"{_prefix()}*"):
+        owner = re.fullmatch(r"([0-9]+)-([0-9]+)-[0-9a-f]+", path.name.removeprefix(_prefix()))
+        if owner and _started(int(owner[1])) != owner[2]:
+            _kill(path)
+            with contextlib.suppress(OSError):  # still dying, or another rlft was quicker
+                path.rmdir()
+
+
+def _prefix() -> str:
+    """Process numbers mean something in one namespace only, and groups may be seen from several."""
+    return f"rlft-sandbox-{os.stat('/proc/self/ns/pid').st_ino}-"
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, in clock ticks since the machine did; `None` if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[19]
