@@ -18,8 +18,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 logger = logging.getLogger(__name__)
 _NAME = ".rlft"
 _CONTENTS = {
-    "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch",
-    "serve-engine", "zenml",
+    "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm",
+    "mlflow.db-wal", "runs", "scratch", "serve-engine", "stores.lock", "unfinished.json", "unfinished.json.partial",
+    "zenml",
 }  # fmt: skip
 
 _ALWAYS = {
@@ -37,6 +38,7 @@ class Home:
     """The folder of all runs without a stack of their own."""
 
     root: Path
+    is_named: bool = False  # as rlft names it; the folder itself is named otherwise where that is a link to it
 
     @property
     def tracking_uri(self) -> str:
@@ -60,23 +62,34 @@ class Home:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 
         One that is there is narrowed, unless it is someone else's, or has another name than rlft gives it and holds
-        more than what rlft puts there.
+        more than what rlft puts there. What stays open to others is said.
         """
         try:
-            is_ours = self.root.name == _NAME or not self.root.exists()
-            if is_ours or {entry.name for entry in self.root.iterdir()} <= _CONTENTS:
+            is_ours = self._is_ours()
+            if is_ours:
                 make_private(self.root)
-            elif self.root.stat().st_mode & 0o077:
-                logger.warning("%s can be read by others, and holds more than runs: it is left so", self.root)
+            found = self.root.stat()
+            if found.st_mode & 0o077:
+                why = "cannot be narrowed" if is_ours else "holds more than runs"
+                if found.st_uid != os.getuid():
+                    why = "is another user's"
+                logger.warning("%s can be read by others, and %s: it is left so", self.root, why)
         except OSError as cause:
             raise StorageError(
                 f"this folder cannot be made: {cause}", where=str(self.root), fix="set RLFT_HOME to a folder of yours"
             ) from cause
 
+    def _is_ours(self) -> bool:
+        """Whether nothing but rlft uses it."""
+        if self.is_named or self.root.name == _NAME or not self.root.exists():
+            return True
+        return {entry.name for entry in self.root.iterdir()} <= _CONTENTS
+
 
 def find_home() -> Home:
     """`RLFT_HOME`, else `.rlft` in the working directory."""
-    return Home(Path(os.environ.get("RLFT_HOME") or _NAME).resolve())
+    given = Path(os.environ.get("RLFT_HOME") or _NAME)
+    return Home(given.resolve(), is_named=given.name == _NAME)
 
 
 def use_own_setup(home: Home) -> None:

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from pipelines.home import Home, use_own_setup
+from pipelines.home import Home, find_home, use_own_setup
 from rlft.errors import StorageError
 from rlft.files import make_private
 
@@ -44,21 +44,68 @@ def test_a_wide_home_of_before_is_narrowed(tmp_path):
         assert mode(root) == 0o700
 
 
+@pytest.mark.parametrize(
+    "inside", ["stores.lock", "unfinished.json", "unfinished.json.partial", "demo.json", "demo.json.partial"]
+)
+def test_every_file_that_rlft_puts_there_is_known(tmp_path, inside):
+    (tmp_path / "zenml").mkdir()
+    (tmp_path / inside).touch()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o700
+
+
+def test_a_home_that_is_a_link_of_the_usual_name_is_narrowed(tmp_path, monkeypatch):
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    disk = tmp_path / "big" / "disk"
+    disk.mkdir(parents=True)
+    (disk / "notes.txt").touch()
+    disk.chmod(0o755)
+    (tmp_path / ".rlft").symlink_to(disk)
+    home = find_home()
+    home.make()
+    assert home.root == disk
+    assert mode(disk) == 0o700
+
+
+def test_a_folder_of_json_files_is_not_taken_for_a_home(tmp_path):
+    (tmp_path / "tasks.json").touch()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o755
+
+
 def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, caplog):
     (tmp_path / "thesis.tex").touch()
     (tmp_path / "zenml").mkdir()
     tmp_path.chmod(0o755)
     Home(tmp_path).make()
     assert mode(tmp_path) == 0o755
-    assert "can be read by others" in caplog.text
+    assert "can be read by others, and holds more than runs" in caplog.text
 
 
-def test_someone_elses_folder_is_not_changed(tmp_path, monkeypatch):
+def test_someone_elses_folder_is_not_changed_and_said(tmp_path, monkeypatch, caplog):
     root = tmp_path / ".rlft"
     root.mkdir(mode=0o755)
     monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
     Home(root).make()
     assert mode(root) == 0o755
+    assert "can be read by others, and is another user's" in caplog.text
+
+
+def test_a_file_system_without_modes_is_said(tmp_path, monkeypatch, caplog):
+    root = tmp_path / ".rlft"
+    root.mkdir(mode=0o755)
+    monkeypatch.setattr("pathlib.Path.chmod", lambda *_: None)
+    Home(root).make()
+    assert "can be read by others, and cannot be narrowed" in caplog.text
+
+
+def test_a_private_home_is_no_reason_for_a_warning(tmp_path, caplog):
+    for _ in range(2):
+        Home(tmp_path / ".rlft").make()
+    assert not caplog.text
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path):
