@@ -13,24 +13,67 @@ from pathlib import Path
 
 from pipelines.files import write_file
 from pipelines.home import Home
+from rlft.errors import StorageError
 
 
 def make_stores(home: Home) -> None:
-    """Make what is missing. Another process that makes them is waited for. Call with `home` as ZenML's set-up."""
-    unfinished = home.root / "unfinished.json"
-    with (home.root / "stores.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if unfinished.is_file():
-            for name in json.loads(unfinished.read_text()):
-                _remove(home.root / name)
-        missing = [name for name in _FILES if not (home.root / name).exists()]
-        if missing:
-            write_file(unfinished, json.dumps(missing))
-            _open(home)
-        unfinished.unlink(missing_ok=True)
+    """Make what is missing. Another process that makes them is waited for. Call with `home` as ZenML's set-up.
+
+    A home that has all of it is not written to, so that an archive can be read. Raises StorageError when they cannot be
+    made, or when it cannot be known which of them are unfinished.
+    """
+    # In this order: who makes them writes the note before the first of them, and removes it after the last.
+    if not _missing(home) and not (home.root / _NOTE).exists():
+        return
+    from sqlalchemy.exc import OperationalError
+
+    try:
+        _make(home)
+    except (OSError, OperationalError) as cause:
+        reason = cause.orig if isinstance(cause, OperationalError) else cause  # without its statement and rows
+        raise StorageError(
+            f"the databases of the runs cannot be made: {reason}",
+            where=str(home.root),
+            fix="make room on the disk, or set RLFT_HOME to a folder that you can write to; then start again",
+        ) from cause
 
 
+_NOTE = "unfinished.json"
+_LOCK = "stores.lock"
 _FILES = ("zenml/config.yaml", "zenml/local_stores/default_zen_store", "mlflow.db")
+_JOURNALS = ("-journal", "-wal", "-shm")
+
+
+def _missing(home: Home) -> list[str]:
+    return [name for name in _FILES if not (home.root / name).exists()]
+
+
+def _make(home: Home) -> None:
+    note = home.root / _NOTE
+    with (home.root / _LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if note.is_file():
+            for name in _read(note):
+                _remove(home.root / name)
+        if missing := _missing(home):
+            write_file(note, json.dumps(missing))
+            _open(home)
+        note.unlink(missing_ok=True)
+
+
+def _read(note: Path) -> list[str]:
+    """Names that a process noted. A note that a loss of power left empty could mean any: then nothing is removed."""
+    try:
+        names = json.loads(note.read_text(encoding="utf-8"))
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or any(name not in _FILES for name in names):
+        raise StorageError(
+            "this note does not say which databases are unfinished",
+            where=str(note),
+            fix="remove this file; if there are no runs here yet, remove mlflow.db and zenml/ beside it as well",
+        )
+    return names
 
 
 def _open(home: Home) -> None:
@@ -43,8 +86,9 @@ def _open(home: Home) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A file with its journal, or a folder."""
+    """A file with its journals, or a folder; never what merely begins with its name."""
     if path.is_dir():
         shutil.rmtree(path)
-    for file in path.parent.glob(f"{path.name}*"):
-        file.unlink()
+        return
+    for end in ("", *_JOURNALS):
+        path.with_name(path.name + end).unlink(missing_ok=True)
