@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -18,13 +18,18 @@ _METADATA_NAMES = {
     "metadata.goog",
     "instance-data",
     "instance-data.ec2.internal",
+    "metadata.azure.internal",
+    "metadata.tencentyun.com",
 }
 _METADATA = {
     ipaddress.ip_address(address)
     for address in ("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")
 }
-_MAPPED_64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
-_URL = re.compile(r"https?:[/\\]{2}[^\s\"'<>]+", re.IGNORECASE)
+_HOLD_IPV4 = [  # in their last 32 bits: RFC 4291, RFC 2765, RFC 6052, RFC 8215
+    ipaddress.IPv6Network(network) for network in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+]
+_URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{0,30}:)?[/\\]{2}[^\s\"'<>]+", re.IGNORECASE)
+_BARE = re.compile(r"(\[[0-9a-f:.%]+\]|[^\s/:@\[\]]+\.[^\s/:@\[\]]+)(?::[0-9]+)?(?:/\S*)?", re.IGNORECASE)
 
 
 def check_address(address: str) -> str:
@@ -39,19 +44,33 @@ def check_address(address: str) -> str:
 
 def refuse_metadata(address: str) -> None:
     """Raises ValueError for an address that is link-local or a cloud's metadata service, however it is written."""
-    host = _host(address)
-    if host in _METADATA_NAMES or any(found.is_link_local or found in _METADATA for found in _numbers(host)):
-        raise ValueError(
-            f"{host} hands out a machine's own credentials (a link-local or metadata address); name another server"
-        )
+    hosts = _hosts(address)
+    for host in hosts:
+        if host in _METADATA_NAMES or any(found.is_link_local or found in _METADATA for found in _numbers(host)):
+            raise ValueError(
+                f"{host} hands out a machine's own credentials (a link-local or metadata address); name another server"
+            )
+    if "\\" in address and "@" in address:
+        raise ValueError("an address with a backslash and an @ leads elsewhere than it seems; write it without these")
 
 
 def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(path, address) of every http address in the texts within a value of maps and lists that stands at `path`."""
+    """(path, address) of every address in the texts within a value of maps and lists that stands at `path`.
+
+    An address has a scheme or two slashes anywhere in a text, or is a whole text: `host.domain:80/path`. Those of keys
+    are told too.
+    """
     if isinstance(content, str):
-        yield from ((path, found) for found in _URL.findall(content))
-    elif isinstance(content, dict):
+        whole = content.strip()
+        if _BARE.fullmatch(whole):
+            yield path, f"//{whole}"
+        elif whole.count(":") > 1 and any(_numbers(whole)):
+            yield path, f"//[{whole}]"
+        else:
+            yield from ((path, found) for found in _URL.findall(content))
+    elif isinstance(content, Mapping):
         for key, value in content.items():
+            yield from named_addresses(key, f"{path}: a key")
             yield from named_addresses(value, f"{path}.{key}")
     elif isinstance(content, list | tuple):
         for place, value in enumerate(content):
@@ -73,13 +92,32 @@ def _is_usable(address: str) -> bool:
         return False
 
 
-def _host(address: str) -> str:
-    """The host as a resolver is asked for it: small letters, no dot at its end, signs of other scripts as ASCII."""
+def _hosts(address: str) -> list[str]:
+    """The hosts that different programs read from an address: a backslash is a slash to some, a sign to others."""
+    return [_host(address), _host(address.replace("\\", "/")), _host_of_httpx(address)]
+
+
+def _host_of_httpx(address: str) -> str:
+    if address[:4].lower() != "http":
+        return ""
+    import httpx
+
     try:
-        host = unquote(urlsplit(address.replace("\\", "/")).hostname or "")
-        return host.encode("idna").decode().lower().rstrip(".")
+        return _as_asked(httpx.URL(address).host)
+    except (ValueError, httpx.InvalidURL):  # nothing that httpx could ask
+        return ""
+
+
+def _host(address: str) -> str:
+    try:
+        return _as_asked(unquote(urlsplit(address).hostname or ""))
     except ValueError:
         return ""
+
+
+def _as_asked(host: str) -> str:
+    """The host as a resolver is asked for it: small letters, no dot at its end, signs of other scripts as ASCII."""
+    return host.encode("idna").decode().lower().rstrip(".")
 
 
 def _numbers(host: str) -> Iterator[_Address]:
@@ -94,7 +132,7 @@ def _numbers(host: str) -> Iterator[_Address]:
     yield found
     if isinstance(found, ipaddress.IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
-        if found in _MAPPED_64 or int(found) >> 32 == 0:
+        if any(found in network for network in _HOLD_IPV4):
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is not None:
             yield inner

@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_weights
-from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
 
 _TARGET = "_target_"  # the name that Hydra gave it
@@ -38,11 +39,24 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
     anew when its text has changed. A text `env:NAME` within `kwargs` is read from the environment's variables here, so
     that nobody else has it. Raises `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError`
-    for a variable that is not set.
+    for a variable that is not set and for an address of a cloud's metadata service.
     """
     require(kwargs, "environment.kwargs")  # before an import that may take long
     named = _Name.read(name, "environment.name", "Class")
-    return _build(_find_class(_import(named), named), construct(resolve(kwargs, "environment.kwargs")))
+    read = resolve(kwargs, "environment.kwargs")
+    _ask_no_metadata_server(read)
+    return _build(_find_class(_import(named), named), construct(read))
+
+
+def _ask_no_metadata_server(read: dict[str, Any]) -> None:
+    for path, address in named_addresses(read, "environment.kwargs"):
+        try:
+            refuse_metadata(address)
+        except ValueError:  # which says what a variable holds
+            raise ConfigError(
+                f"{path} leads to a link-local or metadata address, or to two servers at once",
+                fix="name another server in it, or in the variable that it names",
+            ) from None
 
 
 def construct(value: Any, where: str = "environment.kwargs") -> Any:

@@ -14,7 +14,8 @@ METADATA = [
     "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
     "[2002:a9fe:a9fe::1]", "[fe80::1]", "[fe80::1%25eth0]", "[fd00:ec2::254]", "[FD00:EC2:0::254]",
     "metadata.google.internal", "METADATA.google.internal.", "metadata", "instance-data.ec2.internal",
-    "100.100.100.200",
+    "100.100.100.200", "[::ffff:0:169.254.169.254]", "[64:ff9b:1::a9fe:a9fe]", "metadata.azure.internal",
+    "metadata.tencentyun.com",
 ]  # fmt: skip
 OTHERS = [
     "127.0.0.1", "localhost", "10.0.0.7", "192.168.1.1", "169.253.255.255", "169.255.0.1", "[::1]", "[fd00::254]",
@@ -58,6 +59,40 @@ def test_an_address_in_a_variable_is_read_and_checked_where_it_is_used(monkeypat
             server.read_addresses()
         assert "hidden" not in str(error.value)
     assert ServerSettings().read_addresses() == []
+
+
+METADATA_KWARGS = [
+    {"host": "169.254.169.254"}, {"host": "169.254.169.254:80"}, {"host": "fd00:ec2::254"},
+    {"url": "169.254.169.254/x"},
+    {"url": "//169.254.169.254/"}, {"url": "ws://169.254.169.254/"}, {"url": "grpc://169.254.169.254:1"},
+    {"deep": [{"host": "[::ffff:a9fe:a9fe]:80"}]}, {"by": {"http://169.254.169.254/": 1}},
+    {"by": {"169.254.169.254": 1}},
+    {"url": "http://example.invalid\\@169.254.169.254/"}, {"url": "http://169.254.169.254\\@example.invalid/"},
+    {"url": "http://[@169.254.169.254/"},  # which only httpx reads
+]  # fmt: skip
+HONEST_KWARGS = [
+    {"column": "metadata", "file": "data/metadata.json", "version": "1.2.3", "ratio": "16:9", "at": "12:30:00"},
+    {"pattern": r"http://\w+\.com/\S+", "comment": "// not an address", "path": r"\\share\folder", "half": "0.5"},
+    {"say": "Explain what 169.254.169.254 is for.", "by": {1: "x", "a.b": "::"}, "host": "api.example.org:443"},
+]
+
+
+@pytest.mark.parametrize("kwargs", METADATA_KWARGS, ids=repr)
+def test_a_metadata_address_is_refused_however_it_is_given(kwargs):
+    with pytest.raises(ValidationError, match="metadata address"):
+        EnvironmentConfig(name="a:B", kwargs=kwargs)
+
+
+@pytest.mark.parametrize("kwargs", HONEST_KWARGS, ids=repr)
+def test_texts_that_are_no_metadata_address_are_taken(kwargs):
+    assert EnvironmentConfig(name="a:B", kwargs=kwargs).kwargs == kwargs
+
+
+def test_an_address_with_a_backslash_is_refused():
+    with pytest.raises(ValidationError, match="backslash"):
+        EnvironmentConfig(name="a:B", kwargs={"url": "http://example.invalid\\@example.org/"})
+    with pytest.raises(ValueError, match="no address"):
+        check_address("http://example.invalid\\x")
 
 
 NAMES = ["..", "a/../b", "../up", "/etc", "a//b", "a\\b", "", "x" * 201, "a\nb", "a\x1b[31m", "a\u202eb", "a\u200bb",

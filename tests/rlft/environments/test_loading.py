@@ -142,3 +142,13 @@ def test_what_a_constructor_raises_holds_no_value(careless, how):
 def test_a_variable_that_is_not_set_is_named_before_the_import(careless):
     with pytest.raises(ConfigError, match=r"environment\.kwargs\.headers\.key needs the variable RLFT_TEST_UNSET"):
         load_environment("nowhere:Thing", {"headers": {"key": "env:RLFT_TEST_UNSET"}})
+
+
+@pytest.mark.parametrize("kwargs", [{"strict": "http://{env:RLFT_TEST_HOST}/"}, {"strict": ["env:RLFT_TEST_HOST"]}])
+def test_a_metadata_address_from_a_variable_is_refused_and_not_told(folder, monkeypatch, kwargs):
+    monkeypatch.setenv("RLFT_TEST_HOST", "169.254.169.254")
+    with pytest.raises(ConfigError, match=r"environment\.kwargs\.strict.*metadata address") as error:
+        load_environment("deep/capitals.py:Capitals", kwargs)
+    assert "169.254" not in str(error.value)
+    monkeypatch.setenv("RLFT_TEST_HOST", "gpu-7.example.invalid")
+    assert load_environment("deep/capitals.py:Capitals", kwargs)
