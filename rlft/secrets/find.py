@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlft.secrets.names import looks_random, names_a_secret
+from rlft.secrets.names import looks_random, names_a_password, names_a_secret
 from rlft.secrets.texts import MASK, redact, secret_spans
 from rlft.secrets.variables import without_variables
 
-_EMPTY = re.compile(r"\W*|<[^<>]*>|\[[A-Za-z_]+\]|none|null|true|false|unused", re.IGNORECASE)
-_NAMES_OF_PAIRS = ("name", "key", "header")
+_NAMES_OF_PAIRS = ("name", "key", "header", "k")
+_VALUES_OF_PAIRS = ("value", "v")
+_SHORTEST_NUMBER = 4
 
 
 def find_secrets(content: Any) -> list[str]:
     """Paths of the texts that look like secrets, such as `environment.kwargs.headers[0].Authorization`.
 
-    A text that names a variable (`env:NAME`) is none, nor are numbers and what is empty.
+    A text that names a variable (`env:NAME`) is none, nor are placeholders and numbers, except those of passwords.
     """
     return [redact(path) for path, names, text in _texts(content, "", ()) if _is_secret(names, text)]
 
 
 def hide_secrets(content: Any) -> Any:
-    """A copy as plain JSON values in which texts that look like secrets are `***`; numbers stay."""
+    """A copy as plain JSON values in which what looks like a secret is `***`."""
     return _hidden(content, ())
 
 
 def _is_secret(names: tuple[str, ...], text: str) -> bool:
     own = without_variables(text)
-    if own == text and not _EMPTY.fullmatch(text) and any(names_a_secret(name, text) for name in names):
+    if own == text and any(names_a_secret(name, text) for name in names):
         return True
     return any(secret_spans(own))
 
@@ -38,14 +38,15 @@ def _texts(content: Any, path: str, names: tuple[str, ...]) -> Iterator[tuple[st
     """(path, the names on it, text) of every text, those of keys included."""
     if isinstance(content, str):
         yield path, names, content
+    elif _is_numeric_password(content, names):
+        yield path, names, str(content)
     elif isinstance(content, Mapping):
         for key, value in content.items():
             yield f"{path}: a key", (), str(key)
             yield from _texts(value, f"{path}.{key}" if path else str(key), _names(content, str(key), names))
     elif isinstance(content, list | tuple):
-        names = _names_in_pair(content, names)
-        for place, value in enumerate(content):
-            yield from _texts(value, f"{path}[{place}]", names)
+        for place, (value, told) in enumerate(_named_items(content, names)):
+            yield from _texts(value, f"{path}[{place}]", told)
 
 
 def _hidden(content: Any, names: tuple[str, ...]) -> Any:
@@ -53,24 +54,41 @@ def _hidden(content: Any, names: tuple[str, ...]) -> Any:
         own = without_variables(content)
         if own != content:  # a variable's name is for all to see
             return redact(content) if any(secret_spans(own)) else content
-        named = not _EMPTY.fullmatch(content) and any(names_a_secret(name, content) for name in names)
+        named = any(names_a_secret(name, content) for name in names)
         return MASK if named else redact(content)
     if isinstance(content, Mapping):
         return {redact(str(key)): _hidden(value, _names(content, str(key), names)) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [_hidden(value, _names_in_pair(content, names)) for value in content]
-    return content
+        return [_hidden(value, told) for value, told in _named_items(content, names)]
+    return MASK if _is_numeric_password(content, names) else content
 
 
 def _names(content: Mapping[Any, Any], key: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a map's value: its key, those above, and `{name: Authorization, value: ...}`'s own."""
     told = (
-        [content[other] for other in _NAMES_OF_PAIRS if isinstance(content.get(other), str)] if key == "value" else []
+        [content[other] for other in _NAMES_OF_PAIRS if isinstance(content.get(other), str)]
+        if key in _VALUES_OF_PAIRS
+        else []
     )
     return (*names, key, *told)
 
 
-def _names_in_pair(content: list[Any] | tuple[Any, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """`[X-API-Key, 8f2e...]` is a header and its value; `[token, label]` is a list of columns."""
-    is_pair = len(content) == 2 and all(isinstance(each, str) for each in content) and looks_random(content[1])
-    return (*names, content[0]) if is_pair else names
+def _named_items(content: list[Any] | tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """The items of a list with their names: `[X-API-Key, 8f2e...]` is a header and its value, `[token, label]` a list
+    of columns, `auth: [user, 1234]` a user and a password, and what follows `--api-key` its value."""
+    texts = all(isinstance(each, str) for each in content)
+    is_pair = len(content) == 2 and texts and looks_random(content[1])
+    option = ""
+    for place, value in enumerate(content):
+        more = [content[0]] if is_pair else []
+        if len(content) == 2 and texts and place and names and names[-1].lower().endswith("auth"):
+            more.append("password")
+        if option and texts and not value.startswith("-"):
+            more.append(option)
+        yield value, (*names, *more)
+        option = value[2:] if isinstance(value, str) and value.startswith("--") and "=" not in value else ""
+
+
+def _is_numeric_password(content: Any, names: tuple[str, ...]) -> bool:
+    is_number = isinstance(content, int | float) and not isinstance(content, bool)
+    return is_number and len(str(content)) >= _SHORTEST_NUMBER and bool(names) and names_a_password(names[-1])

@@ -5,23 +5,34 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_PLAIN = re.compile(  # words in one case, as names of columns, modules and models are written
-    r"(?:[a-z]+(?:[A-Z][a-z]+)*(?:[_./:-]+(?:[a-z]+|[0-9]{1,2}))*"
-    r"|[A-Z]+(?:[_./:-]+(?:[A-Z]+|[0-9]{1,2}))*"
-    r"|[A-Z][a-z]+(?:[A-Z][a-z]+|[_./:-]+(?:[A-Z]?[a-z]+|[0-9]{1,2}))*)[0-9]{0,2}"
+_PLAIN = re.compile(  # words in one case, as names of columns, modules and models are written, and dates
+    r"(?:[a-z]{1,20}(?:[A-Z][a-z]{1,20})*(?:[_./:-]+(?:[a-z]{1,20}|[0-9]{1,4}))*"
+    r"|[A-Z]{1,20}(?:[_./:-]+(?:[A-Z]{1,20}|[0-9]{1,4}))*"
+    r"|[A-Z][a-z]{1,20}(?:[A-Z][a-z]{1,20}|[_./:-]+(?:[A-Z]?[a-z]{1,20}|[0-9]{1,4}))*"
+    r"|[0-9]{1,4}(?:[_./:-]+[0-9]{1,4})*)[0-9]{0,2}"
+)
+_AROUND = "#<>|*~:!?.,;()[]"  # signs that a piece of a prompt begins and ends with
+_PLACEHOLDER = re.compile(
+    r"\W*|<[^<>]*>|\[[A-Za-z_]+\]|none|null|true|false|unused|empty|dummy|placeholder|n/?a|x{3,}|\$\w+"
+    r"|(?:sk-)?not?[-_ ](?:api[-_ ]?)?(?:key|token|auth|needed|required|used|set)(?:[-_ ](?:needed|required))?"
+    r"|(?:your|insert|enter|put)[-_ ][a-z_ -]{1,60}|[a-z_-]{1,60}[-_]here|\(.*\)[*+?]?",
+    re.IGNORECASE,
 )
 _NO_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*:[^@?;\s]*", re.IGNORECASE)
 _FILLING = {"value", "header", "text", "str", "plain"}
 
-_SECRET = {
-    "apikey", "authorization", "bearer", "cookie", "cred", "credential", "passcode", "passphrase", "passwd", "password",
-    "pwd", "secret",
+# The rule, by the last word of a name. Strong: every text that is no placeholder. Weak: a text that looks random.
+_STRONG = {
+    "apikey", "authorization", "cred", "credential", "passcode", "passphrase", "passwd", "password", "pw", "pwd",
 }  # fmt: skip
+_WEAK = {"auth", "bearer", "cookie", "hmac", "jwt", "key", "oauth", "pass", "pat", "secret", "session", "token"}
+_PASSWORDS = {"passcode", "passphrase", "passwd", "password", "pw", "pwd"}
+_OF_GAMES = {"hidden", "magic"}  # a password that a task is about is weak
 _CONNECTION = {"connection", "conn"}
-# What stands before `key` or `token` and makes it a secret, or something of the task.
+# What stands before a weak word and makes it strong, or, before `key` and `token`, something of the task.
 _OF_SECRETS = {
-    "access", "account", "admin", "api", "anthropic", "auth", "aws", "azure", "bearer", "bot", "client", "cohere",
-    "encryption", "gcp", "github", "gitlab", "google", "groq", "hf", "huggingface", "jwt", "master", "mistral", "oauth",
+    "access", "account", "admin", "api", "anthropic", "auth", "aws", "azure", "basic", "bearer", "bot", "client",
+    "cohere", "gcp", "github", "gitlab", "google", "groq", "hf", "huggingface", "jwt", "master", "mistral", "oauth",
     "openai", "personal", "private", "rapidapi", "refresh", "sas", "secret", "security", "serper", "service", "session",
     "shared", "signing", "slack", "ssh", "subscription", "tavily", "wandb",
 }  # fmt: skip
@@ -29,39 +40,52 @@ _OF_TASKS = {
     "added", "answer", "bos", "cache", "class", "cls", "column", "completion", "composite", "config", "context", "data",
     "dataset", "dict", "document", "end", "eos", "extra", "feature", "field", "first", "foreign", "gold", "group",
     "hash", "id", "image", "index", "input", "join", "json", "kv", "label", "last", "list", "lookup", "map", "mask",
-    "max", "message", "meta", "metadata", "metric", "min", "new", "next", "num", "order", "output", "pad", "partition",
-    "primary", "prompt", "public", "query", "question", "response", "reward", "row", "score", "sep", "sort", "source",
-    "special", "start", "state", "stop", "target", "task", "text", "think", "thinking", "tool", "total", "unique",
-    "unk",
+    "max", "message", "meta", "metadata", "metric", "min", "musical", "new", "next", "num", "order", "output", "pad",
+    "partition", "passage", "primary", "prompt", "public", "query", "question", "response", "reward", "row", "score",
+    "sep", "separator", "sort", "source", "special", "start", "state", "stop", "target", "task", "text", "think",
+    "thinking", "thought", "tool", "total", "trigger", "unique", "unk",
 }  # fmt: skip
 
 
 def names_a_secret(name: str, text: str) -> bool:
     """Whether a setting of this name with this text holds a secret.
 
-    The last word of the name decides (`token_budget` is none), and for `..._key` and `..._token` the one before it.
-    Where that is not known, a text that is no plain words is taken for a secret.
+    The last word of the name decides (`token_budget` is none), and for weak words such as `key` the one before it.
     """
     words = [word.lower() for word in _WORD.findall(name)]
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _FILLING):
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _FILLING or words[-2:] == ["session", "id"]):
         words.pop()
-    if not words:
+    if not words or is_placeholder(text):
         return False
-    last = words[-1].removesuffix("s") if words[-1] != "pass" else "pass"
-    before = words[:-1]
-    if last in _SECRET:
-        return True
+    last, before = _singular(words[-1]), words[:-1]
+    if last in _STRONG:
+        return not _OF_GAMES & set(before) or looks_random(text)
     if last == "dsn" or (last == "string" and before and before[-1] in _CONNECTION):
         return not _NO_CREDENTIALS.fullmatch(text)
-    if last not in ("key", "token", "pass") or (text.isdigit() and len(text) < 8):
+    if last not in _WEAK or (text.isdigit() and len(text) < 8):
         return False
-    if not before:
-        return last == "token" or looks_random(text, 16)
-    if before[-1] in _OF_TASKS:
+    if not before and last == "token":
+        return text == text.strip(_AROUND)  # the name that libraries give an access token, and short words too
+    if last in ("key", "token") and before and before[-1] in _OF_TASKS:
         return False
-    return bool(_OF_SECRETS & set(before)) or looks_random(text)
+    return bool(_OF_SECRETS & set(before)) or looks_random(text, 16 if name.lower() in ("key", "keys") else 8)
+
+
+def names_a_password(name: str) -> bool:
+    """Whether even a number of this name is a secret: `password: 12345678`."""
+    words = _WORD.findall(name)
+    return bool(words) and _singular(words[-1].lower()) in _PASSWORDS
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text stands where a secret would and is none: `EMPTY`, `not-needed`, `YOUR_KEY_HERE`, `<key>`."""
+    return bool(_PLACEHOLDER.fullmatch(text))
 
 
 def looks_random(text: str, at_least: int = 8) -> bool:
-    """Whether a text is long enough for a secret and neither words nor a name of words."""
-    return len(text) >= at_least and not re.search(r"\s|[{}]", text) and not _PLAIN.fullmatch(text)
+    """Whether a text is long enough for a secret and neither words, nor a name of words, nor a mark of a prompt."""
+    return len(text) >= at_least and not re.search(r"\s|[{}]", text) and not _PLAIN.fullmatch(text.strip(_AROUND))
+
+
+def _singular(word: str) -> str:
+    return word if word == "pass" else word.removesuffix("s")

@@ -11,25 +11,39 @@ MASK = "***"
 _FORMS = re.compile(
     r"""(?x)
     (?<![A-Za-z0-9])(?:
-        sk-(?=[A-Za-z0-9_-]*(?:[0-9A-Z]|[A-Za-z0-9_]{14}))[A-Za-z0-9_-]{16,}  # OpenAI, Anthropic, Stripe and others
+        gsk_\w{16,} | [sr]k_(?:live|test)_\w{10,} | whsec_[\w+/]{10,}          # Groq, Stripe
       | hf_[A-Za-z0-9]{16,}                                                   # Hugging Face
       | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_\w{16,}                       # GitHub
       | glpat-[\w-]{16,}                                                      # GitLab
       | xox[abeoprs]-[\w-]{10,} | https://hooks\.slack\.com/services/\S+      # Slack
       | (?:AKIA|ASIA)[A-Z0-9]{16}                                             # AWS
       | AIza[\w-]{30,} | ya29\.[\w-]{16,}                                     # Google
+      | r8_\w{16,} | SG\.[\w-]{8,}\.?[\w-]*                                    # Replicate, SendGrid
+      | dop_v1_\w{10,} | shpat_\w{10,} | wandb_v1_\w{10,}                      # DigitalOcean, Shopify, W&B
+      | https://discord(?:app)?\.com/api/webhooks/[0-9]+/[\w-]+              # Discord
       | pypi-[\w-]{16,} | npm_[A-Za-z0-9]{16,}
       | eyJ[\w-]{5,}\.eyJ[\w-]{5,}(?:\.[\w-]*)?                               # a JSON web token (RFC 7519)
     )
     | -----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY[A-Z ]*-----(?s:.*?)(?:-----END\ [A-Z0-9 ]*-----|\Z)
     """
 )
+_DASHED = re.compile(
+    r"(?<![A-Za-z0-9])(?:sk|xai|pplx|tvly|nvapi)-([A-Za-z0-9_-]{12,})"
+)  # OpenAI, Anthropic, xAI and others
+_TELEGRAM = re.compile(r"/bot[0-9]+:([\w-]{6,})")
 _SCHEME = re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/-]{7,}\w=*)", re.IGNORECASE)
 # Up to the last @: a password may hold a slash, a colon or another @.
-_USER = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://([^\s\"<>]+)@", re.IGNORECASE)
+_USER = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://([^\s\"<>]{1,1000})@", re.IGNORECASE)
 _PORT_AND_PATH = re.compile(r"[0-9]{1,5}[/?#]")
-_PAIR = re.compile(r"(?:^|(?<=[?&;\s]))([A-Za-z][\w.-]*(?: [A-Za-z]+)?)=([^&;\s#\"'<>{}]+)")
+_PAIR = re.compile(r"(?:^|(?<=[?&;\s]))-{0,2}([A-Za-z][\w.-]*(?: [A-Za-z]+)?)=([^&;\s#\"'<>{}]+)")
 _SIGNED = ("sig", "signature")
+_QUOTED = re.compile(
+    r"(?<![\w.-])([A-Za-z][\w.-]*)\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']([^\s\"'\\]+)\\?[\"']"
+)  # JSON, Python, TOML
+_LINE = re.compile(r"^[ \t]*(?:export )?([A-Za-z][\w-]*)[ \t]*[:=][ \t]+(\S+)[ \t]*$", re.MULTILINE)
+_OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)\s([^\s-]\S*)")
+_CURL = re.compile(r"\s(?:-u|--user)[\s=]?([^\s:]+:\S+)")
+_WORD = re.compile(r"[A-Z]?[a-z]+")  # what a text says of a password, and types in a description
 _HEADER = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*):\s+([^\s{}]+(?: [^\s{}]+)?)\s*")
 
 
@@ -37,9 +51,14 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
     """Where the secrets of a text stand, in any order; the spans may overlap."""
     for found in _FORMS.finditer(text):
         yield found.span()
-    for found in _SCHEME.finditer(text):
-        if looks_random(found[1]):
-            yield found.span(1)
+    for pattern in (_DASHED, _SCHEME):
+        for found in pattern.finditer(text):
+            if looks_random(found[1]):
+                yield found.span(1 if pattern is _SCHEME else 0)
+    for found in _TELEGRAM.finditer(text):
+        yield found.span(1)
+    for found in _CURL.finditer(text) if "curl" in text else ():
+        yield found.span(1)
     for found in _USER.finditer(text):
         if _has_credentials(found[1]):
             yield found.span(1)
@@ -47,7 +66,11 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
         name, value = found.groups()
         if name.lower().endswith(_SIGNED) or names_a_secret(name, value):
             yield found.span(2)
-    if (found := _HEADER.fullmatch(text)) and names_a_secret(found[1], found[2]):
+    for pattern in (_QUOTED, _LINE, _OPTION):
+        for found in pattern.finditer(text):
+            if not _WORD.fullmatch(found[2]) and names_a_secret(found[1], found[2]):
+                yield found.span(2)
+    if (found := _HEADER.fullmatch(text)) and _is_header(found[1], found[2]):
         yield found.span(2)
 
 
@@ -59,6 +82,12 @@ def redact(text: str) -> str:
             kept += [text[end : max(start, end)], MASK if start >= end else ""]
             end = stop
     return "".join([*kept, text[end:]])
+
+
+def _is_header(name: str, value: str) -> bool:
+    """Whether it is a header and no sentence: `Authorization: Bearer a1`, not `Authorization: required fields`."""
+    said = all(_WORD.fullmatch(word) for word in value.split())
+    return not said and names_a_secret(name, value)
 
 
 def _users(text: str) -> Iterator[tuple[int, int]]:

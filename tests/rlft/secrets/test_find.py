@@ -51,6 +51,41 @@ SECRETS = [
     {"anything": "AKIAPLANTEDPLANTED01"},
     {"anything": PEM},
     {"anything": f"curl -H {JWT}"},
+    *(
+        {"anything": f"say {prefix}PLANTED0123456789abcdef"}
+        for prefix in (
+            "gsk_",
+            "xai-",
+            "pplx-",
+            "tvly-",
+            "r8_",
+            "sk_live_",
+            "rk_live_",
+            "whsec_",
+            "SG.",
+            "dop_v1_",
+            "shpat_",
+            "nvapi-",
+            "wandb_v1_",
+        )
+    ),
+    *({name: "PLANTED-Xq7"} for name in ("auth", "X-Auth", "jwt", "pat", "oauth", "session_id", "hmac", "bearer")),
+    *({name: "PLANTED"} for name in ("basic_auth", "github_pat", "pw", "db_pw")),
+    {"auth": {"user": "me", "pass": "PLANTED-Xq7"}},
+    {"auth": ["me", "PLANTED"]},
+    {"password": 12341234},
+    {"anything": '{"api_key": "PLANTED"}'},
+    {"anything": '{\\"api_key\\": \\"PLANTED\\"}'},
+    {"anything": 'password = "PLANTED"'},
+    {"anything": "password='PLANTED'"},
+    {"anything": "host: db\npassword: PLANTED\nport: 3"},
+    {"anything": "tool --api-key PLANTED"},
+    {"anything": ["--token=PLANTED"]},
+    {"anything": ["tool", "--api-key", "PLANTED"]},
+    {"anything": "curl -u me:PLANTED https://example.invalid"},
+    {"headers": [{"k": "X-API-Key", "v": "PLANTED"}]},
+    {"anything": "https://api.telegram.org/bot123:PLANTED/send"},
+    {"anything": "https://discord.com/api/webhooks/123/PLANTED"},
     {"anything": [{"deep": ("x", {"deeper": "say glpat-PLANTEDPLANTED01 to it"})}]},
 ]
 HONEST = [
@@ -93,6 +128,20 @@ HONEST = [
     {"model": "sk-learn-contrib/hdbscan"},
     {"function": "hf_tools.load:rows"},
     {"commit": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+    *({"api_key": text} for text in ("EMPTY", "not-needed", "none", "sk-no-key-required", "YOUR_KEY_HERE", "<your key>",
+        "your-api-key", "INSERT_TOKEN_HERE")),
+    {"separator_token": "###END1###", "thought_token": "<thought>", "trigger_token": "Final-Answer:"},
+    {"begin_token": "###END1###", "switch_token": "Final-Answer:"},
+    {"encryption_key": "caesar", "secret": "moon", "hidden_password": "open sesame", "passage_key": "p-2024-01"},
+    {"musical_keys": ["F#-minor-7b5", "C"], "cookies": "chocolate", "bearer": "John", "auth": "basic",
+     "session": "2024-05-01"},
+    {"prompt": "Call https://example.invalid?api_key=YOUR_KEY_HERE"},
+    {"prompt": "Authorization: required fields"},
+    {"prompt": "Reply as JSON.\\npassword: string\\nThe password: it has 8 letters."},
+    {"schema": '{"password": "string", "key": "value", "token": "word"}'},
+    {"pattern": r"token=(\w+)", "url": "https://example.invalid/?token=false"},
+    {"model": "sk-learn-regression-2"},
+    {"password_length": 12345678, "passwords": 3, "tokens": 40960000, "credentials": {"port": 5432}},
     {"id": "123e4567-e89b-12d3-a456-426614174000"},
 ]  # fmt: skip
 
@@ -138,7 +187,32 @@ def test_a_text_is_redacted_around_its_secrets():
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "A", "Aa", "sk-", "://", "a://b:", "eyJaaaaa.", "-----BEGIN PRIVATE KEY-----", "x=", "Bearer a"]
+    "piece",
+    [
+        "a",
+        "A",
+        "Aa",
+        "sk-",
+        "://",
+        "a://b:",
+        "eyJaaaaa.",
+        "-----BEGIN PRIVATE KEY-----",
+        "x=",
+        "Bearer a",
+        "curl -u ",
+        "--key ",
+        'a:"',
+        "a: ",
+        "export ",
+        " ",
+        "(",
+        "your-",
+        "/bot1",
+        "<",
+        "a.",
+        "//",
+        "1:",
+    ],
 )
 def test_long_texts_take_no_longer_than_their_length(piece):
     # backtracking over 20,000 pieces would take minutes and meet the test's time limit
