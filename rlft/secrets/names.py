@@ -62,6 +62,8 @@ def names_a_secret(name: str, text: str) -> bool:
         return not _OF_GAMES & set(before) or looks_random(text)
     if last == "dsn" or (last == "string" and before and before[-1] in _CONNECTION):
         return not _NO_CREDENTIALS.fullmatch(text)
+    if last == "cookie" and "=" in text:  # as a header has it: name=value; path=/
+        return True
     if last not in _WEAK or (text.isdigit() and len(text) < 8):
         return False
     if not before and last == "token":

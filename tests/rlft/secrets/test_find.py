@@ -74,6 +74,7 @@ SECRETS = [
     {"auth": {"user": "me", "pass": "PLANTED-Xq7"}},
     {"auth": ["me", "PLANTED"]},
     {"password": 12341234},
+    {"cookie": "sid=PLANTED; path=/"},
     {"anything": '{"api_key": "PLANTED"}'},
     {"anything": '{\\"api_key\\": \\"PLANTED\\"}'},
     {"anything": 'password = "PLANTED"'},
