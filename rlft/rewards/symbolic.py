@@ -7,15 +7,19 @@ limits are off here, and `may_be_parsed` bounds what it sees instead.
 from __future__ import annotations
 
 import logging
+import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rlft.rewards.expansion import MOST_TERMS, has_power_of_matrix, terms
 from rlft.rewards.latex import LONGEST_ANSWER, may_be_parsed
 from rlft.rewards.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
 
-_POINT, _SAME = 0.3717, 1e-3  # where expressions are compared, and how much of their size may be rounding
+_POINTS = 3  # at which expressions with letters are compared
+_DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
+_ROUNDED = 1e-3  # how much of a value may be rounding where a long decimal stands
 _HIGH = 30  # exponents that a relation or a set may have beyond its gold's
 _LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
 _NONSENSE = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError)
@@ -43,11 +47,12 @@ def same_answer(gold: str, answer: str) -> bool:
         raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
     if found is None or capital_names(answer) != capital_names(gold):
         return False
+    points = random.Random(f"{gold}\n{answer}")  # not to be foreseen by the answer, and the same in every run
     try:
         return (
             _same_letters(found, wanted)
             and _is_finished(found, wanted)
-            and _equal(_uniform(found, answer), _uniform(wanted, gold))
+            and _equal(_uniform(found, answer), _uniform(wanted, gold), points)
         )
     except _NONSENSE:
         return False
@@ -76,7 +81,7 @@ def _parse(text: str) -> Any:
     config = [LatexExtractionConfig(False, 0, normal)]
     with _without_warnings("math_verify.parser"):
         found = parse(f"\\boxed{{{text}}}", config, "no_fallback", "first_match", parsing_timeout=0)  # 0: none
-    return found[0] if found else None
+    return found[0] if found and not has_power_of_matrix(found[0]) else None
 
 
 def _uniform(expression: Any, text: str) -> Any:
@@ -113,10 +118,12 @@ def _half_line(relation: Any) -> Any:
     return sympy.Interval(end, sympy.oo, isinstance(relation, sympy.Gt), True)
 
 
-def _equal(found: Any, wanted: Any) -> bool:
+def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
     from math_verify import verify
 
-    if not _same_kind(found, wanted) or _differ(found, wanted):
+    if not _same_kind(found, wanted) or _differ(found, wanted, points):
+        return False
+    if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
         return False
     with _without_warnings("math_verify.grader"):
         return bool(verify(wanted, found, timeout_seconds=None))
@@ -174,8 +181,8 @@ def _functions(expression: Any) -> set[Any]:
     return functions | circle if functions & circle else functions
 
 
-def _differ(found: Any, wanted: Any) -> bool:
-    """Whether two expressions have other values at a point, as far as numbers can tell.
+def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
+    """Whether two expressions have other values at points drawn at random, as far as numbers can tell.
 
     Computer algebra is for those that have the same: it multiplies `(x+1)^{999}` out, and for `\\log 2 - 1000000` makes
     10 to the power of a million. Letters stand for the same number whatever their case, as in math-verify.
@@ -184,19 +191,27 @@ def _differ(found: Any, wanted: Any) -> bool:
 
     both = (found, wanted)
     if all(isinstance(each, sympy.MatrixBase) for each in both):
-        return found.shape != wanted.shape or any(map(_differ, found, wanted))
+        return found.shape != wanted.shape or any(_differ(*pair, points) for pair in zip(found, wanted, strict=True))
     if all(isinstance(each, sympy.Equality) for each in both) and found.lhs == wanted.lhs and found.lhs.is_Symbol:
-        return _differ(found.rhs, wanted.rhs)
+        return _differ(found.rhs, wanted.rhs, points)
     if not all(isinstance(each, sympy.Expr) for each in both):
         return _power(found) > max(_power(wanted), _HIGH)  # multiplied out it has no end
     if all(each.is_Symbol for each in both):
         return False
-    symbols = {symbol for each in both for symbol in each.free_symbols}
-    names = sorted({symbol.name.lower() for symbol in symbols})
-    point = {symbol: sympy.Float(_POINT + names.index(symbol.name.lower()) / 7) for symbol in symbols}
+    symbols = sorted({symbol for each in both for symbol in each.free_symbols}, key=str)
+    return any(_differ_once(found, wanted, symbols, points) for _ in range(_POINTS if symbols else 1))
+
+
+def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Random) -> bool:
+    import sympy
+
+    drawn = {name: points.uniform(0.2, 0.9) for name in sorted({symbol.name.lower() for symbol in symbols})}
+    point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
+    is_rounded = found.has(sympy.Float) or wanted.has(sympy.Float)
+    same = _ROUNDED if is_rounded else sympy.Float(10, _DIGITS) ** -LONGEST_ANSWER
     try:
-        one, other = (each.subs(point).evalf() for each in both)
-        return bool(abs(one - other) > _SAME * (1 + abs(other)))
+        one, other = (each.subs(point).evalf(_DIGITS) for each in (found, wanted))
+        return bool(abs(one - other) > same * (1 + abs(other)))
     except (TypeError, ValueError, ArithmeticError):  # no number, such as an infinity less another
         return False
 

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import time
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,6 +76,38 @@ HUGE = {
     r"(1+\sqrt{2})^{999}", r"0.\overline{" + "9" * 60 + "}",
 }  # fmt: skip
 
+MATRIX = r"\begin{pmatrix}1&2&3\\4&5&6\\7&8&10\end{pmatrix}"
+LETTERS = r"\begin{pmatrix}x&y&z\\ y&z&1\\ z&1&x\end{pmatrix}"
+# Each is the gold's kind and size, and most have nearly its value where x = 0.3717, y = x + 1/7 and z = x + 2/7.
+COSTLY = {
+    "power": ("x+1", "(x+0.62861641726)^{999}"),  # 1.3717^(1/999) - 0.3717
+    "power-of-three": ("x+y+1", "(x+y+0.11437828869)^{999}"),
+    "power-of-letters": ("x+y+z", "(x+y+z-0.53927630708)^{99}"),
+    "power-below": ("x+1", r"\frac{1}{(x+0.62798444)^{999}}"),
+    "power-of-power": ("x+1", "((x+0.62861641726)^{99})^{10}"),
+    "power-in-root": ("x+1", r"\sqrt{(x+0.6289325)^{999}}"),
+    "product-of-powers": ("x^2+x+1", "(x+0.62835)^{99}(x+0.62835)^{98}(y+1)^0"),
+    "power-in-list": ("(x,y)", r"((x+y+1)^{30},(x+y+z+1)^{29})"),
+    "power-in-equation": ("x+y+z=1", "(x+y+z+1)^{30}=1"),
+    "power-in-inequality": ("x+y+z<1", "(x+y+z+1)^{30}<1"),
+    "equal-in-the-end": ("a+b+c+x+y+z", r"\frac{(x^2+2x+1)^{15}(a+b+c+x+y+z)}{(x+1)^{30}}"),
+    "matrix-to-a-letter": ("x+1", MATRIX + "^{x}"),
+    "matrix-to-n": (r"\sqrt{2}", MATRIX + "^{n}"),
+    "matrix-for-matrix": (MATRIX, MATRIX + "^{n}"),
+    "matrix-to-n-twice": (MATRIX, "(" + MATRIX + "^{2})^{n}"),
+    "matrix-to-a-sum": (MATRIX, MATRIX + "^{n+1}" + r"\cdot 2"),
+    "matrix-root": (MATRIX, rf"\sqrt{{{MATRIX}}}"),
+    "matrix-to-a-third": (MATRIX, MATRIX + r"^{\frac{1}{3}}"),
+    "matrix-exponent": (MATRIX, f"e^{{{MATRIX}}}"),
+    "matrix-function": (MATRIX, rf"\sin({MATRIX})"),
+    "matrix-high-power": (MATRIX, MATRIX + "^{999}"),
+    "matrix-of-letters-inverted": (MATRIX, LETTERS + "^{-1}"),
+    "matrix-of-letters-to-nine": (LETTERS, LETTERS + "^{9}"),
+    "matrix-determinant": ("x+1", LETTERS.replace("pmatrix", "vmatrix")),
+    "sum-to-n": ("n^2", r"\sum_{k=1}^{n} (2k-1)^{99}"),
+    "product-to-n": ("n^2", r"\prod_{k=1}^{n} k^{99}"),
+}
+
 
 def score(answer, gold, box=r"\boxed{%s}"):
     task = make_task("m", "What is it?", gold)
@@ -112,6 +145,35 @@ def test_what_is_never_closed_is_wrong_at_once(shape):
 @pytest.mark.parametrize("gold", ["x+1", r"\{1,2\}"])
 def test_what_would_be_huge_is_wrong_at_once(answer, gold):
     assert_quick(answer, gold)
+
+
+@pytest.mark.parametrize(("gold", "answer"), COSTLY.values(), ids=COSTLY)
+def test_what_has_the_form_of_its_gold_and_no_end_is_wrong_at_once(gold, answer):
+    assert_quick(answer, gold)
+
+
+def test_a_number_cannot_be_fitted_to_its_gold():
+    # c such that (sqrt(3) - c)^999 is sqrt(2) to 35 digits.
+    mp = mpmath.mp.clone()
+    mp.dps = 60
+    shift = mp.nstr(mp.sqrt(3) - mp.sqrt(2) ** (mp.mpf(1) / 999), 38)
+    assert_quick(rf"(\sqrt{{3}}-{shift})^{{999}}", r"\sqrt{2}")
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("(x+1)^{10}", "(1+x)^{10}"),
+        ("x^4+4x^3+6x^2+4x+1", "(x+1)^4"),
+        ("(x+1)^3", "x^3+3x^2+3x+1"),
+        ("(x+y+z)^{99}", "(z+y+x)^{99}"),  # 5050 terms, and the gold's own
+        ("(x+1)^{1000}", "(1+x)^{1000}"),
+        (r"\frac{1}{(x+1)^{12}}", "(x+1)^{-12}"),
+        (r"\begin{pmatrix}2^n&0\\0&1\end{pmatrix}", r"\begin{pmatrix}2^n&0\\0&1^n\end{pmatrix}"),
+    ],
+)
+def test_what_is_large_and_equal_is_right(gold, answer):
+    assert score(answer, gold)["correct"] == 1.0
 
 
 def test_answers_that_are_nested_deeply_are_scored_like_any_other():
