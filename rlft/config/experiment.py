@@ -15,7 +15,7 @@ from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
-from rlft.secrets import find_secrets, named_variables
+from rlft.secrets import find_secrets, misspelt_variables, named_variables
 
 READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses")
 
@@ -41,6 +41,11 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _holds_no_secrets(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and (wrong := list(misspelt_variables(content, ""))):
+            raise ValueError(
+                f"{', '.join(wrong)}: a variable is named env:NAME, or {{env:NAME}} within a text, in small letters, "
+                "without spaces, NAME of letters, digits and _"
+            )
         if isinstance(content, Mapping) and (found := find_secrets(content)):
             raise ValueError(
                 f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "

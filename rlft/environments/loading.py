@@ -45,7 +45,20 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     named = _Name.read(name, "environment.name", "Class")
     read = resolve(kwargs, "environment.kwargs")
     _ask_no_metadata_server(read)
-    return _build(_find_class(_import(named), named), construct(read))
+    environment = _build(_find_class(_import(named), named), construct(read))
+    _hides_no_method(environment)
+    return environment
+
+
+def _hides_no_method(environment: BaseEnv) -> None:
+    """An attribute that a class written elsewhere has may have the name of a method that is called here."""
+    for name, method in vars(BaseEnv).items():
+        if inspect.isfunction(method) and not callable(getattr(environment, name)):
+            raise EnvironmentSetupError(
+                f"the attribute {name!r} of {type(environment).__name__} hides the method of this name",
+                where="environment.name",
+                fix="give the attribute another name",
+            )
 
 
 def _ask_no_metadata_server(read: dict[str, Any]) -> None:

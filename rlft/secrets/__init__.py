@@ -6,7 +6,7 @@ Importable without torch. One definition serves the check of a config and what i
 from rlft.secrets.find import find_secrets, hide_secrets
 from rlft.secrets.hiding import hide, hide_in, hide_in_logs, hiding
 from rlft.secrets.texts import MASK, redact
-from rlft.secrets.variables import named_variables, require, resolve, without_variables
+from rlft.secrets.variables import misspelt_variables, named_variables, require, resolve, without_variables
 
 __all__ = [
     "MASK",
@@ -16,6 +16,7 @@ __all__ = [
     "hide_in_logs",
     "hide_secrets",
     "hiding",
+    "misspelt_variables",
     "named_variables",
     "redact",
     "require",

@@ -14,6 +14,7 @@ from rlft.errors import ConfigError
 from rlft.secrets.hiding import remember
 
 _WHOLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
+_MEANT = re.compile(r"\s*\$?\{?\s*env\s*:(?!//)", re.IGNORECASE)  # what a whole text that names one begins with
 _WITHIN = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -29,6 +30,19 @@ def named_variables(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
             yield from named_variables(inner, f"{path}[{place}]")
+
+
+def misspelt_variables(value: Any, path: str) -> Iterator[str]:
+    """Paths of texts that begin as one that names a variable does, and name none."""
+    if isinstance(value, str):
+        if _MEANT.match(value) and not list(named_variables(value, path)):
+            yield path
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from misspelt_variables(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from misspelt_variables(inner, f"{path}[{place}]")
 
 
 def without_variables(text: str) -> str:

@@ -152,3 +152,13 @@ def test_a_metadata_address_from_a_variable_is_refused_and_not_told(folder, monk
     assert "169.254" not in str(error.value)
     monkeypatch.setenv("RLFT_TEST_HOST", "gpu-7.example.invalid")
     assert load_environment("deep/capitals.py:Capitals", kwargs)
+
+
+def test_an_attribute_that_hides_a_method_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hides.py").write_text(
+        "import rlft\n\n\nclass Hides(rlft.BaseEnv):\n    def __init__(self):\n        self.context = {}\n\n"
+        "    def compute_reward(self, completion, ground_truth):\n        return 1.0\n"
+    )
+    with pytest.raises(EnvironmentSetupError, match="the attribute 'context' of Hides hides the method"):
+        load_environment("hides.py:Hides", {})
