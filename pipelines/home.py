@@ -5,8 +5,11 @@ Nothing here imports ZenML, which reads its environment when it is imported.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,11 +110,22 @@ def use_own_setup(home: Home) -> None:
     for name in list(os.environ):
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]
-    os.environ["ZENML_CONFIG_PATH"] = str(home.root / "zenml")
+    os.environ["ZENML_CONFIG_PATH"] = str(_zenml_settings(home))
     os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
     os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
         os.environ.pop(name, None)
+
+
+def _zenml_settings(home: Home) -> Path:
+    """The folder of ZenML's settings, which it writes whenever it starts: for an archive, a copy of this process."""
+    own = home.root / "zenml"
+    if os.access(own, os.W_OK) or not (own / "config.yaml").is_file():
+        return own
+    copy = Path(tempfile.mkdtemp(prefix="rlft-zenml-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    shutil.copyfile(own / "config.yaml", copy / "config.yaml")
+    return copy
 
 
 def quieten(verbose: bool) -> None:

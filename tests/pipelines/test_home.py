@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +120,18 @@ def test_a_run_of_its_own_makes_its_home(tmp_path, monkeypatch):
     use_own_setup(Home(tmp_path / ".rlft"))
     assert mode(tmp_path / ".rlft") == 0o700
     assert (tmp_path / ".rlft" / "zenml").is_dir()
+    assert os.environ["ZENML_CONFIG_PATH"] == str(tmp_path / ".rlft" / "zenml")
+
+
+def test_the_settings_of_an_archive_are_copied_since_zenml_writes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    own = tmp_path / ".rlft" / "zenml"
+    own.mkdir(parents=True)
+    (own / "config.yaml").write_text("version: 1")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != own)  # root may write to any folder of this disk
+    use_own_setup(Home(tmp_path / ".rlft"))
+    copy = Path(os.environ["ZENML_CONFIG_PATH"])
+    assert tmp_path not in copy.parents
+    assert (copy / "config.yaml").read_text() == "version: 1"
+    assert mode(copy) == 0o700
+    assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(own / "local_stores")
