@@ -41,7 +41,6 @@ class Home:
     """The folder of all runs without a stack of their own."""
 
     root: Path
-    is_named: bool = False  # as rlft names it; the folder itself is named otherwise where that is a link to it
 
     @property
     def tracking_uri(self) -> str:
@@ -84,15 +83,14 @@ class Home:
 
     def _is_ours(self) -> bool:
         """Whether nothing but rlft uses it."""
-        if self.is_named or self.root.name == _NAME or not self.root.exists():
+        if self.root.name == _NAME or not self.root.exists():
             return True
         return {entry.name for entry in self.root.iterdir()} <= _CONTENTS
 
 
 def find_home() -> Home:
     """`RLFT_HOME`, else `.rlft` in the working directory."""
-    given = Path(os.environ.get("RLFT_HOME") or _NAME)
-    return Home(given.resolve(), is_named=given.name == _NAME)
+    return Home(Path(os.environ.get("RLFT_HOME") or _NAME).resolve())
 
 
 def use_own_setup(home: Home) -> None:

@@ -56,18 +56,19 @@ def test_every_file_that_rlft_puts_there_is_known(tmp_path, inside):
     assert mode(tmp_path) == 0o700
 
 
-def test_a_home_that_is_a_link_of_the_usual_name_is_narrowed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("holds", "narrowed"), [("mlflow.db", 0o700), ("notes.txt", 0o755)])
+def test_a_home_that_is_a_link_is_narrowed_where_its_folder_holds_nothing_else(tmp_path, monkeypatch, holds, narrowed):
     monkeypatch.delenv("RLFT_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
     disk = tmp_path / "big" / "disk"
     disk.mkdir(parents=True)
-    (disk / "notes.txt").touch()
+    (disk / holds).touch()
     disk.chmod(0o755)
     (tmp_path / ".rlft").symlink_to(disk)
     home = find_home()
     home.make()
     assert home.root == disk
-    assert mode(disk) == 0o700
+    assert mode(disk) == narrowed
 
 
 def test_a_folder_of_json_files_is_not_taken_for_a_home(tmp_path):
