@@ -35,27 +35,33 @@ def held_mib():
     return (kib["MemTotal"] - kib["MemFree"] - kib["AnonPages"] - cache) / 1024
 
 
-def settled_mib():
+def shared_mib():
+    """The host's memory that processes share, which nothing but such programs changes by much."""
+    (line,) = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("Shmem:")]
+    return int(line.split()[1]) / 1024
+
+
+def settled_mib(measure):
     """The same, once the kernel has taken back what programs before this one held (3 s at most)."""
-    now = held_mib()
+    now = measure()
     for _ in range(30):
         time.sleep(0.1)
-        last, now = now, held_mib()
+        last, now = now, measure()
         if now > last - 4:
             break
     return now
 
 
-def most_held_mib(sandbox, code, limits):
+def most_held_mib(sandbox, code, limits, measure=held_mib):
     """How much of it there was at most while a program ran, above what there was before."""
-    before = most = settled_mib()
+    before = most = settled_mib(measure)
 
     async def look():
         nonlocal most
         program = asyncio.ensure_future(run_program(sandbox, [*sandbox.python, "-c", code], limits=limits))
         while not program.done():
             await asyncio.sleep(0.02)
-            most = max(most, held_mib())
+            most = max(most, measure())
         return most - before, await program
 
     return asyncio.run(look())
@@ -70,7 +76,8 @@ def test_a_hoard_takes_no_more_of_the_host_than_the_limit(sandbox, name):
 def test_the_same_hoard_is_seen_without_a_sandbox():
     # So it is the sandbox that stops it, and not a mistake in the attack or the measurement: 768 MiB.
     hoard = HOARDS["shared_anonymous"]
-    assert any(most_held_mib(NoSandbox(), hoard, LIMITS)[0] > LIMITS.memory_mib + SLACK_MIB for _ in range(3))
+    found = [most_held_mib(NoSandbox(), hoard, LIMITS, shared_mib)[0] for _ in range(2)]
+    assert max(found) > LIMITS.memory_mib + SLACK_MIB, found
 
 
 def test_page_tables_count_as_memory(sandbox):
