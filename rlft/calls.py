@@ -11,10 +11,24 @@ from rlft.types import ToolCall
 MAX_CALLS = 64  # of one turn
 MAX_CHARACTERS = 1_000_000  # of one turn
 MAX_DEPTH = 64  # of objects and lists in each other; schemas are checked by recursion
+PLACE = ">>>"  # stands in front of the character at which a text could not be read any further
+_BEFORE, _BEHIND = 60, 20
 
 
 class CallError(ValueError):
-    """What is wrong with a call, for the model; its text goes on from "tool call 2"."""
+    """What is wrong with a call, for the model; its text goes on from "tool call 2".
+
+    `position` is the index of the place in the text that was read, `None` where no single place is wrong.
+    """
+
+    def __init__(self, what: str, position: int | None = None) -> None:
+        super().__init__(what)
+        self.position = position
+
+
+def marked(text: str, position: int | None) -> str:
+    """The text with `PLACE` in front of the character at `position`; as it is where that is `None`."""
+    return text if position is None else f"{text[:position]}{PLACE}{text[position:]}"
 
 
 def read_json(text: str, position: int) -> tuple[Any, int]:
@@ -26,7 +40,8 @@ def read_json(text: str, position: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, position)
     except json.JSONDecodeError as error:
-        raise CallError(f"is not JSON: {error.msg} at its character {error.pos - position + 1}") from error
+        what = f"is not JSON: {error.msg.removesuffix(' at')} at character {error.pos - position + 1}"
+        raise CallError(f"{what}, marked {PLACE}: {_around(text, position, error.pos)}", error.pos) from error
     except RecursionError as error:
         raise CallError(f"is nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:
@@ -63,7 +78,10 @@ def make_call(name: str, arguments: dict[str, Any], id: str) -> ToolCall:
 def _arguments(value: Any) -> dict[str, Any]:
     if isinstance(value, str) and value.strip():
         stripped = value.strip()
-        value, end = read_json(stripped, 0)
+        try:
+            value, end = read_json(stripped, 0)
+        except CallError as error:  # its position is one in the string, not in the call
+            raise CallError(f"has arguments in a string that {error}") from error
         if end != len(stripped):
             raise CallError("has arguments in a string that is not JSON alone")
     if value is None or value == "":
@@ -71,6 +89,13 @@ def _arguments(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CallError(f'has "arguments" that are not an object but {_kind(value)}')
     return value
+
+
+def _around(text: str, start: int, position: int) -> str:
+    """The text around a position in one line, with the place marked; it begins at `start` or later."""
+    first, last = max(start, position - _BEFORE), position + _BEHIND
+    shown = marked(text[first:last], position - first).replace("\n", "\\n")
+    return f"{'...' * (first > start)}{shown}{'...' * (last < len(text))}"
 
 
 def _kind(value: Any) -> str:

@@ -6,6 +6,8 @@ print three lines instead of a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class RlftError(Exception):
     """A set-up that cannot work. The command line prints it and exits with `exit_code`."""
@@ -20,6 +22,19 @@ class RlftError(Exception):
         place = f"{self.where}: " if self.where else ""
         way_out = f"\n  what to do: {self.fix}" if self.fix else ""
         return f"{place}{self.what}{way_out}"
+
+
+class NotReadyError(RlftError):
+    """What keeps a run from starting, all of it at once; `problems` are the single errors."""
+
+    def __init__(self, problems: Sequence[RlftError]) -> None:
+        self.problems = tuple(problems)
+        if len(problems) == 1:
+            [one] = problems
+            super().__init__(one.what, where=one.where, fix=one.fix)
+            return
+        listed = "\n".join(str(problem) for problem in problems).replace("\n", "\n  ")
+        super().__init__(f"{len(problems)} things keep this run from starting:\n  {listed}")
 
 
 class ConfigError(RlftError):

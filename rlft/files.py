@@ -17,7 +17,12 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 def file_hash(path: str | Path) -> str:
-    """The identity (sha256, hexadecimal) of a file's bytes. Raises OSError."""
+    """The identity of a file's bytes, for `data_fingerprint`: sha256 as 64 hexadecimal digits. Raises OSError.
+
+    >>> import rlft
+    >>> rlft.file_hash("/dev/null")[:8]
+    'e3b0c442'
+    """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -51,6 +51,12 @@ def as_openai(message: Message) -> dict[str, Any]:
     return result
 
 
+def written(message: Message) -> str:
+    """The content, and behind it the text of the calls that could not be read."""
+    broken = [call["text"] for call in message.get("invalid_tool_calls", ()) if call["text"]]
+    return "\n".join([message["content"], *broken] if message["content"] else broken)
+
+
 def _with_text(call: ToolCall) -> dict[str, str]:
     function = call["function"]
     return {"name": function["name"], "arguments": json.dumps(function["arguments"], ensure_ascii=False)}

@@ -13,6 +13,7 @@ from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.environments.base import BaseEnv
 from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
+from rlft.progress import Progress, silent
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollouts, Split, Task, TaskSet
 
@@ -58,6 +59,7 @@ def collect_rollouts(
     label: str,
     environment_fingerprint: str = "",
     harness: HarnessConfig | None = None,
+    progress: Progress = silent,
 ) -> Rollouts:
     """Attempt each task `num_generations` times with the policy that `engine` has loaded.
 
@@ -87,5 +89,6 @@ def collect_rollouts(
         environment_fingerprint=environment_fingerprint,
         limits=limits_of(harness),
         tool_format=harness.tool_format,
+        progress=progress,
     )
     return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))

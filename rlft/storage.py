@@ -124,7 +124,8 @@ def _to_table(rows: Iterable[Any], schema: pa.Schema, metadata: dict[str, str]) 
     for field in schema:
         values = [getattr(row, field.name) for row in rows]
         if field.name in _JSON_COLUMNS:
-            values = [_dump(value) for value in values]
+            # not sorted, as for a hash: a call's arguments stay as they were written
+            values = [json.dumps(value, ensure_ascii=False) for value in values]
         columns.append(pa.array(values, type=field.type))
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata))
 

@@ -19,78 +19,191 @@ StopReason = Literal["stop", "length", "error"]
 
 
 class FunctionCall(TypedDict):
-    """What is called, and with what."""
+    """What is called, and with what.
+
+    >>> function = {"name": "look_up", "arguments": {"country": "Peru"}}
+    """
 
     name: str
+    """The tool's name."""
     arguments: dict[str, Any]
+    """{argument: value}, an object and never JSON text."""
 
 
 class ToolCall(TypedDict):
-    """One call of a tool."""
+    """One call of a tool, as it stands in a message's `tool_calls`.
+
+    >>> function = {"name": "look_up", "arguments": {"country": "Peru"}}
+    >>> call = {"id": "call00000", "type": "function", "function": function}
+    """
 
     id: str
+    """Names the call; the message of role `tool` that answers it has it as `tool_call_id`."""
     type: Literal["function"]
+    """Always `function`."""
     function: FunctionCall
+    """The tool's name and the arguments."""
+
+
+class InvalidToolCall(TypedDict):
+    """A call that could not be read, as it stands in a message's `invalid_tool_calls`.
+
+    >>> call = {"text": '<tool_call>{"name": add}</tool_call>', "error": "tool call 1 is not JSON: ...", "position": 20}
+    >>> call["text"][call["position"]]
+    'a'
+    """
+
+    text: str
+    """What the model wrote, with the marks around it; empty for a second error of one text."""
+    error: str
+    """What is wrong with it, as the model is told."""
+    position: int | None
+    """The index in `text` at which reading stopped; `None` where no single place is wrong."""
 
 
 class Message(TypedDict):
-    """One message of a conversation, in the form that chat templates take; `rlft.messages` reads others."""
+    """One message of a conversation: a dict, in the form that chat templates take. `rlft.messages` reads other forms.
+
+    >>> call = {"id": "call00000", "type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+    >>> message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    >>> message["tool_calls"][0]["function"]["arguments"]["b"]
+    2
+    """
 
     role: str
+    """`system`, `user`, `assistant` or `tool`."""
     content: str
+    """The text, which may be empty; always there."""
     tool_calls: NotRequired[list[ToolCall]]
+    """The calls of an assistant's message; the key is absent where there are none."""
+    invalid_tool_calls: NotRequired[list[InvalidToolCall]]
+    """What a model wrote as calls and could not be read; no part of `content`, and absent where there is none."""
     tool_call_id: NotRequired[str]
+    """In a tool's message: the call that it answers."""
     name: NotRequired[str]
+    """In a tool's message: the tool's name."""
+
+
+class Report:
+    """Base of what a stage says of itself: dataclasses that are stored as JSON."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A problem and what is needed to score an attempt at it.
+    """A problem and what is needed to score an attempt at it. It cannot be changed.
 
-    `answer` is the ground truth (any JSON value, `None` where there is none); `info` is whatever else the environment
-    needs (JSON); tasks with the same `group` never stand in different splits.
+    A task is made of a row of the data. With `tasks: {prompt: question}` in the config, and `answer`, which is read
+    under this name by default, the row `{"question": "The capital of Peru?", "answer": "Lima", "continent": "America"}`
+    becomes:
+
+    >>> from rlft import Task
+    >>> task = Task(
+    ...     id="f2a9c1d07be34a58",
+    ...     environment="capitals.py:Capitals",
+    ...     prompt=({"role": "user", "content": "The capital of Peru?"},),
+    ...     answer="Lima",
+    ...     info={"question": "The capital of Peru?", "answer": "Lima", "continent": "America"},
+    ...     split="train",
+    ...     group="3d6c0b3c55b1e7a4",
+    ... )
+    >>> task.text
+    'The capital of Peru?'
+    >>> task.prompt[0]["content"]
+    'The capital of Peru?'
+    >>> task.info["continent"]
+    'America'
     """
 
     id: str
+    """The column that `tasks.id` names, else 16 hexadecimal digits made of prompt, answer and environment."""
     environment: str
+    """The environment's name in the config, such as `capitals.py:Capitals`."""
     prompt: tuple[Message, ...]
+    """A tuple of messages, at least one; a prompt that is text in the data is one message of role `user`. `text` is
+    its text. What `context` adds, the system prompt, is not in it."""
     answer: Any
+    """The ground truth: the JSON value of the column that `tasks.answer` names, `None` where there is none."""
     info: dict[str, Any]
+    """The whole row, {column: JSON value}, with the columns of prompt, answer, id, group and split. An object in the
+    column `info` is spread among them. Of a generator of reasoning-gym: `generator`, `generator_kwargs`, `seed`,
+    `index` and the row as `entry`. The model sees nothing of it but what the environment's own code shows."""
     split: Split
+    """`train`, `validation`, `gate`, `test` or `off_distribution`."""
     group: str
+    """Tasks of one group never stand in different splits: the column that `tasks.group` names, else the prompt's
+    hash."""
+
+    @property
+    def text(self) -> str:
+        """The prompt's text: the content of the last message of role `user`, of the last message if none is."""
+        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), self.prompt[-1]["content"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rollout:
-    """A recorded attempt at a task, exactly as it was sampled.
+    """A recorded attempt at a task, exactly as it was sampled. The arrays have one entry per token, prompt included.
 
-    `token_ids` (int32), `loss_mask` (bool) and `logprobs` (float32) have one entry per token of the whole sequence,
-    prompt included. `loss_mask` is true where the model sampled the token; `logprobs` holds its natural-log
-    probability under the sampling distribution there, and 0 elsewhere. `messages` is the conversation, prompt first;
-    it is derived from the tokens and never turned back into tokens. `error` is `<where>: <why>`.
+    `rlft environments check` and scripted conversations make rollouts too; these have messages and no tokens.
+
+    >>> import rlft
+    >>> from rlft.harness.scripted import Part, as_script, play_scripts
+    >>> class Echo(rlft.BaseEnv):
+    ...     system_prompt = "Say it again."
+    >>> prompt = ({"role": "user", "content": "Lima"},)
+    >>> task = rlft.Task(id="1", environment="", prompt=prompt, answer="Lima", info={}, split="train", group="1")
+    >>> (rollout,) = play_scripts([Part("try-1", task, as_script("Lima"))], Echo())
+    >>> [message["role"] for message in rollout.messages]
+    ['system', 'user', 'assistant']
+    >>> rollout.turns, rollout.error
+    (1, None)
     """
 
     rollout_id: str
+    """Its name, unlike that of every other rollout of a run."""
     task_id: str
+    """The `id` of its task."""
     sample: int
+    """Which attempt at the task in this round it is, from 0."""
     round: int
+    """The round of training, from 0."""
     messages: tuple[Message, ...]
+    """The conversation, prompt first. It is derived from the tokens and never turned back into tokens."""
     token_ids: NDArray[np.int32]
+    """The tokens of the whole conversation, shape (tokens,)."""
     loss_mask: NDArray[np.bool_]
+    """True where the model sampled the token, shape (tokens,)."""
     logprobs: NDArray[np.float32]
+    """The natural logarithm of a sampled token's probability under the sampling distribution, 0 elsewhere; shape
+    (tokens,)."""
     prompt_length: int
+    """Tokens of the prompt."""
     turns: int
+    """Messages of the assistant."""
     tool_calls: int
+    """Calls of tools, with those that failed or could not be read."""
     tool_errors: int
+    """Calls that failed: the model was told an error."""
     state: dict[str, Any]
+    """What `setup` and the tools left, JSON."""
     stop_reason: StopReason
+    """`stop`: it ended, by itself or after its turns; `length`: a limit cut it off; `error`: see `error`."""
     truncated: bool
+    """Whether a limit of tokens, context or seconds cut it off."""
     error: str | None
+    """`<where>: <why>` when something failed that is not the model's doing, such as
+    `setup: KeyError: 'text', at capitals.py:12; task.info has: question, answer`."""
     seconds: float
+    """Wall seconds from the beginning of the conversation to its end; 0 where it was scripted."""
     policy: str
+    """The identity of the policy that was sampled."""
     sampling: str
+    """The settings of the sampling in one line."""
     environment: str
+    """The fingerprint of the environment's code and data."""
     seed: int
+    """The seed of its first turn."""
 
     @property
     def completion_length(self) -> int:
@@ -118,21 +231,39 @@ class Rollouts:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The score of one rollout.
+    """The score of one rollout: what `compute_reward` returned, checked and weighed.
 
-    `total` is the weighted sum of `parts`, or `None` when scoring failed (`error` says where and why). A part that is
-    `None` does not apply to this rollout and counts as the mean of those that do (`rlft.rewards.rubric`). `answer` is
-    the final answer as the environment reads it, for majority votes. `solved` says whether the reward is full.
+    >>> from rlft.types import Reward
+    >>> Reward(
+    ...     rollout_id="train-0-1-0",
+    ...     task_id="1",
+    ...     total=0.5,
+    ...     parts={"right": 0.0, "short": 1.0},
+    ...     solved=False,
+    ...     answer="Cusco",
+    ...     error=None,
+    ...     seconds=0.01,
+    ... ).parts["short"]
+    1.0
     """
 
     rollout_id: str
+    """The rollout that was scored."""
     task_id: str
+    """Its task."""
     total: float | None
+    """The weighted sum of `parts`; `None` when scoring failed, and then `error` says why."""
     parts: dict[str, float | None]
+    """{part: score}. A part that is `None` does not apply and counts as the mean of those that do
+    (`rlft.rewards.rubric`)."""
     solved: bool
+    """Whether the total is full."""
     answer: str | None
+    """What `final_answer` made of the attempt, for majority votes."""
     error: str | None
+    """`<where>: <why>` when there is no score, as in `Rollout.error`."""
     seconds: float
+    """Wall seconds that scoring took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +282,7 @@ class Rewards:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainReport:
+class TrainReport(Report):
     """What a training step did: metrics, and the fate of every sampled rollout.
 
     `fates` maps each rollout id to `trained`, `filtered:<why>` or `errored:<where>`. `stopped` holds the reason when
@@ -199,7 +330,7 @@ class EvaluationReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Report):
     """The reports of one policy, by split, and the wall seconds that sampling and scoring took."""
 
     splits: dict[str, EvaluationReport]
@@ -224,10 +355,37 @@ class TaskSet:
 
 
 class Trajectory(list[Message]):
-    """What `compute_reward` is given: the messages after the prompt, tool results included.
+    """What `compute_reward` is given: the list of messages after the prompt, tool results included.
 
-    It is a plain list of messages that also knows the task it answers and how the rollout ended.
+    It is a list, not a text: `completion.text` is the answer. It also knows its task and how the rollout ended.
+
+    >>> from rlft import Task, Trajectory
+    >>> prompt = ({"role": "user", "content": "The capital of Peru?"},)
+    >>> task = Task(id="1", environment="", prompt=prompt, answer="Lima", info={}, split="train", group="1")
+    >>> call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": {"country": "Peru"}}}
+    >>> completion = Trajectory(
+    ...     [
+    ...         {"role": "assistant", "content": "", "tool_calls": [call]},
+    ...         {"role": "tool", "content": "Its capital is Lima.", "name": "look_up", "tool_call_id": "c1"},
+    ...         {"role": "assistant", "content": "Lima"},
+    ...     ],
+    ...     task=task,
+    ...     state={"read": ["Peru"]},
+    ... )
+    >>> completion.text == completion.task.answer
+    True
+    >>> [message["content"] for message in completion if message["role"] == "tool"]
+    ['Its capital is Lima.']
+    >>> completion.state["read"], completion.truncated
+    (['Peru'], False)
     """
+
+    task: Task
+    """The task that it answers."""
+    state: dict[str, Any]
+    """What `setup` and the tools left in the rollout's state, JSON; empty where there is none."""
+    truncated: bool
+    """Whether a limit of tokens, context or seconds cut the rollout off."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from transformers import PreTrainedTokenizerBase
@@ -21,20 +21,34 @@ from transformers import PreTrainedTokenizerBase
 from rlft.calls import MAX_CHARACTERS
 from rlft.chat.formats import Parsed, ToolFormat
 from rlft.chat.marks import THINKING, Marks
-from rlft.types import Message, ToolCall
+from rlft.types import InvalidToolCall, Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
     """A sampled turn. `content` is the text without tool calls and special tokens, thinking included.
 
-    `problems` has a sentence for the model about each call that cannot be read. A call's id is the one the model wrote,
-    else nine characters made of the turn's tokens and the call's place: the same turn has the same ids.
+    `invalid_tool_calls` are those that cannot be read, with the text that the model wrote. A call's id is the one the
+    model wrote, else nine characters made of the turn's tokens and the call's place: the same turn has the same ids.
     """
 
     content: str
     tool_calls: tuple[ToolCall, ...]
-    problems: tuple[str, ...]
+    invalid_tool_calls: tuple[InvalidToolCall, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for the model about each call that cannot be read."""
+        return tuple(each["error"] for each in self.invalid_tool_calls)
+
+    def message(self) -> Message:
+        """The turn as a message of the conversation."""
+        message: Message = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = list(self.tool_calls)
+        if self.invalid_tool_calls:
+            message["invalid_tool_calls"] = list(self.invalid_tool_calls)
+        return message
 
 
 class Chat(ABC):
@@ -87,12 +101,13 @@ class Chat(ABC):
             ids.pop()
         text = self.decode([i for i in ids if i not in self._dropped])
         if len(text) > MAX_CHARACTERS:
-            return AssistantTurn(text, (), (f"the turn is longer than {MAX_CHARACTERS} characters and was not read",))
+            why = f"the turn is longer than {MAX_CHARACTERS} characters and was not read"
+            return AssistantTurn(text, (), ({"text": "", "error": why, "position": None},))
         parsed = self._parse(text)
         stem = hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest()[:7]
         taken: set[str] = set()
         calls = tuple(_with_id(call, taken, f"{stem}{place:02d}") for place, call in enumerate(parsed.calls))
-        return AssistantTurn(parsed.content, calls, parsed.problems)
+        return AssistantTurn(parsed.content, calls, parsed.invalid)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The exact text of tokens, special ones included."""
@@ -105,12 +120,12 @@ class Chat(ABC):
         if self._format.name == "declared":
             parsed = self._format.parse(text)
             content = self._marks.strip(parsed.content)
-            return Parsed(content, parsed.calls, parsed.problems)
+            return replace(parsed, content=content)
         thinks = self._opens_thinking or text.lstrip().startswith("<think>")
         end = text.find("</think>") if thinks else -1
         start = end + len("</think>") if end >= 0 else 0
         parsed = self._format.parse(text[start:])
-        return Parsed(text[:start] + parsed.content, parsed.calls, parsed.problems)
+        return replace(parsed, content=text[:start] + parsed.content)
 
 
 def _with_id(call: ToolCall, taken: set[str], default: str) -> ToolCall:

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from rlft.calls import MAX_CALLS, CallError, as_call, read_json
 from rlft.chat.formats import HERMES, Parsed, ToolFormat
 from rlft.environments.tools import ToolSpec
-from rlft.types import ToolCall
+from rlft.types import InvalidToolCall, ToolCall
 
 
 def declares_format(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -34,16 +34,18 @@ def declared_format(tokenizer: PreTrainedTokenizerBase, prompt: str, tools: Sequ
         try:
             message: Any = tokenizer.parse_response(text, prefix=prompt, tools=specs)
         except Exception as error:  # its reader raises whatever its parts raise, for text that a model wrote
-            return Parsed(text, problems=(f"the tool calls cannot be read: {error!s:.200}",))
+            return Parsed("", invalid=_invalid([f"the tool calls cannot be read: {error!s:.200}"], text))
         calls, problems = _read_calls(message.get("tool_calls") or [])
         thinking = message.get("thinking") or message.get("reasoning_content") or ""
         content = str(message.get("content") or "")
-        return Parsed(f"<think>\n{thinking}\n</think>\n\n{content}" if thinking else content, calls, problems)
+        return Parsed(
+            f"<think>\n{thinking}\n</think>\n\n{content}" if thinking else content, calls, _invalid(problems, text)
+        )
 
     return ToolFormat("declared", (), parse, HERMES.write)
 
 
-def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
+def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], list[str]]:
     calls: list[ToolCall] = []
     problems: list[str] = []
     for place, value in enumerate(values if isinstance(values, list) else [values], start=1):
@@ -56,4 +58,11 @@ def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], tuple[str, ...]]:
             problems.append(f"tool call {place} is nested too deep")
         except CallError as error:
             problems.append(f"tool call {place} {error}")
-    return tuple(calls), tuple(problems)
+    return tuple(calls), problems
+
+
+def _invalid(problems: Sequence[str], text: str) -> tuple[InvalidToolCall, ...]:
+    """The problems with the text of the whole turn at the first: the reader does not say where its calls stand."""
+    return tuple(
+        {"text": "" if place else text, "error": problem, "position": None} for place, problem in enumerate(problems)
+    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlft.calls import MAX_CALLS, CallError, as_call, read_json
-from rlft.types import ToolCall
+from rlft.types import InvalidToolCall, ToolCall
 
 _SPACE = re.compile(r"\s*")
 _BARE_CALL = re.compile(r'\s*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"(?:name|function)"\s*:')
@@ -26,11 +26,19 @@ _NAME_ARGS = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]+)\s*)?
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A turn taken apart. A call has the id that the model wrote, else an empty one."""
+    """A turn taken apart. A call has the id that the model wrote, else an empty one.
+
+    `invalid` are the calls that could not be read, with what the model wrote: no letter of it is in the content.
+    """
 
     content: str
     calls: tuple[ToolCall, ...] = ()
-    problems: tuple[str, ...] = ()
+    invalid: tuple[InvalidToolCall, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for the model about each call that could not be read."""
+        return tuple(each["error"] for each in self.invalid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +55,72 @@ class ToolFormat:
 
 
 class _Reading:
-    """Calls and problems in the order in which they are met."""
+    """Calls in the order in which they are met, and those that cannot be read with their text.
 
-    def __init__(self) -> None:
-        self.calls: list[ToolCall] = []
-        self.problems: list[str] = []
-        self._is_full = False
+    `start` and `end` bound what the model wrote of a call, with its marks.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._calls: list[ToolCall] = []
+        self._invalid: list[InvalidToolCall] = []
+        self._kept_to = 0
+        self.is_full = False
 
     @property
     def place(self) -> int:
-        return len(self.calls) + len(self.problems) + 1
+        return len(self._calls) + len(self._invalid) + 1
 
-    def takes_another(self) -> bool:
+    def takes_another(self, start: int) -> bool:
         """Whether one more call is read; that it is not becomes a problem, once."""
-        if self.place > MAX_CALLS and not self._is_full:
-            self._is_full = True
-            self.problems.append(f"only the first {MAX_CALLS} tool calls of a turn are read")
-        return not self._is_full
+        if self.place > MAX_CALLS and not self.is_full:
+            self.is_full = True
+            self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))
+        return not self.is_full
 
-    def problem(self, what: object) -> None:
-        self.problems.append(f"tool call {self.place} {what}")
+    def note(self, sentence: str, start: int, end: int, position: int | None = None) -> None:
+        """A problem in its own words. Its text is kept once, however many problems it has."""
+        begin = max(start, min(self._kept_to, end))
+        self._kept_to = max(self._kept_to, end)
+        place = None if position is None or position < begin else min(position, end) - begin
+        self._invalid.append({"text": self._text[begin:end], "error": sentence, "position": place})
 
-    def add(self, value: Any) -> bool:
+    def problem(self, what: object, start: int, end: int) -> None:
+        position = what.position if isinstance(what, CallError) else None
+        self.note(f"tool call {self.place} {what}", start, end, position)
+
+    def add(self, value: Any, start: int, end: int) -> None:
         try:
-            self.calls.append(as_call(value))
+            self._calls.append(as_call(value))
         except CallError as error:
-            self.problem(error)
-            return False
-        return True
+            self.problem(error, start, end)
 
     def done(self, content: str) -> Parsed:
-        return Parsed(content, tuple(self.calls), tuple(self.problems))
+        return Parsed(content, tuple(self._calls), tuple(self._invalid))
 
 
 def _parse_hermes(text: str) -> Parsed:
     opening, closing = "<tool_call>", "</tool_call>"
-    reading, rest, position = _Reading(), [], 0
-    while (start := text.find(opening, position)) >= 0 and reading.takes_another():
+    reading, rest, position = _Reading(text), list[str](), 0
+    while (start := text.find(opening, position)) >= 0:
         rest.append(text[position:start].removesuffix("\n"))
+        if not reading.takes_another(start):
+            return reading.done(_joined(rest))
         body = start + len(opening)
         try:
             value, end = read_json(text, _skip(text, body))
             end = _skip(text, end)
             if not text.startswith(closing, end):
                 is_cut = end == len(text) or closing.startswith(text[end:])
-                raise CallError(
-                    "is not closed with </tool_call>" if is_cut else f"is not JSON: text follows it{_at(text, end)}"
-                )
+                what = "is not closed with </tool_call>" if is_cut else f"is not JSON: text follows it{_at(text, end)}"
+                raise CallError(what, end)
         except CallError as error:
-            reading.problem(error)
             end = text.find(closing, body)
-            if end < 0:
-                return reading.done(_joined(rest))
+            position = end + len(closing) if end >= 0 else len(text)
+            reading.problem(error, start, position)
         else:
-            reading.add(value)
-        position = end + len(closing)
+            position = end + len(closing)
+            reading.add(value, start, position)
     return reading.done(_joined([*rest, text[position:]]))
 
 
@@ -111,31 +130,30 @@ def _write_hermes(content: str, calls: Sequence[ToolCall]) -> str:
 
 
 def _parse_llama3(text: str) -> Parsed:
-    if is_bare := bool(_BARE_CALL.match(text)):
-        content, body = "", text
-    else:
-        content, tag, body = text.partition("<|python_tag|>")
-        if not tag:
-            return Parsed(text)
-    reading, position = _Reading(), _skip(body, 0)
-    if position == len(body):
-        reading.problem("is missing: nothing follows <|python_tag|>")
-    while position < len(body) and reading.takes_another():
+    tag = "<|python_tag|>"
+    is_bare = bool(_BARE_CALL.match(text))
+    start = 0 if is_bare else text.find(tag)
+    if start < 0:
+        return Parsed(text)
+    reading, position = _Reading(text), _skip(text, start if is_bare else start + len(tag))
+    content = text[:start]
+    if position == len(text):
+        reading.problem(f"is missing: nothing follows {tag}", start, position)
+    while position < len(text) and reading.takes_another(start):
         try:
-            value, position = read_json(body, position)
+            value, position = read_json(text, position)
         except CallError as error:
-            reading.problem(error)
+            reading.problem(error, start, len(text))
             break
         if is_bare and not _is_call(value):
             return Parsed(text)  # an answer may be JSON too
-        reading.add(value)
-        position = _skip(body, position)
-        if position < len(body) and body[position] != ";":
-            reading.problems.append(
-                f"text follows tool call {reading.place - 1}{_at(body, position)}; write calls alone"
-            )
+        reading.add(value, start, position)
+        position = _skip(text, position)
+        if position < len(text) and text[position] != ";":
+            sentence = f"text follows tool call {reading.place - 1}{_at(text, position)}; write calls alone"
+            reading.note(sentence, position, len(text))
             break
-        position = _skip(body, position + 1)
+        start = position = _skip(text, position + 1)
     return reading.done(content)
 
 
@@ -154,33 +172,35 @@ def _write_llama3(content: str, calls: Sequence[ToolCall]) -> str:
 
 def _parse_mistral(text: str) -> Parsed:
     opening = "[TOOL_CALLS]"
-    content, tag, body = text.partition(opening)
-    reading, rest, position = _Reading(), [content], 0
-    while tag and reading.takes_another():
-        position = _skip(body, position)
-        named = _NAME_ARGS.match(body, position)
+    start = text.find(opening)
+    reading, rest = _Reading(text), [text[:start] if start >= 0 else text]
+    while start >= 0 and reading.takes_another(start):
+        position = _skip(text, start + len(opening))
+        named = _NAME_ARGS.match(text, position)
         try:
-            value, position = read_json(body, named.end() if named else position)
+            value, end = read_json(text, named.end() if named else position)
         except CallError as error:
-            reading.problem(error)
-            position = body.find(opening, position)
+            following = text.find(opening, position)
+            reading.problem(error, start, following if following >= 0 else len(text))
         else:
-            if named:
-                value = {"name": named[1], "arguments": value} | ({"id": named[2]} if named[2] else {})
-            values = value if isinstance(value, list) and not named else [value]
-            if not values:
-                reading.problem("is missing: the list is empty")
-            for each in values:
-                if not reading.takes_another():
-                    break
-                reading.add(each)
-        following = body.find(opening, position) if position >= 0 else -1
-        if position >= 0:
-            rest.append(body[position : following if following >= 0 else len(body)].strip())
-        if following < 0:
-            break
-        position = following + len(opening)
+            _take_mistral(reading, value, named, start, end)
+            if reading.is_full:
+                break
+            following = text.find(opening, end)
+            rest.append(text[end : following if following >= 0 else len(text)].strip())
+        start = following
     return reading.done(_joined(rest))
+
+
+def _take_mistral(reading: _Reading, value: Any, named: re.Match[str] | None, start: int, end: int) -> None:
+    if named:
+        value = {"name": named[1], "arguments": value} | ({"id": named[2]} if named[2] else {})
+    values = value if isinstance(value, list) and not named else [value]
+    if not values:
+        reading.problem("is missing: the list is empty", start, end)
+    for each in values:
+        if reading.takes_another(start):
+            reading.add(each, start, end)
 
 
 def _write_mistral(content: str, calls: Sequence[ToolCall]) -> str:

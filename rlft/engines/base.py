@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlft.policy import Policy
+from rlft.progress import Progress, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,17 @@ class Engine(Protocol):
         """Sample from this policy from now on. Raises EngineError when it cannot be shown that the engine does."""
         ...
 
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
-        """One completion per prompt, in the same order. Equal prompts are encoded once."""
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
+        """One completion per prompt, in the same order. Equal prompts are encoded once.
+
+        `progress` counts completions; one that is being sampled may count as the share of the length it can reach.
+        """
         ...
 
     def close(self) -> None:

@@ -11,7 +11,10 @@ from rlft.engines.vllm_server import VllmServerEngine
 
 
 def choose_engine(engine: str, device_type: str) -> str:
-    """What `auto` stands for: vLLM where it is installed and wins, which is on a GPU (docs/performance.md)."""
+    """What `auto` stands for: vLLM on a GPU, if it is installed; on a CPU it samples more slowly (docs/performance.md).
+
+    On a GPU the two have not been compared.
+    """
     if engine != "auto":
         return engine
     return "vllm" if device_type == "cuda" and vllm_process.is_installed() else "transformers"

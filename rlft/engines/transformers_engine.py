@@ -13,6 +13,7 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.decoding import make_decoder
 from rlft.engines.sampling import sample
 from rlft.policy import Policy
+from rlft.progress import Meter, Progress, silent
 
 
 class TransformersEngine:
@@ -41,8 +42,14 @@ class TransformersEngine:
         """Sample from this live policy from now on; nothing is copied."""
         self.policy = policy
 
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
-        """One completion per prompt and seed, in the same order.
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
+        """One completion per prompt and seed, in the same order; one under way counts as the share of its positions.
 
         Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
         """
@@ -52,10 +59,11 @@ class TransformersEngine:
         policy = self.policy
         policy.model.eval()
         results: dict[int, Generation] = {}
+        meter = Meter(progress, len(prompts), "completions")
         with torch.inference_mode():
             for places in _batches(policy, prompts, sampling.max_completion_length, self.batch_size):
                 rows, numbers = [prompts[place] for place in places], [seeds[place] for place in places]
-                results |= zip(places, _generate_batch(policy, rows, sampling, numbers), strict=True)
+                results |= zip(places, _generate_batch(policy, rows, sampling, numbers, meter), strict=True)
         return [results[place] for place in range(len(prompts))]
 
     def close(self) -> None:
@@ -79,7 +87,7 @@ def _batches(policy: Policy, prompts: Sequence[Sequence[int]], length: int, size
 
 
 def _generate_batch(
-    policy: Policy, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]
+    policy: Policy, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int], meter: Meter
 ) -> Iterator[Generation]:
     """Sample one batch; rows keep their place in the output however early they end."""
     stop_ids = torch.tensor(policy.stop_token_ids(), dtype=torch.int64, device=policy.device)
@@ -91,12 +99,16 @@ def _generate_batch(
     stopped = torch.zeros(len(prompts), dtype=torch.bool, device=policy.device)
     decoder = make_decoder(policy, prompts, int(lengths.max()))
     logits, rows = decoder.prefill(), torch.arange(len(prompts), device=policy.device)
+    going_on, counted = len(prompts), 0.0
     for position in range(width):
         chosen, chosen_logprobs = sample(logits, uniforms[rows, position], sampling)
         tokens[rows, position], logprobs[rows, position] = chosen, chosen_logprobs
         ended = torch.isin(chosen, stop_ids) & (lengths[rows] > position)
         lengths[rows[ended]], stopped[rows[ended]] = position + 1, True
         alive = (lengths[rows] > position + 1).nonzero().squeeze(-1)
+        reached = len(prompts) - len(alive) * (1 - (position + 1) / width)
+        meter.add(reached - counted, tokens=going_on)
+        going_on, counted = len(alive), reached
         if len(alive) == 0:
             break
         if len(alive) < len(rows) and decoder.keep(alive):

@@ -15,10 +15,12 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.proof import PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED, Readback
 from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
+from rlft.engines.vllm_bar import reporting_bar
 from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module
 from rlft.errors import EngineError, RlftError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
+from rlft.progress import Progress, silent
 
 
 class VllmEngine:
@@ -89,7 +91,13 @@ class VllmEngine:
         limit = self.settings.max_logprob_difference
         self.evidence = self._proven = check_evidence(evidence, self._proven, self._dtype, limit)
 
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
         """One completion per prompt and seed, in the same order; a prompt that does not fit gets an error.
 
         Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
@@ -100,7 +108,7 @@ class VllmEngine:
         check_request(prompts, seeds)
         check_temperature(sampling)
         self._wake_up()
-        found = self._sample(prompts, sampling, seeds)
+        found = self._sample(prompts, sampling, seeds, progress)
         if self.settings.vllm.sleep:
             self._llm.sleep(level=1)  # the weights to the machine's memory, the cache away
             self._asleep = True
@@ -142,14 +150,20 @@ class VllmEngine:
     def _forget_prefixes(self) -> None:
         self._llm.reset_prefix_cache()
 
-    def _sample(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+    def _sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
         fits = [len(prompt) < self._context for prompt in prompts]
         rows = [place for place, fit in enumerate(fits) if fit]
         with self._ended_by_failure("sampled"):
             outputs = self._llm.generate(
                 [{"prompt_token_ids": list(prompts[row])} for row in rows],
                 [self._parameters(sampling, seeds[row], self._context - len(prompts[row])) for row in rows],
-                use_tqdm=False,
+                use_tqdm=reporting_bar(progress),
                 lora_request=self._adapter.request if self._adapter else None,
             )
         found = dict(zip(rows, map(_generation, outputs), strict=True))

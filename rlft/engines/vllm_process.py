@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 import logging
 import os
 import sys
@@ -19,6 +18,7 @@ import torch
 from rlft.config import EngineSettings
 from rlft.config.rollout import VLLM_TEMPERATURES, suits_vllm
 from rlft.engines.base import Sampling
+from rlft.engines.installed import is_installed
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.temporary import folder_prefix, remove_left_behind
@@ -34,11 +34,6 @@ ENVIRONMENT = {
 }
 
 CPU_BATCH_TOKENS = 4096  # of a step; vLLM's default
-
-
-def is_installed() -> bool:
-    """Whether vLLM can be imported; it is not imported."""
-    return importlib.util.find_spec("vllm") is not None
 
 
 def vllm_module(part: str = "") -> Any:

@@ -30,6 +30,7 @@ from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
 from rlft.policy import Policy
+from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
 _THREADS = 1024
@@ -89,7 +90,13 @@ class VllmServerEngine:
         self._weights.forget_earlier(self.live)
         self.identity = policy.identity
 
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
         """One completion per prompt and seed, in the same order; one that no server gave has an error.
 
         Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
@@ -101,8 +108,14 @@ class VllmServerEngine:
         check_temperature(sampling)
 
         slots = {client: threading.Semaphore(self.settings.server.concurrency) for client in self.clients}
+        meter = Meter(progress, len(prompts), "completions")
 
         def one(prompt: Sequence[int], seed: int) -> Generation:
+            found = ask(prompt, seed)
+            meter.add(tokens=len(found.token_ids))
+            return found
+
+        def ask(prompt: Sequence[int], seed: int) -> Generation:
             reason = "no server is left"
             while live := self.live:
                 client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]

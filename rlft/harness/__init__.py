@@ -7,6 +7,7 @@
 - `background`: the thread in which an environment's code runs
 - `live`: a rollout while it is made, with its tokens
 - `sampled`: dialogues whose turns an engine samples, all of them together, with exact tokens
+- `headway`: how far a set of conversations is
 - `scripted`: a dialogue whose turns are written down, for gold answers and attacks
 """
 

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlft.environments.base import live_states, prompt_messages
+from rlft.environments.base import live_states, prompt_messages, told_faults
 from rlft.environments.calling import call
+from rlft.environments.faults import described, kind_of
 from rlft.harness.stage import Stage
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
@@ -46,6 +47,7 @@ class Dialogue:
     turns: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
+    tool_faults: list[str] = field(default_factory=list)  # what tools raised, and where
     error: str | None = None
     closed: bool = False
 
@@ -57,7 +59,7 @@ class Dialogue:
             self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
             live_states(self.stage.environment)[self.rollout_id] = self.state
         except Exception as error:
-            self.error = _reason("setup", error)
+            self.error = f"setup: {described(error, self.task)}"
 
     async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
         """Take the model's next message: what it is told then, or `None` when the conversation is over.
@@ -70,7 +72,7 @@ class Dialogue:
         try:
             told = await self._use_tools(calls, problems) if calls or problems else await self._respond()
         except Exception as error:
-            self.error = _reason("respond", error)
+            self.error = f"respond: {described(error, self.task)}"
             return None
         self.messages.extend(told)
         return told if told and self.turns < self.stage.max_turns else None
@@ -83,13 +85,13 @@ class Dialogue:
         try:
             await self._timed(call(self.stage.environment.teardown, self.rollout_id))
         except Exception as error:
-            logger.warning("teardown of %s failed: %s: %s", self.rollout_id, type(error).__name__, error)
+            logger.warning("teardown of %s failed: %s", self.rollout_id, described(error))
         live_states(self.stage.environment).pop(self.rollout_id, None)
         try:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
         except (TypeError, ValueError, RecursionError) as error:
-            self.error = self.error or _reason("state", error)
+            self.error = self.error or f"state: {described(error)}"
             self.state = {}
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
@@ -107,6 +109,8 @@ class Dialogue:
                 max_characters=limits.max_tool_characters,
             )
             self.tool_errors += result.failed
+            if result.fault is not None:
+                self._tell_author(result.fault)
             told.append(
                 {
                     "role": "tool",
@@ -128,6 +132,14 @@ class Dialogue:
             late = f"the calls before it took longer than {limits.timeout_seconds:g} s"
             return ToolResult(f"error: not run: {late}", failed=True)
         return None
+
+    def _tell_author(self, fault: str) -> None:
+        """Each kind once in the environment's life: the model is told every time, and may call wrongly on purpose."""
+        self.tool_faults.append(fault)
+        told = told_faults(self.stage.environment)
+        if (kind := kind_of(fault)) not in told:
+            told.add(kind)
+            logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
@@ -168,7 +180,3 @@ def _reply(said: Any) -> Message:
     except MessageError as error:
         raise TypeError(f"returned {said!r:.100}, not text or a message: its {error}") from error
     return {**message, "content": printable(message["content"])}
-
-
-def _reason(where: str, error: Exception) -> str:
-    return printable(f"{where}: {type(error).__name__}: {error}")[:500]

@@ -16,14 +16,16 @@ from typing import Any
 from rlft.chat import Chat, open_chat
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.environments.base import BaseEnv
+from rlft.environments.faults import described
 from rlft.errors import RlftError
 from rlft.harness.background import WAITING, Background
 from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.harness.headway import Headway
 from rlft.harness.live import Live
 from rlft.harness.stage import Limits, Stage, open_stage
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
-from rlft.secrets import hide
+from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
@@ -41,6 +43,7 @@ def run_attempts(
     environment_fingerprint: str,
     limits: Limits | None = None,
     tool_format: str = "auto",
+    progress: Progress = silent,
 ) -> list[Rollout]:
     """Attempt every task, in conversations side by side; rollouts come in the order of `attempts`.
 
@@ -55,7 +58,9 @@ def run_attempts(
         multi_turn = stage.max_turns > 1
         chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)
         rows = [Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
-        run = _Run(stage, chat, policy, engine, sampling, background)
+        run = _Run(
+            stage, chat, policy, engine, sampling, background, Headway(progress, len(rows), multi_turn=multi_turn)
+        )
         try:
             run.open(rows)
             run.play(rows)
@@ -69,10 +74,17 @@ class _Run:
     """The turns of many conversations."""
 
     def __init__(
-        self, stage: Stage, chat: Chat, policy: Policy, engine: Engine, sampling: Sampling, background: Background
+        self,
+        stage: Stage,
+        chat: Chat,
+        policy: Policy,
+        engine: Engine,
+        sampling: Sampling,
+        background: Background,
+        headway: Headway,
     ) -> None:
         self.stage, self.chat, self.policy, self.engine = stage, chat, policy, engine
-        self.sampling, self.background = sampling, background
+        self.sampling, self.background, self.headway = sampling, background, headway
         self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
         self.waiting = 0  # conversations whose environment is at work
 
@@ -85,7 +97,7 @@ class _Run:
             try:
                 row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
-                row.end("error", hide(f"prompt: {type(error).__name__}: {error}")[:500])
+                row.end("error", f"prompt: {described(error)}")
                 continue
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
@@ -99,6 +111,7 @@ class _Run:
             if ready:
                 self._sample(ready)
             ready = self._collect(rows)
+            self.headway.note(sum(row.stop_reason is not None for row in rows))
         self._ask([(row, _closed(row.dialogue)) for row in rows])
         for row in self._all_asked():
             if row.dialogue.error and row.error is None:
@@ -123,9 +136,11 @@ class _Run:
         """One turn of each; what follows it begins in the background."""
         seeds = [row.turn_seed() for row in ready]
         asked: list[_Asked] = []
+        prompts = [row.token_ids for row in ready]
         for row, generation in zip(
-            ready, self.engine.generate([row.token_ids for row in ready], self.sampling, seeds), strict=True
+            ready, self.engine.generate(prompts, self.sampling, seeds, self.headway.of_call), strict=True
         ):
+            self.headway.tokens += len(generation.token_ids)
             row.sampled.append((len(row.token_ids), generation))
             row.token_ids.extend(generation.token_ids.tolist())
             message, problems = self._read(generation)
@@ -146,10 +161,7 @@ class _Run:
         if not self.stage.tools:
             return {"role": "assistant", "content": self._text(generation)}, ()
         turn = self.chat.read(generation.token_ids.tolist())
-        message: Message = {"role": "assistant", "content": turn.content}
-        if turn.tool_calls:
-            message["tool_calls"] = list(turn.tool_calls)
-        return message, turn.problems
+        return turn.message(), turn.problems
 
     def _text(self, generation: Generation) -> str:
         return completion_text(self.policy.tokenizer, generation.token_ids.tolist())
@@ -180,7 +192,7 @@ class _Run:
         try:
             row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
         except Exception as error:
-            row.end("error", hide(f"render: {type(error).__name__}: {error}")[:500])
+            row.end("error", f"render: {described(error)}")
             return False
         limits = self.stage.limits
         spent = len(row.token_ids) - row.prompt_length
@@ -207,7 +219,7 @@ class _Run:
             try:
                 self.told.put((row, done.result()))
             except BaseException as error:  # here it would be lost, and the rollout waited for without end
-                row.dialogue.error = hide(f"harness: {type(error).__name__}: {error}")
+                row.dialogue.error = f"harness: {described(error)}"
                 self.told.put((row, None))
 
         self.waiting += len(asked)

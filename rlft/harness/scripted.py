@@ -14,6 +14,7 @@ from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.stage import Limits, Stage, set_stage
 from rlft.messages import MessageError, as_messages
+from rlft.progress import Meter, Progress, silent
 from rlft.types import Message, Rollout, Task
 
 Script = tuple[Message, ...]
@@ -47,38 +48,57 @@ def as_script(said: Any) -> Script:
     return script
 
 
-def play_scripts(parts: Iterable[Part], environment: BaseEnv, limits: Limits | None = None) -> list[Rollout]:
+def play_scripts(
+    parts: Iterable[Part],
+    environment: BaseEnv,
+    limits: Limits | None = None,
+    *,
+    tool_faults: dict[str, list[str]] | None = None,
+    progress: Progress = silent,
+) -> list[Rollout]:
     """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
 
-    What is left of a script when the environment has ended the conversation is not said. Raises RlftError for tools
-    that cannot be described and for code that hangs; what fails later is an error of its rollout.
+    What is left of a script when the environment has ended the conversation is not said. `tool_faults` is filled with
+    what tools raised, and where, by rollout id. Raises RlftError for tools that cannot be described and for code that
+    hangs; what fails later is an error of its rollout.
     """
     limits = limits or Limits()
     played = list(parts)
     longest = limits.timeout_seconds * (1 + len(played) // _AT_ONCE)
     with Background(environment) as background:
-        future = background.start(_play_all(played, environment, limits))
+        faults = {} if tool_faults is None else tool_faults
+        future = background.start(_play_all(played, environment, limits, faults, progress))
         return background.wait(future, limits.tool_timeout_seconds, type(environment).__name__, longest)
 
 
-async def _play_all(parts: Sequence[Part], environment: BaseEnv, limits: Limits) -> list[Rollout]:
+async def _play_all(
+    parts: Sequence[Part],
+    environment: BaseEnv,
+    limits: Limits,
+    tool_faults: dict[str, list[str]],
+    progress: Progress,
+) -> list[Rollout]:
     stage = await set_stage(environment, limits)
-    some = asyncio.Semaphore(_AT_ONCE)
+    some, meter = asyncio.Semaphore(_AT_ONCE), Meter(progress, len(parts), "conversations")
 
     async def one(part: Part) -> Rollout:
         async with some:
-            return await _play(part, stage)
+            played = await _play(part, stage, tool_faults)
+            meter.add()
+            return played
 
     return list(await asyncio.gather(*map(one, parts)))
 
 
-async def _play(part: Part, stage: Stage) -> Rollout:
+async def _play(part: Part, stage: Stage, tool_faults: dict[str, list[str]]) -> Rollout:
     dialogue = Dialogue(stage, part.rollout_id, part.task)
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():
         if await dialogue.answer(message) is None:
             break
     await dialogue.close()
+    if dialogue.tool_faults:
+        tool_faults[part.rollout_id] = dialogue.tool_faults
     nothing = np.zeros(0)
     return Rollout(
         rollout_id=part.rollout_id,

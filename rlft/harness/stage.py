@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
+from rlft.environments.faults import calling
+from rlft.environments.signatures import check_run_tool
 from rlft.environments.tools import ToolSpec, read_tools
-from rlft.errors import EnvironmentSetupError
 from rlft.harness.background import Background
 
 TURNS_WITH_TOOLS = 8
@@ -44,40 +44,14 @@ class Stage:
 
 
 async def set_stage(environment: BaseEnv, limits: Limits) -> Stage:
-    """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described."""
-    tools = {spec.name: spec for spec in read_tools(await call(environment.list_tools))}
-    if tools:
-        _check_call(environment)
-    _check_names(environment, tools.values())
+    """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described or called."""
+    with calling(f"{type(environment).__name__}.list_tools"):
+        listed = await call(environment.list_tools)
+    tools = {spec.name: spec for spec in read_tools(listed)}
+    check_run_tool(environment, tuple(tools.values()))
     talks = bool(tools) or type(environment).respond is not BaseEnv.respond
     turns = limits.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
     return Stage(environment, tools, turns, limits)
-
-
-def _check_call(environment: BaseEnv) -> None:
-    """Raises EnvironmentSetupError where `run_tool` does not take what it is called with: every call would fail."""
-    try:
-        inspect.signature(environment.run_tool).bind_partial("rollout", "tool")
-    except TypeError as error:
-        raise EnvironmentSetupError(
-            f"it cannot be called with a rollout's id and a tool's name: {error}",
-            where=f"{type(environment).__name__}.run_tool",
-            fix="write run_tool(self, rollout_id, tool_name, **args)",
-        ) from error
-
-
-def _check_names(environment: BaseEnv, tools: Iterable[ToolSpec]) -> None:
-    """Raises EnvironmentSetupError for an argument named as one of `run_tool`'s own: every call would fail."""
-    function = getattr(environment.run_tool, "__func__", None)  # with its self
-    first = list(inspect.signature(function).parameters.values())[:3] if function else []
-    taken = {parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
-    for tool in tools:
-        if both := sorted(taken & set(tool.parameters["properties"])):
-            raise EnvironmentSetupError(
-                f"tool {tool.name} takes {both[0]}, which run_tool has already",
-                where="list_tools",
-                fix="name the argument otherwise, or write run_tool(self, rollout_id, tool_name, /, **args)",
-            )
 
 
 def open_stage(environment: BaseEnv, limits: Limits, background: Background | None = None) -> Stage:

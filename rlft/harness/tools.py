@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.calling import call
+from rlft.environments.faults import described, place_of
 from rlft.environments.tools import ToolArgumentsError, ToolSpec
 from rlft.secrets import hide
 from rlft.types import ToolCall
@@ -27,10 +28,11 @@ from rlft.types import ToolCall
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told, and whether the call failed."""
+    """What the model is told, whether the call failed, and what the author's own code raised, and where."""
 
     text: str
     failed: bool = False
+    fault: str | None = None
 
 
 async def call_tool(
@@ -50,6 +52,7 @@ async def call_tool(
         hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(tools) or 'none'}"
         return ToolResult(f"error: there is no tool named {name!r:.100}{hint}", failed=True)
     limit = asyncio.timeout(timeout_seconds)
+    fault = None
     try:
         arguments = spec.read_arguments(given)
         async with limit:
@@ -61,7 +64,8 @@ async def call_tool(
         is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise one of its own
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
-    return ToolResult(_cut(printable(text), max_characters), failed=True)
+        fault = None if is_late or place_of(error) is None else f"tool {name}: {described(error)}"
+    return ToolResult(_cut(printable(text), max_characters), failed=True, fault=fault)
 
 
 def printable(text: str) -> str:

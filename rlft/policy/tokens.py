@@ -10,6 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlft.errors import PolicyError
+from rlft.progress import Meter, Progress, silent
 from rlft.types import Message
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ def check_prompts(
     max_completion_length: int,
     context_length: int | None,
     render: Callable[[Sequence[Message]], list[int]] | None = None,
+    progress: Progress = silent,
 ) -> None:
     """Look at every prompt before anything is sampled.
 
@@ -94,10 +96,12 @@ def check_prompts(
     the model's `context_length` (tokens). Some that do not fit are warned of: their rollouts end `errored`, and those
     with little room are cut short.
     """
-    lengths = [
-        _check_prompt(tokenizer, task_id, messages, render(messages) if render else render_prompt(tokenizer, messages))
-        for task_id, messages in prompts
-    ]
+    meter = Meter(progress, len(prompts), "prompts")
+    lengths: list[int] = []
+    for task_id, messages in prompts:
+        ids = render(messages) if render else render_prompt(tokenizer, messages)
+        lengths.append(_check_prompt(tokenizer, task_id, messages, ids))
+        meter.add()
     if context_length is None or not lengths:
         return
     unreadable = sum(length >= context_length for length in lengths)

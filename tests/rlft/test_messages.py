@@ -113,7 +113,7 @@ USER = {"role": "user", "content": "?"}
         ({"role": "assistant", "tool_calls": [{"name": "f", "arguments": [1]}]}, '"arguments" that are not an object'),
         (
             {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "{"}]},
-            "tool call 1 that cannot be read: it is not JSON",
+            "tool call 1 that cannot be read: it has arguments in a string that is not JSON",
         ),
         (
             {"role": "assistant", "tool_calls": [{"name": "f", "arguments": {"a": {1}}}]},

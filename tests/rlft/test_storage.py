@@ -124,8 +124,21 @@ def test_calls_that_were_stored_without_a_function_come_back_as_messages_have_th
     assert task.prompt == back.messages
 
 
+def test_arguments_of_a_call_come_back_in_the_order_in_which_they_were_written():
+    call = make_call("departure", {"stop": "Guum", "hour": 4}, "1")
+    rollout = make_rollout(messages=(user("?"), {"role": "assistant", "content": "", "tool_calls": [call]}))
+    (again,) = storage.rollouts_from_table(storage.rollouts_to_table(Rollouts((rollout,))))
+    assert list(again.messages[1]["tool_calls"][0]["function"]["arguments"]) == ["stop", "hour"]
+
+
 def test_messages_of_calls_that_could_not_be_read_come_back_as_they_were():
-    asked = {"role": "assistant", "content": "", "tool_calls": [make_call("f", {}, "")]}
+    broken = {"text": '<tool_call>{"a\n"', "error": "tool call 2 is not JSON", "position": 13}
+    asked = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [make_call("f", {}, "")],
+        "invalid_tool_calls": [broken, {"text": "", "error": "e", "position": None}],
+    }
     rollout = make_rollout(messages=(user("?"), asked, {"role": "tool", "content": "error: is not JSON"}))
     (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((rollout,)))))
     assert back.messages == rollout.messages

@@ -1,5 +1,7 @@
 """Conversations of many turns, token by token."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,6 +261,7 @@ def test_a_turn_of_more_than_a_million_characters_is_not_read():
     turn = chat.read(ids)
     assert turn.tool_calls == ()
     assert len(turn.problems) == 1
+    assert turn.message()["invalid_tool_calls"][0]["text"] == ""  # the content is all of it
 
 
 def test_equal_prompts_are_rendered_once(monkeypatch):
@@ -269,6 +272,37 @@ def test_equal_prompts_are_rendered_once(monkeypatch):
     assert len(rendered) == 1
     prompts[0].append(0)  # the caller's own list
     assert prompts[1] == chat.prompt([SYSTEM, *QUESTION])
+
+
+# What cannot be read
+
+unmarked = strategies.call.filter(
+    lambda call: not any(mark in json.dumps(call) for mark in (*strategies.MARKS, "</tool_call>"))
+)
+OPENING = {"hermes": "<tool_call>\n", "llama3": "<|python_tag|>", "mistral": "[TOOL_CALLS]"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=30, deadline=None)
+@given(content=strategies.contents, call=unmarked, end=st.floats(0, 0.9))
+def test_what_a_model_wrote_of_a_call_that_cannot_be_read_stands_in_its_message(name, content, call, end):
+    function = call["function"]
+    body = json.dumps({"name": function["name"], "arguments": function["arguments"]}, ensure_ascii=False)
+    broken = OPENING[FORMAT[name]] + body[: 1 + int(len(body) * end)].strip()
+    chat, tokenizer = CHATS[name], TOKENIZERS[name]
+    sampled = [*tokenizer(content + broken, add_special_tokens=False).input_ids, chat.stop_token_ids[0]]
+    message = chat.read(sampled).message()
+    assert "tool_calls" not in message
+    (invalid,) = message["invalid_tool_calls"]
+    assert invalid["text"] == broken
+    assert message["content"] == content.removesuffix("\n" if FORMAT[name] == "hermes" else "")
+    # The message changes no token of what follows: only what the model is told is rendered.
+    told = [{"role": "tool", "content": f"error: {invalid['error']}"}]
+    before = list(sampled)
+    after = chat.decode(chat.continuation(told, sampled[-1]))
+    assert sampled == before
+    assert "not JSON" in after
+    assert broken not in after
 
 
 # Declared by the tokenizer
@@ -305,6 +339,13 @@ def test_a_tokenizer_may_declare_the_form_itself():
     broken = chat.read(tokenizer("<tool_call>{bad</tool_call>").input_ids)
     assert broken.tool_calls == ()
     assert len(broken.problems) == 1
+    (invalid,) = broken.invalid_tool_calls  # the reader does not say where: the whole turn is kept, and is no answer
+    assert (broken.content, invalid["text"], invalid["position"]) == ("", "<tool_call>{bad</tool_call>", None)
+    nameless = chat.read(tokenizer('Look.<tool_call>{"nme": 1}</tool_call><tool_call>{"x": 1}</tool_call>').input_ids)
+    assert nameless.content == "Look."
+    assert [each["text"] for each in nameless.invalid_tool_calls] == [
+        'Look.<tool_call>{"nme": 1}</tool_call><tool_call>{"x": 1}</tool_call>', ""
+    ]  # fmt: skip
     assert open_chat(tokenizer, [SEARCH], tool_format="hermes").tool_format == "hermes"
 
 

@@ -1,15 +1,16 @@
 """Tool calls out of text, and text out of tool calls."""
 
+import collections
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.calls import MAX_CALLS, MAX_DEPTH, CallError, make_call, read_json
+from rlft.calls import MAX_CALLS, MAX_DEPTH, CallError, make_call, marked, read_json
 from rlft.chat.formats import FORMATS, HERMES, LLAMA3, LLAMA3_TAGGED, MISTRAL
+from tests.rlft.chat.strategies import MARKS, call, contents
 from tests.rlft.chat.strategies import calls as some_calls
-from tests.rlft.chat.strategies import contents
 
 
 def names_and_arguments(calls):
@@ -34,6 +35,61 @@ def test_nothing_raises(name, parts):
     parsed = FORMATS[name].parse("".join(parts))
     assert all(isinstance(call["function"]["arguments"], dict) for call in parsed.calls)
     assert all(problem for problem in parsed.problems)
+
+
+def letters(*texts):
+    return collections.Counter(character for text in texts for character in text if not character.isspace())
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [
+            *'{}[]":,; \n1a',
+            *HERMES.marks,
+            *LLAMA3.marks,
+            *MISTRAL.marks,
+            '{"name": "f"',
+            '"arguments": {',
+            "[1]",
+            "[]",
+            "né",
+        ]
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@settings(deadline=None, max_examples=300)
+@given(pieces)
+def test_no_letter_is_lost_of_what_cannot_be_read(name, parts):
+    text = "".join(parts)
+    parsed = FORMATS[name].parse(text)
+    for each in parsed.invalid:
+        assert each["text"] in text
+        assert each["position"] is None or 0 <= each["position"] <= len(each["text"])
+    if not parsed.calls:
+        assert letters(text) == letters(parsed.content, *(each["text"] for each in parsed.invalid))
+
+
+unmarked = call.filter(lambda each: not any(mark in json.dumps(each) for mark in (*MARKS, "</tool_call>")))
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@settings(deadline=None)
+@given(content=contents, call=unmarked, end=st.floats(0, 0.99))
+def test_the_text_of_a_call_that_was_cut_is_kept_as_it_was_written(name, content, call, end):
+    whole = FORMATS[name].write(content, [call])
+    text = whole[: len(content) + int((len(whole) - len(content)) * end)]
+    parsed = FORMATS[name].parse(text)
+    assert parsed.calls == ()
+    if not parsed.invalid:
+        assert parsed.content == text  # cut before it was a call
+        return
+    (broken,) = parsed.invalid
+    assert parsed.content == content
+    assert text.removesuffix(broken["text"]) in (content, f"{content}\n")
+    assert text.endswith(broken["text"])
 
 
 def hermes(body):
@@ -102,7 +158,10 @@ def test_ids_that_the_model_wrote_are_kept():
         ('{"name": 3}', 'tool call 1 has no "name"'),
         ("[1]", "tool call 1 is not an object but a list"),
         ('{"name": "f", "arguments": [1]}', 'tool call 1 has "arguments" that are not an object but a list'),
-        ('{"name": "f", "arguments": "sky"}', "tool call 1 is not JSON: Expecting value"),
+        (
+            '{"name": "f", "arguments": "sky"}',
+            "tool call 1 has arguments in a string that is not JSON: Expecting value",
+        ),
         ('{"name": "f", "arguments": "{} {}"}', "arguments in a string that is not JSON alone"),
         ('{"name": "f", "arguments": {}, "parameters": {"a": 1}}', 'call 1 has "arguments" and "parameters"; give one'),
         ('{"function": {"name": "f", "parameters": {}, "arguments": {}}}', '"arguments" and "parameters"; give one'),
@@ -123,6 +182,44 @@ def test_problems(body, problem):
     assert problem in parsed.problems[0]
     assert [call["function"]["name"] for call in parsed.calls] == ["search"]  # the other call stands
     assert parsed.content == "Look."
+
+
+def test_the_place_is_marked_where_it_is_shown():
+    body = '{"name": "search", "arguments": {"query": "abc}}'
+    parsed = HERMES.parse(f"Look.\n{hermes(body)}\n{hermes(SEARCH)}")
+    (broken,) = parsed.invalid
+    # the string is not closed before the line ends, at the 49th character of the call, behind <tool_call> and a newline
+    assert broken["text"] == hermes(body)
+    assert broken["position"] == len("<tool_call>\n") + 48
+    assert marked(broken["text"], broken["position"]) == f"<tool_call>\n{body}>>>\n</tool_call>"
+    assert broken["error"] == (
+        "tool call 1 is not JSON: Invalid control character at character 49, marked >>>: "
+        '{"name": "search", "arguments": {"query": "abc}}>>>\\n</tool_call>\\n<tool_...'
+    )
+    (cut,) = LLAMA3.parse('{"name": "search", "parameters": {"query": "abc').invalid
+    assert cut["error"] == (
+        "tool call 1 is not JSON: Unterminated string starting at character 44, marked >>>: "
+        '{"name": "search", "parameters": {"query": >>>"abc'
+    )
+    long = '{"name": "f", "arguments": {"a": "' + "x" * 200 + '" "b": 1}}'
+    (error,) = HERMES.parse(hermes(long)).problems
+    assert error.endswith("marked >>>: ..." + "x" * 58 + '" >>>"b": 1}}\\n</tool_call...')
+
+
+def test_several_problems_of_one_text_keep_it_once():
+    (first, second, third) = MISTRAL.parse('a[TOOL_CALLS][{"nme": 1}, {"x": 2}] b [TOOL_CALLS]{"name": 3}').invalid
+    assert (first["text"], second["text"]) == ('[TOOL_CALLS][{"nme": 1}, {"x": 2}]', "")
+    assert (third["text"], third["position"]) == ('[TOOL_CALLS]{"name": 3}', None)
+
+
+@pytest.mark.parametrize("tool_format", FORMATS.values(), ids=list(FORMATS))
+def test_calls_beyond_the_limit_are_kept_as_text_and_are_no_content(tool_format):
+    text = tool_format.write("Look.", [make_call("f", {"n": n}, "") for n in range(MAX_CALLS + 2)])
+    parsed = tool_format.parse(text)
+    (rest,) = parsed.invalid
+    assert parsed.content == "Look."
+    assert '"n": 64' in rest["text"]
+    assert '"n": 65' in rest["text"]
 
 
 @pytest.mark.parametrize("end", ["", "\n</tool_", "\n"])

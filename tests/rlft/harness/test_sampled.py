@@ -20,7 +20,7 @@ class Script:
     def load_policy(self, policy):
         """Nothing to load."""
 
-    def generate(self, prompts, sampling, seeds):
+    def generate(self, prompts, sampling, seeds, progress=None):
         self.calls.append(([list(p) for p in prompts], list(seeds)))
         return [
             Generation(np.asarray(ids, np.int32), -np.arange(1, len(ids) + 1, dtype=np.float32), stop)

@@ -240,7 +240,7 @@ class Broken(Examiner):
     ("place", "text"),
     [
         ("setup", "setup: ValueError: no room"),
-        ("respond", "respond: ValueError: no room ?"),
+        ("respond", "respond: ValueError: no room \\udcff"),
         ("state", "state: ValueError: Out of range float values are not JSON compliant"),
     ],
 )
@@ -255,18 +255,17 @@ def test_a_setup_that_takes_too_long_says_so():
         async def setup(self, task):
             await asyncio.sleep(60)
 
-    assert (
-        play(say("x"), environment=Slow(), tool_timeout_seconds=0.1).error == "setup: TimeoutError: longer than 0.1 s"
-    )
+    error = play(say("x"), environment=Slow(), tool_timeout_seconds=0.1).error
+    assert error.startswith("setup: TimeoutError: longer than 0.1 s, at tests/rlft/harness/test_scripted.py:")
 
 
-def test_an_error_of_list_tools_is_raised_as_it_is_and_at_once():
+def test_an_error_of_list_tools_is_raised_at_once():
     class Away(Elsewhere):
         def list_tools(self):
             raise TimeoutError("no answer from the server")
 
     started = time.perf_counter()
-    with pytest.raises(TimeoutError, match="from the server"):
+    with pytest.raises(EnvironmentSetupError, match="list_tools: TimeoutError: no answer from the server, at tests/"):
         play(say("x"), environment=Away(), timeout_seconds=3)
     assert time.perf_counter() - started < 2
 

@@ -22,6 +22,7 @@ class Tells(rlft.BaseEnv):
 
     def __init__(self, key):
         self.key = key
+        self.before = 0
 
     async def setup(self, task):
         return {"deep": [{"key": self.key}]}
@@ -46,7 +47,7 @@ class Tells(rlft.BaseEnv):
         raise RuntimeError(self.key)
 
     async def compute_reward(self, completion, ground_truth):
-        raise ValueError("x" * 460 + self.key)
+        raise ValueError("x" * self.before + self.key)
 
 
 @pytest.fixture
@@ -73,19 +74,19 @@ def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
         '{"asked": "https://h/?api_key=***"}',
         "you said it to ***",
     ]
-    assert dialogue.error == "respond: ValueError: no ***"
+    assert dialogue.error.startswith("respond: ValueError: no ***, at tests/rlft/harness/test_secrets.py:")
     assert dialogue.state == {"deep": [{"key": "***"}]}
     assert "teardown of r failed: RuntimeError: ***" in caplog.text
     assert "Mq5" not in caplog.text + json.dumps(dialogue.messages)
 
 
 def test_a_score_that_fails_tells_no_part_of_the_value(environment):
-    # the value would begin at character 460 + 12 of the message, and the cut at 500 would leave a piece of a longer one
+    # The text is cut where 500 characters less the place end: a piece would be left of a value that begins just before.
     task = make_task()
-    rollout = make_rollout(task_id=task.id)
-    (reward,) = score_rollouts(
-        Rollouts((rollout,)), {task.id: task}, environment, weights={}, full=None, timeout_seconds=5
-    ).rows
-    assert reward.error is not None
-    assert reward.error.endswith("x***")
-    assert "Mq5" not in reward.error
+    rollouts, tasks, errors = Rollouts((make_rollout(task_id=task.id),)), {task.id: task}, []
+    for environment.before in range(400, 500, 4):
+        (reward,) = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5).rows
+        errors.append(reward.error or "")
+    assert not any("Mq" in error for error in errors)
+    assert errors[0].split(", at ")[0].endswith("x***")
+    assert errors[-1].split(", at ")[0].endswith("xxx")

@@ -14,7 +14,9 @@ from rlft.environments.base import BaseEnv, live_states
 from rlft.errors import RlftError
 from rlft.harness import Attempt, Limits, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer
+from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_groups, pad_rows
+from rlft.types import Rollouts
 from tests.factories import make_policy, make_task
 
 TOKENIZER = character_tokenizer(string.printable)
@@ -44,7 +46,7 @@ class Script:
     def close(self):
         """Nothing to give back."""
 
-    def generate(self, prompts, sampling, seeds):
+    def generate(self, prompts, sampling, seeds, progress=None):
         self.calls.append([list(prompt) for prompt in prompts])
         time.sleep(self.seconds)
         return [self._one(*self.turn[seed]) for seed in seeds]
@@ -123,6 +125,40 @@ def test_a_malformed_call_is_told_and_counted():
     assert tools[0].startswith("error: ")
     assert tools[1].startswith("error: there is no tool named 'sub'")
     assert (rollout.turns, rollout.tool_calls, rollout.tool_errors, rollout.stop_reason) == (3, 2, 2, "stop")
+
+
+def test_what_the_model_wrote_of_a_malformed_call_is_kept_and_changes_no_token():
+    broken = '<tool_call>{"name": "add", "arguments": {"a": 1 "b": 2}}</tool_call>'
+    _, (rollout,) = play({7: [f"I add.\n{broken}", "3"]})
+    asked, told = rollout.messages[1:3]
+    # the comma is missing at the 38th character of the call, which begins behind the 11 of <tool_call>
+    assert asked["content"] == "I add."
+    (invalid,) = asked["invalid_tool_calls"]
+    assert (invalid["text"], invalid["position"]) == (broken, 11 + 37)
+    assert told["content"] == f"error: {invalid['error']}"
+    assert "at character 38, marked >>>: " in told["content"]
+    assert '{"a": 1 >>>"b": 2}' in told["content"]
+    sampled = [ids(f"I add.\n{broken}"), ids("3")]
+    assert rollout.token_ids[rollout.loss_mask].tolist() == sampled[0] + sampled[1]
+    behind = ids(f"\n{told['content']}\n", end=False)
+    assert rollout.token_ids.tolist() == ids("1+1=", end=False) + sampled[0] + behind + sampled[1]
+
+
+def test_a_malformed_call_at_the_end_is_no_answer_to_the_most_lenient_reward():
+    class Lenient(Counter):
+        @rlft.reward
+        def right(self, text, completion, ground_truth):
+            assert completion[1]["role"] == "tool"
+            return float(ground_truth in text or ground_truth in completion[0]["content"])
+
+    task = make_task("t7", answer="42")
+    _, rollouts = play({7: ['<tool_call>{"name": "submit", "arguments": {"answer": 42}']}, Lenient(), max_turns=1)
+    (message,) = (each for each in rollouts[0].messages if each["role"] == "assistant")
+    assert "42" in message["invalid_tool_calls"][0]["text"]
+    (row,) = score_rollouts(
+        Rollouts(tuple(rollouts)), {"t7": task}, Lenient(), weights={}, full=None, timeout_seconds=5.0
+    )
+    assert (row.error, row.total, row.solved) == (None, 0.0, False)
 
 
 def test_conversations_go_on_together_and_end_by_themselves():
@@ -244,7 +280,7 @@ def test_tools_that_run_when_the_engine_fails_let_go_of_what_they_hold():
             return ""
 
     class Fails(Script):
-        def generate(self, prompts, sampling, seeds):
+        def generate(self, prompts, sampling, seeds, progress=None):
             if self.calls:
                 raise RuntimeError("gone")
             return super().generate(prompts, sampling, seeds)
