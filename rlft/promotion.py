@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rlft.statistics import paired_difference
-from rlft.types import EvaluationReport, Interval
+from rlft.types import EvaluationReport, Interval, Report
 
 # Failed rollouts are not random: the hard and long attempts fail first. Beyond this share the rest is not comparable.
 MAX_ERRORED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Report):
     """The outcome of the gate.
 
     `reasons` has a readable sentence for each thing that was looked at. `comparisons` maps `warm_start`, `base` and
@@ -25,7 +25,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredVersion:
+class RegisteredVersion(Report):
     """A version in the registry, and the aliases that name it now."""
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -13,12 +14,19 @@ from rlft.config.section import Section
 class EnvironmentConfig(Section):
     """The environment, by import path (`package.module:Class`) or file (`my_env.py:Class`)."""
 
-    name: str = Field(pattern=r"^[^:]+:[A-Za-z_][A-Za-z_0-9]*$")
+    name: str
     kwargs: dict[str, Any] = Field(
         default={},
-        description="Arguments of its constructor; a map with `_target_` becomes the object that it names, and a "
-        "secret is named, `env:NAME`, never written.",
+        description="Arguments of its constructor. A map with `_target_` is replaced by the object that it describes. "
+        "Write secrets as `env:NAME`, which is read from that variable.",
     )
+
+    @field_validator("name")
+    @classmethod
+    def _names_a_class(cls, name: str) -> str:
+        if not re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name):
+            raise ValueError(f"{name!r:.80} names no class; write capitals.py:Capitals or package.module:Capitals")
+        return name
 
     @field_validator("kwargs")
     @classmethod
@@ -32,32 +40,57 @@ class EnvironmentConfig(Section):
 
 
 class RewardConfig(Section):
-    """How the parts of a reward add up."""
+    """How the parts of a reward add up, and how scoring is guarded."""
 
-    weights: dict[str, float] = Field(default={}, description="Weight of each part; parts not named here weigh 1.")
-    timeout_seconds: float = Field(default=30.0, gt=0, description="A score that takes longer is an error, not a 0.")
-    full: float | None = Field(
-        default=None, description="A total this high counts as solved; default: all positive weights."
+    weights: dict[str, float] = Field(
+        default={},
+        description="Weight of each part; a part that is not named here has its weight in the environment, or 1.",
     )
-    audit: bool = Field(default=True, description="Attack the reward with wrong answers before training.")
+    timeout_seconds: float = Field(
+        default=30.0, gt=0, description="A score that takes longer is an error, not a 0. Seconds."
+    )
+    full: float | None = Field(
+        default=None,
+        description="An attempt whose total is this high counts as solved; null: the total of one that has the maximum "
+        "in every part with a positive weight.",
+    )
+    audit: bool = Field(
+        default=True,
+        description="Attack the reward with wrong answers before training, and stop if one is paid like a right one.",
+    )
 
 
 class HarnessConfig(Section):
-    """The conversation between policy and environment, and what one rollout may take."""
+    """The conversation between policy and environment, and the limits of one rollout."""
 
     max_turns: int | None = Field(
-        default=None, ge=1, description="Of the model; null: what the environment says, or 8 with tools and 1 without."
+        default=None,
+        ge=1,
+        description="Turns of the model; null: the environment's `max_turns`, else 8 with tools and 1 without.",
     )
-    max_tool_calls: int = Field(default=32, ge=0, description="Of one rollout; more are answered with an error.")
+    max_tool_calls: int = Field(
+        default=32,
+        ge=0,
+        description="How many calls of a rollout are run; the model reads an error for each further one.",
+    )
     max_tokens: int | None = Field(
-        default=None, ge=1, description="After the prompt, before another turn begins; null: what the context holds."
+        default=None,
+        ge=1,
+        description="With so many tokens after its prompt, tool results included, a rollout gets no further turn; "
+        "null: the model's context is the limit.",
     )
-    tool_timeout_seconds: float = Field(default=30.0, gt=0, description="For one call.")
-    timeout_seconds: float = Field(default=1800.0, gt=0, description="Of one rollout, before another turn begins.")
-    max_tool_characters: int = Field(default=20_000, ge=1, description="Of one result; longer ones are cut.")
+    tool_timeout_seconds: float = Field(default=30.0, gt=0, description="How long one tool call may take. Seconds.")
+    timeout_seconds: float = Field(
+        default=1800.0,
+        gt=0,
+        description="A rollout gets no further turn after so many seconds, and a turn no further call.",
+    )
+    max_tool_characters: int = Field(default=20_000, ge=1, description="A longer tool result is cut.")
     lockstep: bool = Field(
-        default=False, description="All tools of a turn end before the next: slower, but the same bytes every time."
+        default=False,
+        description="Rollouts wait for each other after every turn: slower, but a repeated run gives the same bytes.",
     )
     tool_format: Literal["auto", "hermes", "llama3", "mistral", "declared"] = Field(
-        default="auto", description="How calls are written; auto: as the tokenizer or its chat template says."
+        default="auto",
+        description="The form in which the model writes tool calls; auto: as the tokenizer or its chat template says.",
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
@@ -23,8 +24,11 @@ READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses")
 class Config(Section):
     """One experiment."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
-    seed: int = Field(default=0, ge=0)
+    name: str = Field(
+        max_length=LONGEST_NAME,
+        description="Name of the experiment; runs, MLflow experiment and registered model are named after it.",
+    )
+    seed: int = Field(default=0, ge=0, description="Decides all random draws but those of `tasks.seed`.")
     tasks: TasksConfig
     environment: EnvironmentConfig
     reward: RewardConfig = RewardConfig()
@@ -37,6 +41,15 @@ class Config(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ValueError(
+                f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit"
+            )
+        return name
 
     @model_validator(mode="before")
     @classmethod

@@ -21,37 +21,42 @@ def suits_vllm(temperature: float) -> bool:
 
 
 class VllmSettings(Section):
-    """vLLM in the process; it holds its own copy of the weights."""
+    """Settings of vLLM in the process. It holds a copy of the weights."""
 
-    max_model_len: int | None = Field(default=None, ge=2, description="Prompt and completion; null: the context.")
-    cache_gib: float = Field(default=1.0, gt=0, description="Keys and values on a CPU, GiB.")
+    max_model_len: int | None = Field(
+        default=None, ge=2, description="Longest sequence in tokens, prompt and all turns; null: the model's context."
+    )
+    cache_gib: float = Field(default=1.0, gt=0, description="Memory for keys and values on a CPU, in GiB.")
     gpu_memory_utilization: float = Field(
         default=0.4,
         gt=0,
         lt=1,
-        description="Share of a GPU's memory for vLLM, weights and cache; training has the rest.",
+        description="On a GPU: share of its memory for vLLM's weights and cache; training has the rest.",
     )
     lora: Literal["merged", "loaded"] = Field(
         default="merged",
-        description="An adapter goes into the base weights of each push, or is loaded beside them (smaller pushes; "
-        "slower on a CPU).",
+        description="merged: the adapter is added to the weights that are pushed. loaded: it is loaded beside the base "
+        "weights, which makes pushes smaller and, on a CPU, sampling slower.",
     )
     sleep: bool = Field(
-        default=False, description="Give the GPU's memory back after sampling; a round then waits for the weights."
+        default=False,
+        description="Give vLLM's GPU memory back after every sampling; loading the weights again takes time.",
     )
 
 
 class ServerSettings(Section):
-    """Running `vllm serve` processes that see this machine's files (`rlft serve-engine` starts one)."""
+    """Running `vllm serve` processes that see this machine's files; `rlft serve-engine` starts one."""
 
     addresses: list[str] = Field(
-        default=[], description="Such as http://127.0.0.1:8000, or env:NAME; the rollouts are shared out."
+        default=[],
+        description="Such as http://127.0.0.1:8000, or env:NAME for a variable. Rollouts are divided among them.",
     )
-    concurrency: int = Field(default=64, ge=1, description="Requests at the same time to each.")
-    timeout_seconds: float = Field(default=600.0, gt=0, description="For one request.")
-    attempts: int = Field(default=3, ge=1, description="For one request, before its rollout is an error.")
+    concurrency: int = Field(default=64, ge=1, description="How many requests each server gets at the same time.")
+    timeout_seconds: float = Field(default=600.0, gt=0, description="How long one request may take. Seconds.")
+    attempts: int = Field(default=3, ge=1, description="How often a request is tried before its rollout is an error.")
     weight_transfer: Literal["folder", "nccl"] = Field(
-        default="folder", description="How full weights come to a server: files, or from GPU to GPU."
+        default="folder",
+        description="How full weights get to a server: folder: as files; nccl: from GPU to GPU (not yet run on GPUs).",
     )
 
     def read_addresses(self) -> list[str]:
@@ -66,13 +71,17 @@ class ServerSettings(Section):
 
 
 class EngineSettings(Section):
-    """What samples, and how its weights are checked."""
+    """Which engine samples, and how its weights are checked."""
 
     engine: Literal["auto", "transformers", "vllm", "vllm_server"] = Field(
-        default="auto", description="auto: vllm on a GPU where it is installed, else transformers."
+        default="auto",
+        description="What samples. auto: vllm if there is a GPU and vLLM is installed, else transformers.",
     )
     max_logprob_difference: float | None = Field(
-        default=None, gt=0, description="Engine and trainer, canary tokens, nats; null: by the type of the weights."
+        default=None,
+        gt=0,
+        description="How far engine and trainer may differ in log-probability on canary tokens, in nats; null: 1e-4 "
+        "in float32, 0.5 in bfloat16.",
     )
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
@@ -103,12 +112,14 @@ class EngineSettings(Section):
 class RolloutConfig(EngineSettings):
     """How rollouts are sampled."""
 
-    max_completion_length: int = Field(default=256, ge=1, description="Tokens.")
-    temperature: float = Field(default=1.0, gt=0)
+    max_completion_length: int = Field(
+        default=256, ge=1, description="Most tokens that the model may write in one turn."
+    )
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature in training.")
     batch_size: int = Field(default=256, ge=1, description="Rollouts sampled at the same time.")
-    top_p: float = Field(default=1.0, description="Only 1: see evaluation.top_p.")
-    top_k: int = Field(default=0, description="Only 0: see evaluation.top_k.")
-    min_p: float = Field(default=0.0, description="Only 0: see evaluation.min_p.")
+    top_p: float = Field(default=1.0, description="Must be 1; only `evaluation.top_p` can be set.")
+    top_k: int = Field(default=0, description="Must be 0; only `evaluation.top_k` can be set.")
+    min_p: float = Field(default=0.0, description="Must be 0; only `evaluation.min_p` can be set.")
 
     def engine_settings(self) -> EngineSettings:
         """Those of the settings that are about the engine."""

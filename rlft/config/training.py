@@ -12,65 +12,81 @@ from rlft.config.section import Section, changed
 class TrainingConfig(Section):
     """Rounds of GRPO."""
 
-    rounds: int = Field(default=20, ge=1)
-    tasks_per_round: int = Field(default=32, ge=1)
-    num_generations: int = Field(default=8, description="Rollouts per task: the group.")
+    rounds: int = Field(default=20, ge=1, description="A round samples, scores and trains once.")
+    tasks_per_round: int = Field(default=32, ge=1, description="Tasks that are attempted in a round.")
+    num_generations: int = Field(default=8, description="Rollouts per task, which form a group; at least 2.")
     updates_per_round: int = Field(
-        default=1, ge=1, description="Optimizer steps a round; the rollouts of every group are dealt out to them."
+        default=1, ge=1, description="Optimizer steps per round; the rollouts of every group are dealt out to them."
     )
     learning_rate: float = Field(default=1e-6, gt=0)
-    warmup_updates: int = Field(default=0, ge=0)
+    warmup_updates: int = Field(default=0, ge=0, description="Optimizer steps over which the learning rate rises.")
     lr_scheduler_type: Literal["constant", "linear", "cosine"] = Field(
-        default="constant", description="How the rate goes on after the warm-up: as it is, or to 0 at the last round."
+        default="constant",
+        description="The learning rate after its warm-up: it stays, or falls to 0 at the last round.",
     )
     weight_decay: float = Field(default=0.0, ge=0)
     adam_beta1: float = Field(default=0.9, ge=0, lt=1)
     adam_beta2: float = Field(default=0.999, ge=0, lt=1)
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0, description="A gradient with a larger norm is scaled down to it.")
     num_iterations: int = Field(default=1, ge=1, description="Passes over the rollouts of a round.")
-    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"] = "dapo"
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"] = Field(
+        default="dapo", description="See docs/guide/training.md."
+    )
     advantage: Literal["group_mean", "leave_one_out"] = Field(
         default="group_mean",
-        description="What a reward is compared with; leave_one_out (RLOO) needs `scale_rewards: none`.",
+        description="What a reward is compared with: the mean of its group, or of the others in its group (RLOO, which "
+        "needs `scale_rewards: none`).",
     )
-    scale_rewards: Literal["group", "batch", "none"] = "group"
+    scale_rewards: Literal["group", "batch", "none"] = Field(
+        default="group", description="Which standard deviation advantages are divided by."
+    )
     epsilon: float = Field(
-        default=0.2, gt=0, lt=1, description="Ratios are clipped below 1 - epsilon; some 3e-4 for sequences."
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="Ratios below 1 - epsilon are clipped; 3e-4 is usual for those of sequences.",
     )
     epsilon_high: float | None = Field(
-        default=None, gt=0, description="And above 1 + this; null means `epsilon`. cispo: the cap itself, such as 5.0."
+        default=None,
+        gt=0,
+        description="Ratios above 1 + epsilon_high are clipped; null: `epsilon`. With cispo it is the cap itself: 5.0.",
     )
     delta: float | None = Field(
-        default=None, gt=0, description="Cap of the ratio where the advantage is negative; null for none."
+        default=None, gt=0, description="Cap of the ratio where the advantage is negative; null: none."
     )
     importance_sampling_level: Literal["token", "sequence"] = Field(
-        default="token", description="Of the ratio to the old policy; sequence with `loss_type: grpo` is GSPO."
+        default="token", description="One ratio per token or per rollout; sequence with `loss_type: grpo` is GSPO."
     )
-    sapo_temperature_pos: float = Field(default=1.0, gt=0, description="sapo: where the advantage is positive.")
-    sapo_temperature_neg: float = Field(default=1.05, gt=0, description="sapo: where it is not.")
+    sapo_temperature_pos: float = Field(default=1.0, gt=0, description="sapo: temperature of positive advantages.")
+    sapo_temperature_neg: float = Field(default=1.05, gt=0, description="sapo: temperature of the others.")
     beta: float = Field(
-        default=0.0, ge=0, description="Weight of the KL to the reference policy; 0 keeps no reference."
+        default=0.0, ge=0, description="Weight of the KL to the reference policy; 0: no reference is kept."
     )
     kl_importance_weighted: bool = Field(
-        default=False, description="Weigh the KL by the ratio, which makes its gradient unbiased."
+        default=False, description="Weigh the KL by the importance ratio, which makes its gradient unbiased."
     )
     importance_sampling_correction: (
         Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] | None
-    ) = Field(default=None, description="How the ratio of trainer and engine weighs a sample; null: it does not.")
-    importance_sampling_min: float | None = Field(default=None, gt=0, description="Its floor; null for none.")
-    importance_sampling_max: float | None = Field(default=3.0, gt=0, description="Its cap; null for none.")
-    mask_truncated_completions: bool = False
+    ) = Field(
+        default=None,
+        description="How the ratio of the trainer's probability to the engine's weighs a sample; null: not at all.",
+    )
+    importance_sampling_min: float | None = Field(default=None, gt=0, description="Floor of that ratio; null: none.")
+    importance_sampling_max: float | None = Field(default=3.0, gt=0, description="Cap of that ratio; null: none.")
+    mask_truncated_completions: bool = Field(
+        default=False, description="Rollouts that a limit cut off are not trained on; they count in their group's mean."
+    )
     per_step_token_budget: int | None = Field(
-        default=None, ge=1, description="Tokens encoded at the same time; null: 16,384, on a CPU as few as 3,072."
+        default=None, ge=1, description="Tokens encoded at once; null: 16,384 on a GPU, as few as 3,072 on a CPU."
     )
     gradient_checkpointing: bool = Field(
-        default=False, description="Compute layers again in the backward pass: a third more time, much less memory."
+        default=False, description="Save memory by computing layers twice, which takes longer."
     )
     max_kl: float = Field(
         default=0.25,
         gt=0,
-        description="Nats per token that an update may move the policy from the one that sampled: beyond it the round "
-        "is undone and training stops.",
+        description="How far an update may move the policy from the one that sampled, in nats per token. Beyond it the "
+        "round is undone and training stops.",
     )
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 - `base`: the contract (`BaseEnv`, `Context`) and `prompt_messages`
 - `tools`, `marks`: tools as a model sees them; `@tool`, `@reward`, `@metric`
-- `loading`: an environment from its import path or file
+- `importing`, `loading`: the module that a config names, and an environment or function of it
 - `reasoning_gym`, `gsm8k`, `maths`, `stories`: shipped environments, each with its rewards beside it
 - `press_releases`, `snips_slots`, `search`, `code`, `calculator`: the same, with tools
 - `trl`, `verl`: reward functions of these libraries, as they are

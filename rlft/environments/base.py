@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from rlft.environments.calling import call
-from rlft.environments.marks import marked_names, marked_tools, marked_weights, taken
+from rlft.environments.marks import marked_maxima, marked_names, marked_tools, marked_weights, taken
 from rlft.errors import EnvironmentSetupError
 from rlft.secrets import hiding
 from rlft.types import Message, Task, Trajectory
@@ -45,14 +45,18 @@ from rlft.types import Message, Task, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the model sees beside the task's own prompt.
+    """What the model sees beside the task's own prompt; `BaseEnv.context` returns one, or the system prompt alone.
 
-    `system_prompt` is put first when it is not empty. `history` says which earlier turns stay visible: `full` is all of
-    them, the only policy there is so far. With another one a turn's tokens are no prefix of the next turn's.
+    >>> from rlft import Context
+    >>> Context(system_prompt="Answer with the city alone.").history
+    'full'
     """
 
     system_prompt: str = ""
+    """The first message, of role `system`; none where it is empty."""
     history: Literal["full"] = "full"
+    """Which earlier turns stay visible: `full` is all of them, the only policy there is so far. With another one a
+    turn's tokens are no prefix of the next turn's."""
 
     def __post_init__(self) -> None:
         if self.history != "full":
@@ -66,14 +70,20 @@ class Context:
 class BaseEnv:
     """Base class of environments. Constructor arguments come from `environment.kwargs` in the config.
 
-    `max_turns` bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`.
-    `system_prompt` is what `context` says of every task where it is not overridden.
     Methods that are coroutines here may be plain functions too; the others are plain. A subclass need not call
-    `super().__init__()`.
+    `super().__init__()`. Arguments are given by position, in the order below, those of a tool by name.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     system_prompt = "Answer with the city alone."
+    ...     def compute_reward(self, completion, ground_truth):
+    ...         return {"right": float(completion.text.strip() == ground_truth)}
     """
 
     max_turns: int | None = None
+    """Bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`."""
     system_prompt: str = ""
+    """What `context` says of every task where it is not overridden."""
 
     def context(self, task: Task) -> Context | Mapping[str, Any] | str:
         """System prompt and history policy for this task; text alone is the system prompt."""
@@ -113,8 +123,9 @@ class BaseEnv:
 
         `completion` holds the messages after the prompt, tool results included (`completion.text` is the last answer,
         `completion.task` the task, `completion.state` what the rollout left); `ground_truth` is the task's answer.
-        Returns {part: score}, or one score, the part `reward`; 1 is full, `None` means not applicable. An exception,
-        NaN or infinity is recorded as an error of this rollout, never as 0.
+        Returns {part: score}, or one score, the part `reward`; `None` means not applicable. 1 is full, unless
+        `reward_maxima` says otherwise. An exception, NaN, infinity, a part above its maximum and a penalty (negative
+        weight) below 0 are recorded as an error of this rollout, never as 0.
         """
         names = marked_weights(self)
         if not names:
@@ -138,6 +149,14 @@ class BaseEnv:
         The weight under `*` is that of all parts that are named nowhere.
         """
         return marked_weights(self)
+
+    def reward_maxima(self) -> dict[str, float]:
+        """{part: its score in an attempt that is full} where it is not 1; 0 or more, `*` as for weights.
+
+        The full total is the sum of weight times maximum over the parts with a positive weight. 0 is the maximum of a
+        part that only takes away: a score of 0 or less with a positive weight.
+        """
+        return marked_maxima(self)
 
     def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
         """What deserves the full reward, for the reward audit and for demonstrations; `None` if unknown.
@@ -169,6 +188,11 @@ class BaseEnv:
 def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
     """{rollout id: state} of the rollouts in progress. Kept beside what a subclass may call its own attributes."""
     return environment.__dict__.setdefault("_rlft_live_states", {})
+
+
+def told_faults(environment: BaseEnv) -> set[str]:
+    """Kinds of what its tools raised that have been logged already."""
+    return environment.__dict__.setdefault("_rlft_told_faults", set())
 
 
 def context_of(task: Task, environment: BaseEnv) -> Context:

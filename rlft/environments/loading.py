@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.environments.base import BaseEnv
+from rlft.environments.faults import defined_at, described
+from rlft.environments.importing import Name, import_named
 from rlft.environments.marks import marked_weights
+from rlft.environments.signatures import check_signatures
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
 
@@ -42,11 +39,12 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     for a variable that is not set and for an address of a cloud's metadata service.
     """
     require(kwargs, "environment.kwargs")  # before an import that may take long
-    named = _Name.read(name, "environment.name", "Class")
+    named = Name.read(name, "environment.name", "Class")
     read = resolve(kwargs, "environment.kwargs")
     _ask_no_metadata_server(read)
-    environment = _build(_find_class(_import(named), named), construct(read))
+    environment = _build(_find_class(import_named(named), named), construct(read))
     _hides_no_method(environment)
+    check_signatures(environment)
     return environment
 
 
@@ -92,10 +90,17 @@ def construct(value: Any, where: str = "environment.kwargs") -> Any:
         raise
     except Exception as error:
         raise EnvironmentSetupError(
-            f"{value[_TARGET]} cannot be made: {hide(f'{type(error).__name__}: {error}')}",
+            f"{value[_TARGET]} cannot be made: {described(error)}",
             where=where,
-            fix=f"check the keys beside {_TARGET}: they are its arguments",
+            fix=f"check the keys beside {_TARGET}: they are its arguments{_arguments_of(found.call)}",
         ) from error
+
+
+def _arguments_of(function: Callable[..., Any]) -> str:
+    try:
+        return f", {getattr(function, '__name__', 'it')}{inspect.signature(function)}"
+    except (ValueError, TypeError):  # written in C, it does not say
+        return ""
 
 
 def constructed_modules(value: Any) -> Iterator[ModuleType]:
@@ -112,8 +117,8 @@ def load_function(name: str, setting: str) -> LoadedFunction:
 
     `setting` is where the name stands in the config. Raises `EnvironmentSetupError`.
     """
-    named = _Name.read(name, setting, "function")
-    module = _import(named)
+    named = Name.read(name, setting, "function")
+    module = import_named(named)
     found = getattr(module, named.attribute, None)
     if found is None:
         functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
@@ -127,95 +132,7 @@ def load_function(name: str, setting: str) -> LoadedFunction:
     return LoadedFunction(named.attribute, found, module)
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """`location:attribute` of a setting, and what kind of thing it names."""
-
-    location: str
-    attribute: str
-    setting: str
-    kind: str
-
-    @classmethod
-    def read(cls, name: str, setting: str, kind: str) -> _Name:
-        location, _, attribute = name.rpartition(":")
-        if not location or not attribute.isidentifier():
-            raise EnvironmentSetupError(
-                f"{name!r} does not name a {kind.lower()}",
-                where=setting,
-                fix=f"write package.module:{kind} or path/to/file.py:{kind}",
-            )
-        return cls(location, attribute, setting, kind)
-
-    @property
-    def where(self) -> str:
-        return f"{self.setting}: {self.location}"
-
-
-def _import(named: _Name) -> ModuleType:
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return _load_file(named) if named.location.endswith(".py") else _load_module(named)
-
-
-def _load_module(named: _Name) -> ModuleType:
-    location = named.location
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(location)
-    except ModuleNotFoundError as error:
-        if error.name and (location == error.name or location.startswith(error.name + ".")):
-            raise EnvironmentSetupError(
-                f"no module named {error.name!r}",
-                where=named.where,
-                fix=f"check the spelling, run from the folder that holds it ({Path.cwd()} is searched), or give the "
-                f"file: path/to/file.py:{named.kind}",
-            ) from error
-        raise _import_failed(named, error) from error
-    except Exception as error:
-        raise _import_failed(named, error) from error
-
-
-def _load_file(named: _Name) -> ModuleType:
-    path = Path(named.location).expanduser().resolve()
-    if not path.is_file():
-        raise EnvironmentSetupError(
-            f"there is no file {path}",
-            where=named.where,
-            fix="give the path from the working directory, or an absolute one",
-        )
-    digest = hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()[:12]
-    module_name = f"rlft_file_{path.stem}_{digest}"
-    if module_name in sys.modules:
-        return sys.modules[module_name]
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    importlib.invalidate_caches()
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:  # pragma: no cover - only for suffixes other than .py
-        raise EnvironmentSetupError(f"{path} is no Python file", where=named.where)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[module_name]
-        raise _import_failed(named, error) from error
-    return module
-
-
-def _import_failed(named: _Name, error: Exception) -> EnvironmentSetupError:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    return EnvironmentSetupError(
-        f"its import failed: {type(error).__name__}: {error}{place}",
-        where=named.where,
-        fix=f"install {missing}, or remove its import" if missing else "mend the module; it must import by itself",
-    )
-
-
-def _find_class(module: ModuleType, named: _Name) -> type[BaseEnv]:
+def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
     where, class_name = named.where, named.attribute
     found = getattr(module, class_name, None)
     if found is None:
@@ -245,13 +162,17 @@ def _is_environment(value: Any) -> bool:
 
 def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
     where, signature = "environment.kwargs", inspect.signature(environment_class)
+    called = f"{environment_class.__name__}{signature}"
     try:
         signature.bind(**kwargs)
     except TypeError as error:
+        unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        close = get_close_matches(unknown, signature.parameters, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
         raise EnvironmentSetupError(
             f"{environment_class.__name__} cannot be built: {error}",
             where=where,
-            fix=f"its arguments are {environment_class.__name__}{signature}",
+            fix=f"{hint}its arguments are {called}{defined_at(environment_class.__init__)}",
         ) from error
     try:
         return environment_class(**kwargs)
@@ -260,9 +181,9 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
         raise
     except Exception as error:
         hide_in(error)
-        said = hide(str(error))
+        says_none = hide(str(error)) == str(error)
         raise EnvironmentSetupError(
-            f"{environment_class.__name__} cannot be built: {type(error).__name__}: {said}",
+            f"{environment_class.__name__} cannot be built: {described(error)}",
             where=where,
-            fix=f"check the values; its arguments are {environment_class.__name__}{signature}",
-        ) from (error if said == str(error) else None)  # what it still says would be printed with the trace
+            fix=f"check the values; its arguments are {called}",
+        ) from (error if says_none else None)  # what it still says would be printed with the trace

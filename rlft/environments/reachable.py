@@ -21,7 +21,15 @@ from rlft.environments.sources import Import, Library, docstrings_count, imports
 from rlft.errors import EnvironmentSetupError
 
 REWARD_METHODS = frozenset(
-    {"compute_reward", "demonstration", "final_answer", "gold_completion", "reward_fingerprint", "reward_weights"}
+    {
+        "compute_reward",
+        "demonstration",
+        "final_answer",
+        "gold_completion",
+        "reward_fingerprint",
+        "reward_maxima",
+        "reward_weights",
+    }
 )
 _CONTRACT = frozenset(vars(BaseEnv)) - REWARD_METHODS
 _BASE_MODULE = "rlft.environments.base"

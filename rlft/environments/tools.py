@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import jsonschema
@@ -36,6 +37,7 @@ def _key(value: Any) -> Hashable:
 
 _Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")
+_MCPS_OWN = ("outputSchema", "execution")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -113,10 +115,26 @@ def _read_tool(tool: Any, place: int) -> ToolSpec:
             where=where,
             fix='return dicts such as {"name": "search", "description": "...", "parameters": {"query": "..."}}',
         )
+    _check_keys(tool, f"{where} ({tool['name']})")
     description = tool.get("description") or ""
     parameters = next((tool[key] for key in _PARAMETERS if tool.get(key)), {})
     schema = _schema(parameters, f"{where} ({tool['name']})")
     return ToolSpec(tool["name"], str(description), schema)
+
+
+def _check_keys(tool: Mapping[str, Any], where: str) -> None:
+    """Raises for a key that is meant for one that is missing. Others (MCP's `title`, say) are of no matter here."""
+    known = ("name", "description", *_PARAMETERS)
+    missing = ["description"] if not tool.get("description") else []
+    missing += [] if any(tool.get(key) for key in _PARAMETERS) else list(_PARAMETERS)
+    for key, value in tool.items():
+        close = get_close_matches(str(key), missing, n=1)
+        if close and value is not None and key not in (*known, *_MCPS_OWN):
+            raise EnvironmentSetupError(
+                f"it has no {close[0]!r}, but {key!r}, which is not read",
+                where=where,
+                fix=f"write {close[0]!r}; what is read: {', '.join(known)}",
+            )
 
 
 def _schema(parameters: Any, where: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from rlft.environments.base import BaseEnv
@@ -23,9 +24,10 @@ _SETTING = "environment.kwargs.reward_functions"
 class TrlRewards(BaseEnv):
     """Parts: one per reward function, under the function's name; `None` means not applicable, as in TRL.
 
-    A function is called by keyword with `prompts`, `completions` and the row's other columns, each a list of length
-    one, since a reward here is a function of one rollout. What compares the completions of a batch with each other
-    sees only one and does not work. It may be a coroutine function. The task's answer is the column `answer_column`.
+    A function is called by keyword with `prompts`, `completions` and the row's columns but `prompt`, each a list of
+    length one, since a reward here is a function of one rollout. What compares the completions of a batch with each
+    other sees only one and does not work. It may be a coroutine function. The task's answer is the column
+    `answer_column`.
     """
 
     def __init__(
@@ -34,18 +36,21 @@ class TrlRewards(BaseEnv):
         format: Format,
         answer_column: str = "answer",
         gold_template: str | None = None,
+        maxima: Mapping[str, float] | None = None,
     ) -> None:
         """`reward_functions` are names, `package.module:function` or `path/to/file.py:function`.
 
         `format` is what the functions were written for: `standard` (prompt and completion are texts) or
         `conversational` (both are lists of messages). `gold_template` is how a full answer is written from the columns,
-        such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer.
+        such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps functions
+        to what they return for a full answer where that is not 1, and to 0 where they only take away.
         """
         if format not in get_args(Format):
             raise EnvironmentSetupError(
                 f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
             )
         self._functions = _load(reward_functions)
+        self.maxima = _check_named(maxima or {}, [each.name for each in self._functions])
         self.format: Format = format
         self.answer_column = answer_column
         self.gold_template = gold_template
@@ -58,8 +63,13 @@ class TrlRewards(BaseEnv):
             given: dict[str, Any] = {"prompts": _text_of(task), "completions": completion.text}
         else:
             given = {"prompts": list(task.prompt), "completions": list(completion)}
-        given |= columns_of(task, self.answer_column)
+        columns = columns_of(task, self.answer_column)
+        given |= {name: value for name, value in columns.items() if name != "prompt"}  # TRL gives it as `prompts` alone
         return {each.name: await _ask(each, given) for each in self._functions}
+
+    def reward_maxima(self) -> dict[str, float]:
+        """As they were given."""
+        return dict(self.maxima)
 
     def gold_completion(self, task: Task) -> str | None:
         """The columns in `gold_template`; `None` without one."""
@@ -73,7 +83,7 @@ class TrlRewards(BaseEnv):
 
 
 def columns_of(task: Task, answer_column: str) -> dict[str, Any]:
-    """The row's columns beside the prompt: `info`, and the task's answer under its name."""
+    """The row's columns: `info`, and the task's answer under its name."""
     return {**({} if task.answer is None else {answer_column: task.answer}), **task.info}
 
 
@@ -91,6 +101,19 @@ def _load(names: Sequence[str]) -> tuple[LoadedFunction, ...]:
     for each in functions:
         _check(each)
     return functions
+
+
+def _check_named(maxima: Mapping[str, float], parts: Sequence[str]) -> Mapping[str, float]:
+    """Refuse a maximum of a function that is not there."""
+    for name in maxima:
+        if name not in parts:
+            close = get_close_matches(name, parts, cutoff=0.5)
+            raise EnvironmentSetupError(
+                f"no function is named {name!r}",
+                where="environment.kwargs.maxima",
+                fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The functions: {', '.join(parts)}",
+            )
+    return maxima
 
 
 def _check(function: LoadedFunction) -> None:

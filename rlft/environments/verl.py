@@ -31,16 +31,22 @@ class VerlRewards(BaseEnv):
     """
 
     def __init__(
-        self, compute_score: str, reward_kwargs: Mapping[str, Any] | None = None, gold_template: str | None = None
+        self,
+        compute_score: str,
+        reward_kwargs: Mapping[str, Any] | None = None,
+        gold_template: str | None = None,
+        maxima: Mapping[str, float] | None = None,
     ) -> None:
         """`compute_score` is a name, `package.module:function` or `path/to/file.py:function`.
 
         `reward_kwargs` are passed on with every call. `gold_template` is how a full answer is written from the row's
         columns, such as `#### {reward_model[ground_truth]}`; without one the reward audit knows no gold answer.
+        `maxima` says what the function returns for a full answer where that is not 1: `{score: 2.0}`.
         """
         self._function = load_function(compute_score, "environment.kwargs.compute_score")
         self.reward_kwargs = dict(reward_kwargs or {})
         self.gold_template = gold_template
+        self.maxima = dict(maxima or {})
         signature = inspect.signature(self._function.call)
         try:
             signature.bind(**dict.fromkeys((*_GIVEN, *self.reward_kwargs)))
@@ -73,6 +79,10 @@ class VerlRewards(BaseEnv):
     def reward_weights(self) -> dict[str, float]:
         """Only `score` weighs anything."""
         return {"score": 1.0, UNNAMED: 0.0}
+
+    def reward_maxima(self) -> dict[str, float]:
+        """As they were given."""
+        return dict(self.maxima)
 
     def gold_completion(self, task: Task) -> str | None:
         """The row's columns in `gold_template`; `None` without one."""

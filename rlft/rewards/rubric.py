@@ -1,15 +1,21 @@
-"""What the parts of a reward may be, and how they add up."""
+"""What the parts of a reward may be, and how they add up.
+
+A part is paid (positive weight), a penalty (negative weight) or a metric (weight 0). A paid part has a maximum, 1
+unless the environment declares another, and no minimum: what is wrong may cost something. A penalty is 0 or more. So
+nothing earns more than the full total, and what earns it is full in every part that is paid.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
 Parts = dict[str, float | None]
 TOLERANCE = 1e-9
-UNNAMED = "*"  # the key of the weight that parts without one of their own have
+UNNAMED = "*"  # the key of the weight, or the maximum, that parts without one of their own have
+WAY_OUT = "; what to do: "
 
 
 def check_parts(scores: Any) -> Parts:
@@ -20,6 +26,8 @@ def check_parts(scores: Any) -> Parts:
     """
     if isinstance(scores, Real) or getattr(scores, "shape", None) == ():
         scores = {"reward": scores}
+    if scores is None:
+        raise TypeError("returned None, not a dict of {part: score} or a number: is a `return` missing?")
     if not isinstance(scores, Mapping):
         raise TypeError(f"returned {type(scores).__name__} {scores!r:.80}, not a dict of {{part: score}} or a number")
     return {_check_name(name): _check_score(name, score) for name, score in scores.items()}
@@ -30,31 +38,98 @@ def weight_of(part: str, weights: Mapping[str, float]) -> float:
     return weights.get(part, weights.get(UNNAMED, 1.0))
 
 
-def combine(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
+def maximum_of(part: str, maxima: Mapping[str, float]) -> float:
+    """The part's own maximum, else that of `*`, else 1."""
+    return maxima.get(part, maxima.get(UNNAMED, 1.0))
+
+
+def combine(
+    parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float] | None = None
+) -> float:
     """The sum of weight times score, in which a part that does not apply counts as the mean of those that do.
 
-    That is the sum over the parts with a positive weight that apply, divided by the share of all positive weights that
-    is theirs, plus the penalties (negative weights) that apply. So attempts at one task can be compared: with every
-    score of 1 the total is `full_total`, whichever parts apply, and with every score of 0 it is 0. Raises ValueError
-    when parts with a positive weight are named and none of them applies.
+    A part is worth its positive weight times its maximum. The total is the sum over such parts that apply, divided by
+    their share of what all are worth, plus the penalties that apply (negative weights, and parts whose maximum is 0).
+    So attempts at one task can be compared: with every score at its maximum the total is `full_total`, whichever parts
+    apply, and with every score of 0 it is 0. Raises ValueError when parts that are worth something are named and none
+    of them applies.
     """
-    applied = full_total({name: score for name, score in parts.items() if score is not None}, weights)
-    whole = full_total(parts, weights)
+    worth = {name: _worth(name, weights, maxima or {}) for name in parts}
+    whole = math.fsum(worth.values())
+    applied = math.fsum(worth[name] for name, score in parts.items() if score is not None)
     if whole and not applied:
         raise ValueError(f"no part with a positive weight applies (parts: {dict(parts)})")
     share = whole / applied if applied else 1.0
-    weighed = ((weight_of(name, weights), score) for name, score in parts.items() if score is not None)
-    return math.fsum((share * weight if weight > 0 else weight) * score for weight, score in weighed)
+    return math.fsum(
+        (share if worth[name] else 1.0) * weight_of(name, weights) * score
+        for name, score in parts.items()
+        if score is not None
+    )
 
 
-def full_total(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> float:
-    """The total of an attempt that earns 1 in every part that applies and pays no penalty (a negative weight)."""
-    return math.fsum(max(weight_of(name, weights), 0.0) for name in parts)
+def full_total(
+    parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float] | None = None
+) -> float:
+    """The total of an attempt that earns the maximum in every part that is paid, and pays no penalty."""
+    return math.fsum(_worth(name, weights, maxima or {}) for name in parts)
+
+
+def check_maxima(maxima: Any) -> dict[str, float]:
+    """The maxima as plain floats. Raises ValueError for what is no dict, and no finite number of at least 0."""
+    if not isinstance(maxima, Mapping):
+        raise ValueError(f"returned {type(maxima).__name__} {maxima!r:.80}, not a dict of {{part: maximum}}")
+    for name, maximum in maxima.items():
+        if isinstance(maximum, bool) or not isinstance(maximum, Real) or not 0 <= _as_float(maximum) < math.inf:
+            raise ValueError(f"the maximum of part {name!r} is {maximum!r:.80}, not a finite number of at least 0")
+    return {name: float(maximum) for name, maximum in maxima.items()}
+
+
+def check_weights(weights: Any) -> dict[str, float]:
+    """The weights as plain floats. Raises ValueError for what is no dict, and no finite number."""
+    if not isinstance(weights, Mapping):
+        raise ValueError(f"returned {type(weights).__name__} {weights!r:.80}, not a dict of {{part: weight}}")
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(_as_float(weight)):
+            raise ValueError(f"the weight of part {name!r} is {weight!r:.80}, not a finite number")
+    return {name: float(weight) for name, weight in weights.items()}
+
+
+def beyond_bounds(
+    parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float]
+) -> str | None:
+    """What is wrong with the first part that would lift a total above the full one, with the way out; else `None`."""
+    for name, score in parts.items():
+        weight, maximum = weight_of(name, weights), maximum_of(name, maxima)
+        if score is None or not weight:
+            continue
+        if weight > 0 and score > maximum + TOLERANCE * max(1.0, maximum):
+            return (
+                f"part {name!r} is above its maximum: {score:g} of {maximum:g}{WAY_OUT}return {maximum:g} for what is "
+                f"full, or declare another maximum (reward_maxima, @rlft.reward(maximum={score:g}), or `maxima` in the "
+                "arguments of TrlRewards and VerlRewards)"
+            )
+        if weight < 0 and score < -TOLERANCE:
+            return (
+                f"part {name!r} is a penalty that pays: {score:g} with the weight {weight:g}{WAY_OUT}return 0 or more "
+                "from a penalty with a negative weight; or give it a positive weight and the maximum 0"
+            )
+    return None
 
 
 def weighed_names(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> set[str]:
     """The parts that a total is made of, whether they apply or not; parts of weight 0 are metrics."""
     return {name for name in parts if weight_of(name, weights) != 0}
+
+
+def never_given(rows: Iterable[Mapping[str, float | None]], weights: Mapping[str, float]) -> list[str]:
+    """The weighed parts that are `None` in every row that has parts; a method that forgets its `return` is one."""
+    given = [parts for parts in rows if parts]
+    names = dict.fromkeys(name for parts in given for name in parts)
+    return [n for n in names if weight_of(n, weights) and all(parts.get(n) is None for parts in given)]
+
+
+def _worth(part: str, weights: Mapping[str, float], maxima: Mapping[str, float]) -> float:
+    return max(weight_of(part, weights), 0.0) * maximum_of(part, maxima)
 
 
 def _check_name(name: Any) -> str:
@@ -70,7 +145,15 @@ def _check_score(name: str, score: Any) -> float | None:
         score = score.item()
     if not isinstance(score, Real):
         raise TypeError(f"part {name!r} is {type(score).__name__} {score!r:.80}, not a number")
-    value = float(score)
+    value = _as_float(score)
     if not math.isfinite(value):
         raise ValueError(f"part {name!r} is {value}")
     return value
+
+
+def _as_float(number: Any) -> float:
+    """As Python's own; one that is too large is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -7,23 +7,50 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from rlft.environments.base import BaseEnv, prompt_messages
-from rlft.errors import ConfigError, RewardError, TaskError
+from rlft.environments.faults import described, kind_of
+from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.harness.tools import printable
+from rlft.progress import Meter, Progress, silent
 from rlft.rewards.harmless import harmless_rollouts
-from rlft.rewards.rubric import TOLERANCE, UNNAMED, Parts, check_parts, combine, full_total, weighed_names, weight_of
+from rlft.rewards.rubric import (
+    TOLERANCE,
+    UNNAMED,
+    WAY_OUT,
+    Parts,
+    beyond_bounds,
+    check_maxima,
+    check_parts,
+    check_weights,
+    combine,
+    full_total,
+    weighed_names,
+    weight_of,
+)
 from rlft.rewards.worker import RewardHangs, RewardWorker, ScoringTimeout
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
 
 log = logging.getLogger(__name__)
-_LONGEST_ERROR = 500
+
+
+_SCORE_ONE = "return a number for a part that is paid (None: is a `return` missing?), 0 where nothing was earned"
 
 
 class _ScoreError(Exception):
     """Where scoring a rollout failed, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rubric:
+    """How parts add up: their weights and maxima, and the total that counts as solved (`None`: the full one)."""
+
+    weights: Mapping[str, float]
+    maxima: Mapping[str, float]
+    full: float | None
 
 
 def score_rollouts(
@@ -34,22 +61,26 @@ def score_rollouts(
     weights: Mapping[str, float],
     full: float | None,
     timeout_seconds: float,
+    progress: Progress = silent,
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
 
     `weights` maps parts to weights and goes before the environment's own (parts that neither names weigh what `*`
-    does, or 1); `full` is the total that counts as solved (default: the sum of the positive weights of its parts);
-    `timeout_seconds` bounds each score. A reward that raises, takes too long or returns anything but finite numbers
-    leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
-    `compute_reward` runs in a thread with an event loop of its own.
+    does, or 1); `full` is the total that counts as solved (default: every part that is paid is at its maximum, which
+    `reward_maxima` declares); `timeout_seconds` bounds each score. A reward that raises, takes too long, returns
+    anything but finite numbers or pays a part more than its maximum leaves `total=None` and an `error` that says where
+    and why, and so does a rollout that failed itself. `compute_reward` runs in a thread with an event loop of its own.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
-    `RewardError` when two attempts name different parts, so that their totals cannot be compared, and
-    `RewardHangs` (an `RlftError`) when several scores in a row do not return, and those of harmless answers neither.
+    `EnvironmentSetupError` for a maximum that is none, `RewardError` when two attempts name different parts, so that
+    their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in a row do not return, and
+    those of harmless answers neither.
     """
     started = time.perf_counter()
-    given, weights = weights, {**environment.reward_weights(), **weights}
+    given, weights = weights, {**_weights(environment), **weights}
+    rubric = _Rubric(weights, _maxima(environment), full)
     rows: list[Reward] = []
+    meter = Meter(progress, len(rollouts), "scores")
     with RewardWorker(environment) as worker:
         for rollout in rollouts:
             if rollout.task_id not in tasks:
@@ -58,7 +89,8 @@ def score_rollouts(
                     where="score_rollouts",
                     fix="score rollouts with the task set they were sampled from",
                 )
-            rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, weights, full, timeout_seconds))
+            rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, rubric, timeout_seconds))
+            meter.add()
     _check_weights(rows, given)
     _check_comparable(rows, weights)
     _log_errors(rows)
@@ -87,15 +119,14 @@ def _score(
     task: Task,
     environment: BaseEnv,
     worker: RewardWorker,
-    weights: Mapping[str, float],
-    full: float | None,
+    rubric: _Rubric,
     timeout_seconds: float,
 ) -> Reward:
     started = time.perf_counter()
     total, parts, solved, answer, error = None, Parts(), False, None, None
     try:
         parts, answer = _parts_and_answer(rollout, task, environment, worker, timeout_seconds)
-        total, solved = _total(parts, weights, full)
+        total, solved = _total(parts, rubric)
     except _ScoreError as failure:
         error = str(failure)
     return Reward(
@@ -126,8 +157,7 @@ def _parts_and_answer(
             raise
         raise _ScoreError(f"{stage[-1]}: ScoringTimeout: no score within {timeout_seconds:g} s") from error
     except BaseException as error:
-        cause = printable(f"{type(error).__name__}: {error}")[:_LONGEST_ERROR]
-        raise _ScoreError(f"{stage[-1]}: {cause}") from error
+        raise _ScoreError(f"{stage[-1]}: {described(error, task)}") from error
 
 
 def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
@@ -160,28 +190,48 @@ async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -
     return parts, None if answer is None else printable(answer)
 
 
-def _total(parts: Parts, weights: Mapping[str, float], full: float | None) -> tuple[float, bool]:
+def _total(parts: Parts, rubric: _Rubric) -> tuple[float, bool]:
+    weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
-        raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts})")
+        raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
+    if wrong := beyond_bounds(parts, weights, maxima):
+        raise _ScoreError(f"compute_reward: {wrong}")
     try:
-        total = combine(parts, weights)
+        total = combine(parts, weights, maxima)
     except ValueError as error:
-        raise _ScoreError(f"compute_reward: {error}") from error
+        raise _ScoreError(f"compute_reward: {error}{WAY_OUT}{_SCORE_ONE}") from error
     if not math.isfinite(total):
         raise _ScoreError(f"weights: the total of {parts} is {total}")
-    wanted = full_total(parts, weights) if full is None else full
+    wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
     return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))
+
+
+def _weights(environment: BaseEnv) -> dict[str, float]:
+    try:
+        return check_weights(environment.reward_weights())
+    except ValueError as error:
+        fix = "return {part: weight}, such as {'correct': 1.0, 'form': 0.1}"
+        raise EnvironmentSetupError(str(error), where="reward_weights", fix=fix) from error
+
+
+def _maxima(environment: BaseEnv) -> dict[str, float]:
+    try:
+        return check_maxima(environment.reward_maxima())
+    except ValueError as error:
+        raise EnvironmentSetupError(
+            str(error), where="reward_maxima", fix="return {part: what a full part earns}, such as {'points': 10.0}"
+        ) from error
 
 
 def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
     known = sorted({name for row in rows for name in row.parts})
     for name in weights:
         if known and name not in known and name != UNNAMED:
-            close = get_close_matches(name, known, cutoff=0.5) or known
+            close = get_close_matches(name, known, cutoff=0.5)
             raise ConfigError(
                 f"no rollout has a part named {name!r}",
                 where="reward.weights",
-                fix=f"did you mean {' or '.join(close)}? The parts are: {', '.join(known)}",
+                fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The parts are: {', '.join(known)}",
             )
 
 
@@ -199,6 +249,12 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _log_errors(rows: list[Reward]) -> None:
-    errors = [row.error for row in rows if row.error]
-    if errors:
-        log.warning("%d of %d rollouts have no score; the first: %s", len(errors), len(rows), errors[0])
+    """Each kind of error once, with how many rollouts and tasks it concerns."""
+    failed: dict[str, list[Reward]] = {}
+    for row in rows:
+        if row.error:
+            failed.setdefault(kind_of(row.error), []).append(row)
+    for found in failed.values():
+        tasks = len({row.task_id for row in found})
+        on = f"{tasks} task{'s' * (tasks > 1)}"
+        log.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)

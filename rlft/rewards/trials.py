@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rlft.environments.base import BaseEnv
+from rlft.environments.faults import described, kind_of, names_place
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.stage import Limits
-from rlft.rewards.rubric import TOLERANCE
+from rlft.progress import Progress, silent
+from rlft.rewards.rubric import TOLERANCE, WAY_OUT
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardWorker, ScoringTimeout
-from rlft.secrets import hide
 from rlft.types import Reward, Rollout, Rollouts, Task
 
 _SHORT = 300
@@ -23,6 +25,7 @@ _WAYS_OUT = {
     "respond": "return text, a message, or None to end the conversation",
     "final_answer": "return text or None",
 }
+_GOLD_WAY_OUT = "return text, the assistant's messages in order, or None"
 _REWARD_WAY_OUT = "return {part: a finite number, or None} for whatever a model says, within the time limit"
 
 
@@ -32,13 +35,17 @@ class CannotTry(RlftError):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One task attempted in one way (`gold` or `silence`): played twice, and the first of these scored twice."""
+    """One task attempted in one way (`gold` or `silence`): played twice, and the first of these scored twice.
+
+    `tool_faults` say what tools raised the first time, and where.
+    """
 
     kind: str
     task: Task
     script: Script
     played: tuple[Rollout, Rollout]
     scored: tuple[Reward, Reward]
+    tool_faults: tuple[str, ...] = ()
 
 
 def gold_scripts(
@@ -46,7 +53,7 @@ def gold_scripts(
 ) -> tuple[dict[str, Script], list[str]]:
     """{task id: gold completion} of those that have one, and what is wrong with the others, in sentences."""
     golds: dict[str, Script] = {}
-    wrong: list[tuple[str, str]] = []
+    wrong: dict[str, list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
     without: list[str] = []
     with RewardWorker() as worker:
         for task in tasks:
@@ -59,16 +66,16 @@ def gold_scripts(
             except KeyboardInterrupt:
                 raise
             except RlftError as error:
-                wrong.append((task.id, error.what))
+                wrong.setdefault(error.what, []).append((task.id, error.what))
                 break
             except BaseException as error:
-                wrong.append((task.id, _cause(error)))
-    problems: list[str] = []
-    if wrong:
-        problems.append(
-            f"gold_completion: {wrong[0][1]} ({_tasks([task for task, _ in wrong])}); "
-            "what to do: return text, the assistant's messages in order, or None"
-        )
+                said = described(error, task)
+                wrong.setdefault(kind_of(f"gold_completion: {said}"), []).append((task.id, said))
+    problems = [
+        f"gold_completion: {rows[0][1]} ({_tasks([task for task, _ in rows])}); what to do: "
+        + ("mend this line; it must work for every task" if names_place(rows[0][1]) else _GOLD_WAY_OUT)
+        for rows in wrong.values()
+    ]
     if without and not golds:
         problems.append(
             "gold_completion: no task has a gold answer, so nothing shows that the reward can be earned; what to do: "
@@ -82,13 +89,16 @@ def gold_scripts(
     return golds, problems
 
 
-def try_scripts(scripts: Iterable[tuple[str, Task, Script]], environment: BaseEnv, limits: Limits) -> list[Trial]:
+def try_scripts(
+    scripts: Iterable[tuple[str, Task, Script]], environment: BaseEnv, limits: Limits, *, progress: Progress = silent
+) -> list[Trial]:
     """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
     wanted = list(scripts)
-    first, again = (_play(wanted, time, environment, limits) for time in ("first", "again"))
-    scored = [_score(first, [task for _, task, _ in wanted], environment, limits) for _ in range(2)]
+    faults: dict[str, list[str]] = {}
+    first, again = (_play(wanted, time, environment, limits, faults, progress) for time in ("first", "again"))
+    scored = [_score(first, [task for _, task, _ in wanted], environment, limits, progress) for _ in range(2)]
     return [
-        Trial(kind, task, script, played, rewards)
+        Trial(kind, task, script, played, rewards, tuple(faults.get(played[0].rollout_id, ())))
         for (kind, task, script), played, rewards in zip(
             wanted, zip(first, again, strict=True), zip(*scored, strict=True), strict=True
         )
@@ -96,17 +106,21 @@ def try_scripts(scripts: Iterable[tuple[str, Task, Script]], environment: BaseEn
 
 
 def failures(trials: Sequence[Trial]) -> list[str]:
-    """What failed in playing and scoring: one sentence for each place and kind of error."""
+    """What failed in playing and scoring: one sentence for each place and kind of error, with how often."""
     found: dict[str, list[tuple[str, Trial]]] = {}
     for trial in trials:
         errors = [each.error for each in (*trial.played, *trial.scored) if each.error]
         for error in dict.fromkeys(error.removeprefix("rollout: ") for error in errors):
-            found.setdefault(":".join(error.split(":")[:2]), []).append((error, trial))
+            found.setdefault(kind_of(error), []).append((error, trial))
     return [
-        f"{rows[0][0][:_SHORT]} ({_on([trial for _, trial in rows])}); "
-        f"what to do: {_WAYS_OUT.get(key.split(':')[0], _REWARD_WAY_OUT)}"
-        for key, rows in found.items()
+        _failure(rows[0][0], _WAYS_OUT.get(key.split(":")[0], _REWARD_WAY_OUT), rows) for key, rows in found.items()
     ]
+
+
+def _failure(error: str, way_out: str, rows: Sequence[tuple[str, Trial]]) -> str:
+    """One error with its own way out, if it names one, else this one."""
+    what, _, own = error.partition(WAY_OUT)
+    return f"{what} ({_on([trial for _, trial in rows])}){WAY_OUT}{own or way_out}"
 
 
 def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
@@ -121,8 +135,11 @@ def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
     if failed := [trial for trial in trials if trial.played[0].tool_errors]:
         told = [m for m in failed[0].played[0].messages if m["role"] == "tool" and m["content"].startswith("error: ")]
         where = f"tool {told[0].get('name', '')}" if told else "a tool"
+        said = told[0]["content"][:_SHORT] if told else ""
+        if failed[0].tool_faults:
+            where, said = failed[0].tool_faults[0].split(": ", 1)
         yield (
-            f"{where}: a call of the gold conversation failed: {told[0]['content'][:_SHORT] if told else ''} "
+            f"{where}: a call of the gold conversation failed: {said} "
             f"({_on(failed)}); what to do: mend the tool, or the call in gold_completion"
         )
 
@@ -157,13 +174,21 @@ def paid(trials: Sequence[Trial]) -> Iterator[str]:
         )
 
 
-def _play(wanted: Sequence[tuple[str, Task, Script]], time: str, environment: BaseEnv, limits: Limits) -> list[Rollout]:
+def _play(
+    wanted: Sequence[tuple[str, Task, Script]],
+    time: str,
+    environment: BaseEnv,
+    limits: Limits,
+    tool_faults: dict[str, list[str]],
+    progress: Progress,
+) -> list[Rollout]:
     """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     seconds = limits.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     with RewardWorker() as worker:
         try:
-            return worker.call(play_scripts, parts, environment, limits, timeout_seconds=seconds)
+            play = partial(play_scripts, tool_faults=tool_faults, progress=progress)
+            return worker.call(play, parts, environment, limits, timeout_seconds=seconds)
         except ScoringTimeout as error:
             raise CannotTry(
                 f"the conversations were not over within {seconds:g} s",
@@ -173,11 +198,17 @@ def _play(wanted: Sequence[tuple[str, Task, Script]], time: str, environment: Ba
 
 
 def _score(
-    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, limits: Limits
+    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, limits: Limits, progress: Progress
 ) -> tuple[Reward, ...]:
-    by_id, seconds = {task.id: task for task in tasks}, limits.tool_timeout_seconds
-    rows = Rollouts(tuple(rollouts))
-    return score_rollouts(rows, by_id, environment, weights={}, full=None, timeout_seconds=seconds).rows
+    return score_rollouts(
+        Rollouts(tuple(rollouts)),
+        {task.id: task for task in tasks},
+        environment,
+        weights={},
+        full=None,
+        timeout_seconds=limits.tool_timeout_seconds,
+        progress=progress,
+    ).rows
 
 
 def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
@@ -191,10 +222,6 @@ def _played(rollout: Rollout) -> tuple[Any, ...]:
 
 def _scored(reward: Reward) -> tuple[Any, ...]:
     return (reward.total, reward.parts, reward.answer)
-
-
-def _cause(error: BaseException) -> str:
-    return hide(f"{type(error).__name__}: {error}")[:_SHORT]
 
 
 def _tasks(ids: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
+from rlft.progress import Meter, Progress, silent
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
 from rlft.tasks.reasoning_gym import draw_rows
@@ -29,7 +30,14 @@ class Drawn:
 
 
 def draw_tasks(
-    source: SourceConfig, wanted: Mapping[Split, int], *, environment: str, seed: int, claims: Claims, bad: BadRows
+    source: SourceConfig,
+    wanted: Mapping[Split, int],
+    *,
+    environment: str,
+    seed: int,
+    claims: Claims,
+    bad: BadRows,
+    progress: Progress = silent,
 ) -> Drawn:
     """Draw the wanted number of different tasks for each split.
 
@@ -38,6 +46,7 @@ def draw_tasks(
     has too few different tasks.
     """
     total = sum(wanted.values())
+    meter = Meter(progress, total, "tasks")
     rows = draw_rows(source, seed=seed, expected=total, most=DRAWS_PER_TASK * total + SPARE_DRAWS)
     tasks: list[Task] = []
     ranges: dict[str, list[int]] = {}
@@ -54,6 +63,7 @@ def draw_tasks(
             task = _task(raw, source, environment, split, bad)
             if task is not None and claims.claim(task, distinct_prompts=True):
                 tasks.append(task)
+                meter.add()
         ranges[split] = [start, end]
     return Drawn(tasks, ranges)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from difflib import get_close_matches
 from string import Formatter
 from typing import Any
 
@@ -47,9 +48,17 @@ def find_field(row: Mapping[str, Any], name: str) -> Any:
     value: Any = row
     for part in name.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            raise FieldError(f"has no field {name!r} (it has: {', '.join(map(str, row)) or 'nothing'})")
+            raise FieldError(f"has no field {name!r} ({_fields(row, name)})")
         value = value[part]
     return value
+
+
+def _fields(row: Mapping[str, Any], name: str) -> str:
+    """What a row has instead of a field, the likeliest first of all."""
+    inner = [f"{outer}.{key}" for outer, value in row.items() if isinstance(value, Mapping) for key in value]
+    near = get_close_matches(name, [*map(str, row), *inner], n=1)
+    has = f"it has: {', '.join(map(str, row)) or 'nothing'}"
+    return f"{has}; did you mean {near[0]}?" if near else has
 
 
 class _RowFormatter(Formatter):
@@ -59,8 +68,9 @@ class _RowFormatter(Formatter):
         try:
             value, used = super().get_field(field_name, args, kwargs)
         except (LookupError, AttributeError, TypeError, ValueError) as error:
-            has = ", ".join(map(str, kwargs))
-            raise FieldError(f"has no field {{{field_name}}} for the template (it has: {has})") from error
+            raise FieldError(
+                f"has no field {{{field_name}}} for the template ({_fields(kwargs, field_name)})"
+            ) from error
         if value is None:
             raise FieldError(f"has nothing in field {{{field_name}}} of the template")
         return (json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value), str(used)

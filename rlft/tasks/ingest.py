@@ -11,6 +11,7 @@ from typing import Any
 
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
+from rlft.progress import Meter, Progress, silent
 from rlft.tasks.draw import draw_tasks
 from rlft.tasks.duplicates import Claims, drop_duplicates
 from rlft.tasks.fields import FieldError, check_template
@@ -38,7 +39,7 @@ class _Ingested:
     note: dict[str, Any]
 
 
-def ingest_tasks(config: TasksConfig, *, environment: str, seed: int) -> TaskSet:
+def ingest_tasks(config: TasksConfig, *, environment: str, seed: int, progress: Progress = silent) -> TaskSet:
     """Read, type and split the tasks of a config; `environment` is written into every task and its id.
 
     Tasks come in the order of `SPLITS`. `notes` (JSON) holds for each source, `tasks` and `off_distribution`: what it
@@ -47,12 +48,12 @@ def ingest_tasks(config: TasksConfig, *, environment: str, seed: int) -> TaskSet
     """
     claims, bad = Claims(), BadRows(config.max_bad_rows)
     _check_templates(config, "tasks")
-    main = _ingest_main(config, environment, seed, claims, bad)
+    main = _ingest_main(config, environment, seed, claims, bad, progress)
     tasks, notes = main.tasks, {"tasks": main.note}
     if config.off_distribution is not None:
         _check_templates(config.off_distribution, "tasks.off_distribution")
         seen = len(bad.rows)
-        others = _ingest_off_distribution(config, config.off_distribution, environment, seed, claims, bad)
+        others = _ingest_off_distribution(config, config.off_distribution, environment, seed, claims, bad, progress)
         notes["off_distribution"] = others.note | {"bad_rows": _as_notes(bad.rows[seen:])}
         tasks = tasks + others.tasks
     ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
@@ -62,7 +63,7 @@ def ingest_tasks(config: TasksConfig, *, environment: str, seed: int) -> TaskSet
     return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
 
 
-def read_tasks(source: SourceConfig, *, environment: str) -> tuple[Task, ...]:
+def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = silent) -> tuple[Task, ...]:
     """All tasks of a file or data set in one go, without duplicates, to try an environment on.
 
     They are in `train` unless the source's own `split` column decides. Raises `TaskError` when the source cannot be
@@ -70,9 +71,9 @@ def read_tasks(source: SourceConfig, *, environment: str) -> tuple[Task, ...]:
     """
     claims, bad = Claims(), BadRows(limit=0)
     _check_templates(source, "tasks")
-    rows = _read_all(source, bad)
+    rows = _read_all(source, bad, progress)
     column = read_split_column([raw.row for raw in rows], describe_source(source))
-    tasks = _make_tasks(rows, source, environment, claims, bad, by_column=column.decides)
+    tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=column.decides)
     return tuple(drop_duplicates(tasks, claims))
 
 
@@ -93,16 +94,20 @@ def _check_templates(source: SourceConfig, section: str) -> None:
     check_template(source.answer, f"{section}.answer")
 
 
-def _ingest_main(config: TasksConfig, environment: str, seed: int, claims: Claims, bad: BadRows) -> _Ingested:
+def _ingest_main(
+    config: TasksConfig, environment: str, seed: int, claims: Claims, bad: BadRows, progress: Progress
+) -> _Ingested:
     where = describe_source(config)
     if config.source == "reasoning_gym":
         wanted: dict[Split, int] = {name: getattr(config.splits, name) for name in DEALT_SPLITS}
-        drawn = draw_tasks(config, wanted, environment=environment, seed=seed, claims=claims, bad=bad)
+        drawn = draw_tasks(
+            config, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
+        )
         tasks, how = drawn.tasks, {"split_by": "ranges of indices", "indices": drawn.indices}
     else:
-        rows = _read_all(config, bad)
+        rows = _read_all(config, bad, progress)
         column = read_split_column([raw.row for raw in rows], where)
-        tasks = _make_tasks(rows, config, environment, claims, bad, by_column=column.decides)
+        tasks = _make_tasks(rows, config, environment, claims, bad, progress, by_column=column.decides)
         if not column.decides:
             tasks = deal_tasks(tasks, config.splits, seed=seed)
         tasks, how = drop_duplicates(tasks, claims), {"split_by": column.note}
@@ -111,18 +116,26 @@ def _ingest_main(config: TasksConfig, environment: str, seed: int, claims: Claim
 
 
 def _ingest_off_distribution(
-    config: TasksConfig, source: SourceConfig, environment: str, seed: int, claims: Claims, bad: BadRows
+    config: TasksConfig,
+    source: SourceConfig,
+    environment: str,
+    seed: int,
+    claims: Claims,
+    bad: BadRows,
+    progress: Progress,
 ) -> _Ingested:
     """Tasks of another source, none of whose prompts stands in another split; of a file a sample by hash."""
     where, count = describe_source(source), config.off_distribution_count
     how: dict[str, Any] = {}
     if source.source == "reasoning_gym":
         wanted: dict[Split, int] = {"off_distribution": count}
-        drawn = draw_tasks(source, wanted, environment=environment, seed=seed, claims=claims, bad=bad)
+        drawn = draw_tasks(
+            source, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
+        )
         tasks, how["indices"] = drawn.tasks, drawn.indices
     else:
-        rows = _read_all(source, bad)
-        tasks = _make_tasks(rows, source, environment, claims, bad, by_column=False)
+        rows = _read_all(source, bad, progress)
+        tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=False)
         tasks = drop_duplicates([replace(task, split="off_distribution") for task in tasks], claims)
         if len(tasks) < count:
             log.warning("%s has %d tasks, off_distribution_count is %d: all are taken", where, len(tasks), count)
@@ -137,19 +150,32 @@ def _ingest_off_distribution(
     return _Ingested(tasks, _note(where, how, tasks, claims))
 
 
-def _read_all(source: SourceConfig, bad: BadRows) -> list[RawRow]:
-    rows = list(read_rows(source))
+def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:
+    meter = Meter(progress, None, "rows")
+    rows: list[RawRow | BadRow] = []
+    for row in read_rows(source):
+        rows.append(row)
+        meter.add()
     bad.rows += [raw for raw in rows if isinstance(raw, BadRow)]
     return [raw for raw in rows if isinstance(raw, RawRow)]
 
 
 def _make_tasks(
-    rows: list[RawRow], source: SourceConfig, environment: str, claims: Claims, bad: BadRows, *, by_column: bool
+    rows: list[RawRow],
+    source: SourceConfig,
+    environment: str,
+    claims: Claims,
+    bad: BadRows,
+    progress: Progress,
+    *,
+    by_column: bool,
 ) -> list[Task]:
     """The tasks of all usable rows; raises `TaskError` when too many are not."""
     tasks: list[Task] = []
     places: dict[str, str] = {}
+    meter = Meter(progress, len(rows), "tasks")
     for raw in rows:
+        meter.add()
         try:
             own = own_split(raw.row) if by_column else None
             task = make_task(raw, source, environment=environment, split=own)

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import random
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -30,13 +31,17 @@ def import_reasoning_gym() -> ModuleType:
 
     A placeholder stands in for `pycosat` while the package is imported; using it raises `ImportError`.
     """
-    if "reasoning_gym" in sys.modules or importlib.util.find_spec("pycosat") is not None:
+    if "reasoning_gym" in sys.modules:
         return importlib.import_module("reasoning_gym")
-    sys.modules["pycosat"] = pycosat_placeholder()
-    try:
-        return importlib.import_module("reasoning_gym")
-    finally:
-        del sys.modules["pycosat"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # one of its packages compares with `is "..."`, at first import
+        if importlib.util.find_spec("pycosat") is not None:
+            return importlib.import_module("reasoning_gym")
+        sys.modules["pycosat"] = pycosat_placeholder()
+        try:
+            return importlib.import_module("reasoning_gym")
+        finally:
+            del sys.modules["pycosat"]
 
 
 def pycosat_placeholder() -> ModuleType:

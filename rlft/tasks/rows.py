@@ -1,4 +1,4 @@
-"""From a row to a typed task: which field is the prompt, which the answer, and what is left for `info`.
+"""From a row to a typed task: which field is the prompt, which the answer; `info` is the whole row.
 
 Rows in TRL's form (`prompt` and free columns), verl's (`prompt, reward_model{ground_truth}, extra_info`) and
 verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are.
@@ -34,13 +34,13 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
     prompt = to_messages(prompt_value, prompt_field)
     answer_field, answer = _read(row, fields.answer, ANSWER_FIELDS)
-    used = {prompt_field, answer_field, fields.id, fields.group, "split" if split else None}
+    read = {prompt_field, answer_field, fields.id, fields.group, "split" if split else None}
     return Task(
         id=_explicit_text(row, fields.id, "id") if fields.id else content_id(prompt, answer, environment),
         environment=environment,
         prompt=prompt,
         answer=answer,
-        info=raw.info if raw.info is not None else _left_over(row, used),
+        info=raw.info if raw.info is not None else _whole(row, read),
         split=split or "train",
         group=_explicit_text(row, fields.group, "group") if fields.group else prompt_key(prompt),
     )
@@ -112,14 +112,17 @@ def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
     return str(value)
 
 
-def _left_over(row: dict[str, Any], used: set[str | None]) -> dict[str, Any]:
-    """The columns not used elsewhere; an `info` object (verifiers' form) is spread among them."""
-    left = {name: value for name, value in row.items() if name not in used}
-    inner = left.get("info")
-    if not isinstance(inner, dict):
-        return left
-    del left["info"]
-    clash = sorted(set(left) & set(inner))
+def _whole(row: dict[str, Any], read: set[str | None]) -> dict[str, Any]:
+    """All columns; an `info` object (verifiers' form) is spread among them.
+
+    What it holds under the name of a column in `read` stands in that column's place: the task has the column itself, as
+    prompt or answer, say. Under the name of any other column nobody could tell which is meant.
+    """
+    inner = row.get("info")
+    if not isinstance(inner, dict) or "info" in read:
+        return row
+    columns = {name: value for name, value in row.items() if name != "info"}
+    clash = sorted((set(columns) - read) & set(inner))
     if clash:
         raise FieldError(f"has {', '.join(clash)} both as a column and inside `info`; rename one")
-    return {**left, **inner}
+    return {**columns, **inner}

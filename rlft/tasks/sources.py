@@ -21,7 +21,7 @@ from rlft.errors import TaskError
 class RawRow:
     """A row as its source has it, and where it stands (`tasks.jsonl:17`; lines and rows count from 1).
 
-    `info`, where given, is what the task's `info` shall be, in place of the columns that are left over.
+    `info`, where given, is what the task's `info` shall be, in place of the whole row.
     """
 
     place: str
@@ -167,7 +167,7 @@ def _read_parquet(source: SourceConfig) -> Iterator[RawRow | BadRow]:
     number = 0
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches():
+            for batch in file.iter_batches(batch_size=1000):  # whoever wants the first rows alone gets few more
                 for row in batch.to_pylist():
                     number += 1
                     yield RawRow(f"{path.name}:{number}", row)

@@ -7,6 +7,7 @@ import time
 from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
 from rlft.policy import Policy
+from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
 from rlft.training.ledger import plan_training
 from rlft.training.update import TrainingStopped, Updater
@@ -25,6 +26,7 @@ def train_round(
     temperature: float,
     max_completion_length: int,
     reference: Policy | None = None,
+    progress: Progress = silent,
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
@@ -50,6 +52,8 @@ def train_round(
     )
     fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, "trained") for rollout in rollouts}
     explained = rollouts.metrics.get(LOGP_LIMIT)  # in the mean of the engine's canaries, at temperature 1
+    dealt = _deal(plan.groups, settings.updates_per_round)
+    updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
     updater = Updater(
         policy,
         settings,
@@ -57,13 +61,12 @@ def train_round(
         max_completion_length=max_completion_length,
         reference=reference,
         max_logp_difference=None if explained is None else _DRIFT * explained / min(temperature, 1.0),
+        meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
     )
-    dealt = _deal(plan.groups, settings.updates_per_round)
-    updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
     stopped = None
     try:
         if updater.must_remember(plan.groups, len(updates)):
-            updater.remember(plan.groups)
+            updater.remember(plan.groups, progress)
         for groups in updates:
             updater.step(
                 groups,

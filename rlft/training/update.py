@@ -14,6 +14,7 @@ from rlft.attention.interface import attending
 from rlft.config import TrainingConfig
 from rlft.policy import Policy
 from rlft.policy.fused import fused
+from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair, pack_groups, packed_tokens, pad_rows, split_by_tokens, split_groups
 from rlft.training.checkpointing import gradient_checkpointing
 from rlft.training.logprobs import token_logprobs
@@ -43,7 +44,9 @@ class Updater:
         max_completion_length: int,
         reference: Policy | None,
         max_logp_difference: float | None = None,
+        meter: Meter | None = None,
     ) -> None:
+        self.meter = meter or Meter(silent, None, "rollouts")  # of those encoded, in every update
         self.max_logp_difference = max_logp_difference  # in the mean, between sampling and training; null: any
         self.policy, self.settings, self.reference = policy, settings, reference
         policy.find_out()  # before its attention is switched
@@ -53,13 +56,15 @@ class Updater:
         self.tally = Tally()
         self.count = 0
 
-    def remember(self, groups: Sequence[Sequence[Pair]]) -> None:
+    def remember(self, groups: Sequence[Sequence[Pair]], progress: Progress = silent) -> None:
         """Note the policy's own log-probabilities before the first update, for updates that need them."""
+        meter = Meter(progress, sum(map(len, groups)), "rollouts read")
         with torch.no_grad():
             for pairs in self._parts(groups):
                 found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
                 for (rollout, _), row in zip(pairs, found, strict=True):
                     self.old_logprobs[rollout.rollout_id] = row
+                meter.add(len(pairs))
 
     def must_remember(self, groups: Sequence[Sequence[Pair]], updates: int) -> bool:
         """Whether a pass before the first update is needed.
@@ -158,6 +163,7 @@ class Updater:
         self.tally.note_part(report, found.entropy)
         if self.count == 0:  # later updates have moved away from the sampling policy on purpose
             self.tally.note_sampling(own, batch, report.importance_sampling_ratio)
+        self.meter.add(len(pairs), tokens=sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs))
         return float(report.loss.detach())
 
     def _old(self, pairs: Sequence[Pair], batch: Batch, own: Tensor) -> Tensor:

@@ -3,78 +3,55 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from rlft.chat import Chat, open_chat
-from rlft.errors import PolicyError, TaskError
-from rlft.messages import MessageError, as_messages
+from rlft.errors import PolicyError
 from rlft.policy.folder import Policy
 from rlft.policy.optimizer import Optimizer
-from rlft.policy.tokens import unknown_characters
-from rlft.types import Message
+from rlft.progress import Progress, silent
+from rlft.training.demonstration_file import Demonstration
+from rlft.training.encoding import Row, encode_demonstrations, identity_of
+from rlft.training.sft_checkpoint import Checkpoints
+from rlft.training.sft_state import Budget, SftState
+from rlft.types import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstration:
-    """Prompt messages, and the conversation after it: the assistant's messages are imitated, the others are read."""
+class SftReport(Report):
+    """Steps done, seconds of training, and the mean loss per token of the last tenth of the steps.
 
-    prompt: tuple[Message, ...]
-    turns: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SftReport:
-    """Steps done, wall seconds, and the mean loss per token of the last tenth of the steps."""
+    `losses`, `learning_rates` and `grad_norms` (before clipping) are those of every step.
+    """
 
     steps: int
     seconds: float
     loss: float
     demonstrations: int
+    losses: tuple[float, ...] = ()
+    learning_rates: tuple[float, ...] = ()
+    grad_norms: tuple[float, ...] = ()
 
-
-def read_demonstrations(path: Path) -> list[Demonstration]:
-    """Demonstrations from JSONL rows with `messages`, the last one the assistant's; blank lines are passed over.
-
-    Messages are in any form that `rlft.messages.as_messages` takes.
-
-    The assistant's messages after the last one of the user are imitated, with their `tool_calls` if there are any.
-
-    Raises TaskError with the line, and when there are none.
-    """
-    if not path.is_file():
-        raise TaskError("no such file", where=str(path), fix="check warm_start.path")
-    found: list[Demonstration] = []
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                found.append(_demonstration(as_messages(json.loads(line.decode("utf-8"))["messages"])))
-            except (ValueError, KeyError, TypeError) as cause:
-                raise TaskError(
-                    f"not a demonstration: {cause if isinstance(cause, MessageError) else repr(cause)}",
-                    where=f"{path}:{number}",
-                    fix='write rows such as {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}',
-                ) from cause
-    if not found:
-        raise TaskError("no demonstrations in it", where=str(path), fix="write some, or remove warm_start.path")
-    return found
-
-
-def _demonstration(messages: tuple[Message, ...]) -> Demonstration:
-    if len(messages) < 2 or messages[-1]["role"] != "assistant":
-        raise MessageError("the last of at least two messages must be the assistant's")
-    asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    start = asked[-1] + 1 if asked else len(messages) - 1
-    return Demonstration(tuple(messages[:start]), tuple(messages[start:]))
+    @classmethod
+    def of(cls, state: SftState, demonstrations: int) -> SftReport:
+        """The report of training that has ended."""
+        tail = state.losses[-max(1, math.ceil(state.steps / 10)) :]
+        return cls(
+            steps=state.steps,
+            seconds=state.seconds,
+            loss=sum(tail) / len(tail) if tail else math.nan,
+            demonstrations=demonstrations,
+            losses=tuple(state.losses),
+            learning_rates=tuple(state.learning_rates),
+            grad_norms=tuple(state.grad_norms),
+        )
 
 
 def train_sft(
@@ -88,91 +65,71 @@ def train_sft(
     steps: int | None = None,
     seconds: float | None = None,
     chat: Chat | None = None,
+    progress: Progress = silent,
+    checkpoints: Checkpoints | None = None,
 ) -> SftReport:
     """Change `policy` in place by cross-entropy on the assistant's tokens, for so many `steps` or `seconds`.
 
-    `chat` writes the messages; by default that of the policy's tokenizer, without tools.
+    `chat` writes the messages; by default that of the policy's tokenizer, without tools. With `checkpoints` a policy
+    that was saved goes on where the same training was cut off; what they take is not counted in `seconds`.
 
     Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
     AdamW over float32 masters with a linear warm-up and is not kept: reinforcement learning starts with its own, and
     one that the policy had from earlier is dropped. Raises PolicyError before a loss that is no number reaches the
     weights, and for a demonstration that the model cannot read whole.
     """
-    if (steps is None) == (seconds is None):
-        raise ValueError("give steps or seconds")
+    budget = Budget.of(steps, seconds)
     chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
-    rows = [_encode(policy, chat, demonstration) for demonstration in demonstrations]
+    rows = encode_demonstrations(policy, chat, demonstrations, progress)
+    start = policy.metadata.content_hash  # empty for weights that were never saved: nobody can tell them again
     policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
     optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
     optimizer.zero_grad()
     policy.model.eval()
-    started = time.perf_counter()
-    losses: list[float] = []
-    for number, batch in enumerate(_batches(len(rows), batch_size, seed)):
-        elapsed = time.perf_counter() - started
-        if number == steps or (seconds is not None and elapsed >= seconds):
+    state = SftState()
+    if checkpoints is not None and start:
+        settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit]
+        state = checkpoints.restore([start, identity_of(rows), *settings], optimizer)
+        if state.steps:
+            policy.note_change(update=0)
+    started, tokens = time.perf_counter() - state.seconds, 0
+    for batch in islice(_batches(len(rows), batch_size, seed), state.steps, None):
+        state.seconds = time.perf_counter() - started
+        last = state.losses[-1] if state.losses else None
+        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=last)
+        if budget.spent(state) >= budget.amount:
             break
-        loss = _loss(policy, [rows[i] for i in batch])
-        with optimizer.accumulating():
-            loss.backward()
-        norm = optimizer.clip(1.0)
-        losses.append(loss.item())
-        if not (math.isfinite(losses[-1]) and math.isfinite(norm)):
-            raise PolicyError(
-                f"the loss of step {number + 1} is {losses[-1]:g}, the norm of its gradient {norm:g}",
-                where="warm_start",
-                fix="lower warm_start.learning_rate",
-            )
-        optimizer.step(learning_rate * min(1.0, (number + 1) / max(warmup_steps, 1)))
-        policy.note_change(update=0)
-    tail = losses[-max(1, math.ceil(len(losses) / 10)) :]
-    return SftReport(
-        steps=len(losses),
-        seconds=time.perf_counter() - started,
-        loss=sum(tail) / len(tail) if tail else math.nan,
-        demonstrations=len(rows),
-    )
+        _step(policy, optimizer, [rows[i] for i in batch], state, learning_rate, warmup_steps)
+        tokens += sum(len(rows[i][0]) for i in batch)
+        if checkpoints is not None:
+            state.seconds = time.perf_counter() - started
+            started += checkpoints.save_if_due(optimizer, state)
+    return SftReport.of(state, len(rows))
 
 
-def _encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> tuple[list[int], list[bool]]:
-    """Token ids of the whole conversation, and which of them are imitated."""
-    said = next((message["content"] for message in demonstration.turns if message["role"] == "assistant"), "")
-    where = f"warm_start, demonstration {said!r:.80}"
-    ids = chat.prompt(demonstration.prompt)
-    imitated = [False] * len(ids)
-    told: list[Message] = []
-    for message in demonstration.turns:
-        if message["role"] != "assistant":
-            told.append(message)
-            continue
-        if told:
-            ids += chat.continuation(told, ids[-1])
-            imitated += [False] * (len(ids) - len(imitated))
-            told = []
-        ids += _written(policy, chat, message, where)
-        imitated += [True] * (len(ids) - len(imitated))
-    longest = getattr(policy.model.config, "max_position_embeddings", None)
-    if longest is not None and len(ids) > longest:
+def _step(
+    policy: Policy,
+    optimizer: Optimizer,
+    rows: Sequence[Row],
+    state: SftState,
+    learning_rate: float,
+    warmup_steps: int,
+) -> None:
+    """One optimizer step, noted in `state`. Raises PolicyError before a loss that is no number is taken."""
+    loss = _loss(policy, rows)
+    with optimizer.accumulating():
+        loss.backward()
+    norm, value = optimizer.clip(1.0), loss.item()
+    if not (math.isfinite(value) and math.isfinite(norm)):
         raise PolicyError(
-            f"its {len(ids)} tokens exceed the model's {longest}",
-            where=where,
-            fix="shorten the demonstrations, or use a model with a longer context",
+            f"the loss of step {state.steps + 1} is {value:g}, the norm of its gradient {norm:g}",
+            where="warm_start",
+            fix="lower warm_start.learning_rate",
         )
-    return ids, imitated
-
-
-def _written(policy: Policy, chat: Chat, message: Message, where: str) -> list[int]:
-    """An assistant's message as tokens, all of which the tokenizer knows."""
-    ids = chat.write(message)
-    calls = message.get("tool_calls")
-    text = message["content"] + (json.dumps(calls, ensure_ascii=False) if calls else "")
-    if policy.tokenizer.unk_token_id in ids and (unknown := unknown_characters(policy.tokenizer, text)):
-        raise PolicyError(
-            f"the tokenizer has no token for {unknown}",
-            where=where,
-            fix="add the characters to policy.from_scratch.characters, or take demonstrations without them",
-        )
-    return ids
+    rate = learning_rate * min(1.0, (state.steps + 1) / max(warmup_steps, 1))
+    optimizer.step(rate)
+    policy.note_change(update=0)
+    state.note_step(value, rate, norm)
 
 
 def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
@@ -185,7 +142,7 @@ def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
             yield order[start : start + size]
 
 
-def _loss(policy: Policy, rows: Sequence[tuple[list[int], list[bool]]]) -> Tensor:
+def _loss(policy: Policy, rows: Sequence[Row]) -> Tensor:
     """Mean cross-entropy over the imitated tokens."""
     width = max(len(ids) for ids, _ in rows)
     token_ids = torch.zeros(len(rows), width, dtype=torch.int64)

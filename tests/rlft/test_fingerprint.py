@@ -96,6 +96,16 @@ EDITS = [
     ("reward", [("facts.py", "LIMIT = 5", "LIMIT = 6")]),  # a constant behind a function behind the reward
     ("reward", [("facts.py", "return 2", "return 3")]),  # an inherited method
     ("reward", [("scores.py", "len(text)", "len(text) + 1")]),  # a module beside it
+    (
+        "reward",
+        [
+            (
+                "facts.py",
+                "    def unused(",
+                "    def reward_maxima(self):\n        return {'exact': 5}\n\n    def unused(",
+            )
+        ],
+    ),
     ("harness", [("facts.py", "Be brief.", "Be very brief.")]),
     ("harness", [("facts.py", "return 1", "return 0")]),
     ("harness", [("facts.py", '"unused"', '"used"')]),  # nothing leads to it: who knows

@@ -153,9 +153,8 @@ class MBPP(CodeEnv):
     def context(self, task: Task) -> Context:
         """The assert that is shown, and the verified wording where the prompt is another one."""
         wording = mbpp_row(task).get("prompt")
-        clearer = (
-            f"\n\nThe task in clearer words: {wording}" if wording and wording != task.prompt[-1]["content"] else ""
-        )
+        is_other = isinstance(wording, str) and wording not in ("", task.prompt[-1]["content"])
+        clearer = f"\n\nThe task in clearer words: {wording}" if is_other else ""
         return Context(
             system_prompt="Write the Python function that is asked for. Answer with one fenced block of Python that "
             "holds the function and all it needs. It must pass this test and others like it:\n"

@@ -96,6 +96,22 @@ def test_a_weight_is_a_number():
             rlft.reward(weight=weight)
 
 
+def test_a_marked_part_says_what_is_full():
+    class Points(Marked):
+        @rlft.reward(weight=0.5, maximum=10)
+        def points(self, text):
+            return 10 * float(text == "2")
+
+    assert Points().reward_maxima() == {"right": 1.0, "short": 1.0, "points": 10.0}
+    rollouts = Rollouts((make_rollout(),))
+    tasks = {"t0": make_task(answer="2")}
+    (row,) = score_rollouts(rollouts, tasks, Points(), weights={}, full=None, timeout_seconds=5)
+    assert (row.total, row.solved) == (2 * 1 + 1 * 1 + 0.5 * 10, True)
+    for maximum in ("1", True, float("inf"), -1.0):
+        with pytest.raises(EnvironmentSetupError, match=r"maximum=.* is (not a finite number|below 0)"):
+            rlft.reward(maximum=maximum)
+
+
 def test_marks_alone_make_an_environment(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(

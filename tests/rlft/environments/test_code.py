@@ -201,6 +201,13 @@ def test_the_prompt_shows_the_first_assert_and_no_other(mbpp):
     assert "double(5)" not in said.system_prompt
 
 
+def test_a_prompt_of_messages_in_the_row_is_no_clearer_wording():
+    mbpp = MBPP(sandbox="none")
+    row = {"prompt": [{"role": "user", "content": "Return twice x."}]}
+    assert "clearer" not in mbpp.context(mbpp_task(**row)).system_prompt
+    assert mbpp.context(mbpp_task(prompt="Return twice x.")).system_prompt.endswith("clearer words: Return twice x.")
+
+
 def test_no_sandbox_must_be_written_out_and_is_warned_of(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING):
         environment = MBPP(sandbox="none")

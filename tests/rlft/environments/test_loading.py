@@ -71,7 +71,11 @@ def test_a_changed_file_is_loaded_anew(folder):
         ("deep/capitals.py:Unpaid", {}, "Unpaid does not say.*define compute_reward"),
         ("deep/capitals.py:Capitals", {"strikt": 1}, r"unexpected keyword argument 'strikt'.*Capitals\(strict: bool"),
         ("deep/capitals.py:Capitals", {"strict": "maybe"}, "ValueError: strict is a yes or a no"),
-        ("deep/broken.py:Capitals", {}, r"its import failed: ZeroDivisionError.*line 2 of .*broken.py"),
+        (
+            "deep/broken.py:Capitals",
+            {},
+            r"its import failed: ZeroDivisionError: division by zero\n  deep/broken.py:2: 1 / 0\n",
+        ),
         ("deep/needy.py:Capitals", {}, "its import failed.*install no_such_package"),
     ],
 )
@@ -81,6 +85,35 @@ def test_says_what_is_wrong_and_what_to_do(folder, name, kwargs, message):
     with pytest.raises(EnvironmentSetupError) as caught:
         load_environment(name, kwargs)
     assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["deep/{}.py:Capitals", "deep.{}:Capitals"])
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("parted", "import rlft\n\n\ndef right(text)\n    return 1.0\n",
+         "SyntaxError: expected ':'\n  deep/parted.py:4: def right\\(text\\)\n  what to do: mend this line"),
+        ("pushed", "import rlft\n\tx = 1\n", "IndentationError: unexpected indent\n  deep/pushed.py:2: x = 1\n"),
+        ("asking", "import rlft\n\nfrom rlft import Environment\n",
+         ".*cannot import name 'Environment' from 'rlft'.*\n  deep/asking.py:3: from rlft import Environment\n"),
+        ("reading", "import json\n\nROWS = json.loads('{')\n",
+         "JSONDecodeError: .*\n  deep/reading.py:3: ROWS = json.loads\\('{'\\)\n"),
+        ("leaving", "import sys\nsys.exit(3)\n", "SystemExit: 3\n  deep/leaving.py:2: sys.exit\\(3\\)\n"),
+        ("leading", "from deep.parts import x\n", "SyntaxError: invalid syntax\n  deep/parts.py:1: def x\\(:\n"),
+        ("steering", "x = '\x1b[31m'; 1 / 0\n",
+         "ZeroDivisionError.*\n  deep/steering.py:1: x = '\\\\x1b\\[31m'; 1 / 0\n"),
+        ("telling", "K = {'api_key': 'sk-aaaaBBBBcccc1234567890'}['x']\n",
+         "KeyError: 'x'\n  deep/telling.py:1: K = {'api_key': '\\*\\*\\*'}\\['x'\\]\n"),
+        ("torn", "x = 1\0\n", "SyntaxError: source code .* null bytes.*what to do: mend"),
+    ],
+)  # fmt: skip
+def test_an_import_that_fails_names_the_users_line(folder, form, name, text, said):
+    (folder / "deep" / f"{name}.py").write_text(text)
+    (folder / "deep" / "parts.py").write_text("def x(:\n    pass\n")
+    with pytest.raises(EnvironmentSetupError) as caught:
+        load_environment(form.format(name), {})
+    assert re.search(f"its import failed: {said}", str(caught.value), re.DOTALL), str(caught.value)
+    assert "frozen" not in str(caught.value)
 
 
 CARELESS = """

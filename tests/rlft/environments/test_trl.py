@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,11 +109,28 @@ def test_the_tasks_answer_is_a_column_too():
     assert "exact needs solution; the row has answer, completions, prompts" in (row.error or "")
 
 
+def test_the_columns_are_the_row_with_its_answer_and_without_the_prompt():
+    row = {"prompt": "Name the capital of Peru.", "solution": "Lima", "difficulty": 0.2}
+    task = replace(make_task("a", row["prompt"], "Lima"), info=row)  # as `tasks: {answer: solution}` makes it
+    assert parts(build("columns", "exact"), task, "Lima") == {"columns": 1.0, "exact": 1.0}
+
+
 def test_a_function_cannot_change_the_task():
     task = make_task("n", "Go.", None, notes=["old"])
-    first, second = score(build("greedy"), task, "a", "a")
+    first, second = score(build("greedy", maxima={"greedy": 2.0}), task, "a", "a")
     assert (first.total, second.total) == (2.0, 2.0)  # the note that was there and its own
     assert task.info == {"notes": ["old"]}
+
+
+def test_scores_beyond_one_and_below_zero_are_taken_where_they_are_declared():
+    # full: 2 for the answer, nothing for a length that is right; too long costs 0.5
+    (row,) = score(build("twice"), PERU, "Lima")
+    assert row.total is None
+    assert "part 'twice' is above its maximum: 2 of 1; what to do: " in (row.error or "")
+    environment = build("twice", "overlong", maxima={"twice": 2.0, "overlong": 0.0}, gold_template="{solution}")
+    right, wordy, wrong = score(environment, PERU, "Lima", "It is Lima", "Rome")
+    assert [(row.total, row.solved) for row in (right, wordy, wrong)] == [(2.0, True), (1.5, False), (-1.0, False)]
+    assert audit_reward([PERU, CHAD], environment, weights={}, full=None, timeout_seconds=5.0).passed
 
 
 def test_what_a_function_does_wrong_is_an_error_of_the_rollout():
@@ -140,6 +158,10 @@ def test_a_conversation_is_no_text():
         ({"reward_functions": [f"{MODULE}:exact", f"{HERE}/user_rewards.py:exact"]}, "two functions are named 'exact'"),
         ({"reward_functions": f"{MODULE}:exact"}, "is no list of names"),
         ({"reward_functions": []}, "is no list of names"),
+        (
+            {"reward_functions": [f"{MODULE}:exact"], "maxima": {"exakt": 2}},
+            "no function is named 'exakt'(.|\n)*did you mean exact",
+        ),
         ({"reward_functions": ["exact"]}, "does not name a function(.|\n)*path/to/file.py:function"),
         ({"reward_functions": ["no_such_file.py:exact"]}, "reward_functions: no_such_file.py: there is no file"),
         ({"reward_functions": [f"{MODULE}:exact"], "format": "chat"}, "use standard or conversational"),

@@ -46,6 +46,13 @@ def test_the_other_numbers_of_a_dict_are_metrics():
     assert rewards.weights == {"acc": 0.0, "index": 0.0, "score": 1.0}
 
 
+def test_what_is_full_can_be_declared():
+    rewards = score(build("five_points", maxima={"score": 5.0}), TASK, "4", "it is 4", "3")
+    assert [(row.total, row.solved) for row in rewards] == [(5.0, True), (2.0, False), (-1.0, False)]
+    (row,) = score(build("five_points"), TASK, "4")
+    assert "part 'score' is above its maximum: 5 of 1; what to do: " in (row.error or "")
+
+
 def test_a_metric_can_be_given_a_weight():
     (right,) = score(build("compute_score_dict"), TASK, "it is 4", weights={"acc": 0.5})
     assert right.total == 1.5

@@ -13,6 +13,16 @@ def brief(completions, **kwargs):
     return [1.0 if len(text) <= 10 else 0.5 for text in completions]
 
 
+def twice(completions, solution, **kwargs):
+    """2 for the answer, -1 without it."""
+    return [2.0 if gold in text else -1.0 for text, gold in zip(completions, solution, strict=True)]
+
+
+def overlong(completions, **kwargs):
+    """Takes away alone."""
+    return [0.0 if len(text) <= 9 else -0.5 for text in completions]
+
+
 def only_hard(prompts, completions, difficulty, **kwargs):
     """Applies to some rows alone."""
     return [float(len(p) > 0) if d > 0.5 else None for p, d in zip(prompts, difficulty, strict=True)]
@@ -42,6 +52,11 @@ def greedy(completions, notes, **kwargs):
     return [float(len(notes[0]))]
 
 
+def columns(prompts, completions, **kwargs):
+    """Full if the columns are the row's, as TRL gives them."""
+    return [float(kwargs == {"solution": ["Lima"], "difficulty": [0.2], "answer": ["Lima"]})]
+
+
 def two_scores(completions, **kwargs):
     return [0.0, 1.0]
 
@@ -61,6 +76,10 @@ async def compute_score_dict(data_source, solution_str, ground_truth, extra_info
     correct = solution_str.endswith(ground_truth)
     score = 1.0 if correct else -penalty
     return {"score": score, "acc": correct, "index": extra_info["index"], "pred": solution_str[-3:]}
+
+
+def five_points(data_source, solution_str, ground_truth, extra_info=None):
+    return 5.0 if solution_str == ground_truth else 2.0 if ground_truth in solution_str else -1.0
 
 
 def score_without_score(data_source, solution_str, ground_truth, extra_info=None):

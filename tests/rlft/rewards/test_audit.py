@@ -5,6 +5,7 @@ import pytest
 import rlft
 from rlft.calls import make_call
 from rlft.environments.base import BaseEnv
+from rlft.errors import ConfigError
 from rlft.harness import Limits
 from rlft.messages import as_openai
 from rlft.rewards.attacks import attack_scripts
@@ -81,6 +82,63 @@ def test_a_gold_that_is_not_full_is_caught():
     assert audit(lambda text, gold, prompt: 0.5 * (text == gold), full=0.5).passed
 
 
+def test_a_reward_of_ten_of_one_is_a_finding_that_names_a_task():
+    report = audit(lambda text, gold, prompt: 10.0 * (text == gold))
+    assert not report.passed
+    (finding,) = report.findings
+    assert finding.startswith(
+        "gold could not be scored on 6 tasks, for example t1: compute_reward: part 'part' is above its maximum: "
+        "10 of 1; what to do: return 1 for what is full, or declare another maximum"
+    )
+    attack = audit(lambda text, gold, prompt: float(text == gold) or 2.0 * (text == ""))
+    assert attack.findings[0].startswith(
+        "empty could not be scored on 6 tasks, for example t1: compute_reward: part 'part'"
+    )
+
+
+class Forgetful(Pays):
+    """Has a second part, and forgets to return it."""
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"queue": None, **await super().compute_reward(completion, ground_truth)}
+
+
+def test_a_part_that_is_none_on_every_task_is_said_instead_of_what_follows_from_it():
+    settings = {"full": None, "timeout_seconds": 2.0}
+    forgetful = Forgetful(lambda text, gold, prompt: float(text.isdigit()))
+    report = audit_reward(TASKS, forgetful, weights={}, **settings)
+    said = "part queue is None on every task; what to do: return a score (is a `return` missing?), or give the weight 0"
+    assert (report.findings, report.passed) == ((said,), False)
+    # not all tasks were tried: a part may apply to those that were not
+    report = audit_reward(TASKS, Forgetful(exact), weights={}, max_tasks=3, **settings)
+    (note,) = report.findings
+    assert note.startswith("part queue is None on the 3 tasks tried; what to do: ")
+    assert report.passed
+    assert audit_reward(TASKS, Forgetful(exact), weights={"queue": 0.0}, **settings).findings == ()
+    # without a gold nobody knows what a part would have applied to
+    assert audit_reward(TASKS, Forgetful(lambda *_: 0.0, gold=False), weights={}, **settings).passed
+
+
+def test_a_reward_without_any_return_is_said_once_for_all_attempts():
+    report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
+    assert [finding.split(";")[0] for finding in report.findings] == [
+        "part part is None on every task",
+        "gold, empty, echo, constant, other_gold, most_common could not be scored on 6 tasks, for example t1: "
+        "compute_reward: no part with a weight applies (parts: {'part': None})",
+    ]
+    assert "mean" not in report.text()  # nothing was scored, so there is no table
+
+
+def test_a_weight_of_no_part_is_an_error_with_the_nearest_name():
+    with pytest.raises(ConfigError) as caught:
+        audit(exact, weights={"prat": 2.0})
+    assert (caught.value.where, caught.value.what) == ("reward.weights", "no rollout has a part named 'prat'")
+    assert caught.value.fix == "did you mean part? The parts are: part"
+    with pytest.raises(ConfigError) as caught:
+        audit(exact, weights={"length": 2.0})
+    assert caught.value.fix == "The parts are: part"
+
+
 def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
     class Numbers(Pays):
         def final_answer(self, completion):
@@ -109,18 +167,18 @@ def test_scores_that_fail_are_findings():
 
     report = audit(fails_on_silence)
     assert not report.passed
-    assert report.findings[0] == (
-        "empty could not be scored on 6 tasks, for example t1: compute_reward: IndexError: string index out of range"
-    )
+    said = "empty could not be scored on 6 tasks, for example t1: compute_reward: IndexError: string index out of range"
+    assert report.findings[0].startswith(f"{said}, at tests/rlft/rewards/test_audit.py:")
 
 
-def test_a_hanging_reward_and_a_wrong_weight_are_findings():
+def test_a_hanging_reward_is_a_finding_with_its_way_out():
     def stuck(text, gold, prompt):
         while True:
             pass
 
-    assert "the reward hangs" in audit(stuck, timeout_seconds=0.02).text()
-    assert "no rollout has a part named 'other'" in audit(exact, weights={"other": 1.0}).text()
+    (finding,) = audit(stuck, timeout_seconds=0.02).findings
+    assert finding.startswith("scoring stopped: the reward hangs")
+    assert "; what to do: look for endless loops" in finding
 
 
 def test_a_gold_completion_that_raises_is_a_finding():
@@ -130,7 +188,8 @@ def test_a_gold_completion_that_raises_is_a_finding():
 
     report = audit_reward(TASKS, Broken(exact), weights={}, full=None, timeout_seconds=2.0)
     assert not report.passed
-    assert report.findings[0] == "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
+    said = "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
+    assert report.findings[0].startswith(f"{said}, at tests/rlft/rewards/test_audit.py:")
 
 
 def test_the_other_gold_is_one_that_differs():

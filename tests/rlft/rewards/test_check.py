@@ -182,18 +182,22 @@ MISTAKES = [
     ("no tools but gold calls", {"list_tools": lambda self: []},
      ["tool look_up: a call of the gold conversation failed: error: there is no tool named", "mend the tool"]),
     ("tools that are no list", {"list_tools": lambda self: {"name": "x"}}, ["list_tools: returned dict"]),
-    ("tools that raise", {"list_tools": raises}, ["list_tools: ValueError: boom", "what to do"]),
+    ("tools that raise", {"list_tools": raises}, ["Variant.list_tools: ValueError: boom, at ", "what to do"]),
     ("description empty", {"list_tools": lambda self: [{"name": "look_up", "parameters": {"title": "Its title."}}]},
      ["tool look_up: it has no description"]),
     ("tool crashes", {"look_up": tool_of(crashing)},
-     ["tool look_up: a call of the gold conversation failed: error: KeyError: 'City 1' (gold on task t1, and 3 more)"]),
-    ("setup raises", {"setup": raises}, ["setup: ValueError: boom (gold on task t1)", "what to do: context and setup"]),
+     ["tool look_up: a call of the gold conversation failed: KeyError: 'City 1', at tests/rlft/rewards/test_check.py:",
+      " (gold on task t1, and 3 more)"]),
+    ("setup raises", {"setup": raises},
+     ["setup: ValueError: boom, at tests/rlft/rewards/test_check.py:", " (gold on task t1)",
+      "what to do: context and setup"]),
     ("context raises", {"context": raises}, ["setup: ValueError: boom", "context and setup"]),
     ("state is no JSON", {"setup": lambda self, task: {"read": [], "seen": {1}}},
      ["state: TypeError: Object of type set is not JSON serializable", "keep text, numbers"]),
     ("respond raises", {"respond": raises}, ["respond: ValueError: boom", "return text, a message, or None"]),
     ("reward raises", {"exact": mark(lambda self, text: raises())},
-     ["compute_reward: ValueError: boom (gold on task t1)", "what to do: return {part: a finite number"]),
+     ["compute_reward: ValueError: boom, at tests/rlft/rewards/test_check.py:", " (gold on task t1)",
+      "what to do: return {part: a finite number"]),
     ("reward exits", {"exact": mark(lambda self, text: exit(3))}, ["compute_reward: SystemExit: 3"]),
     ("reward is text", {"exact": mark(lambda self, text: "good")}, ["compute_reward: TypeError: part 'exact' is str"]),
     ("reward is NaN", {"exact": mark(lambda self, text: float("nan"))}, ["compute_reward: ValueError", "is nan"]),
@@ -204,7 +208,8 @@ MISTAKES = [
     ("final answer is a number", {"final_answer": lambda self, completion: 3},
      ["final_answer: TypeError", "text or None"]),
     ("gold raises", {"gold_completion": raises},
-     ["gold_completion: ValueError: boom (on 4 tasks, for example t1)", "what to do: return text"]),
+     ["gold_completion: ValueError: boom, at tests/rlft/rewards/test_check.py:", " (on 4 tasks, for example t1)",
+      "what to do: mend this line"]),
     ("gold is a number", {"gold_completion": lambda self, task: 4}, ["MessageError: int 4 is no list of messages"]),
     ("gold is a message", {"gold_completion": lambda self, task: says("x")},
      ["gold_completion: MessageError: dict"]),
@@ -221,6 +226,22 @@ MISTAKES = [
      ["gold_completion: 1 of its 2 messages were said before the conversation was over", "raise max_turns"]),
     ("gold is not full", {"exact": mark(lambda self, text, ground_truth: 0.9 * (text == ground_truth))},
      ["reward audit: gold is not full on 4 tasks", "what to do: let gold earn 1"]),
+    ("a reward of 10", {"exact": mark(lambda self, text, ground_truth: 10.0 * (text == ground_truth))},
+     ["compute_reward: part 'exact' is above its maximum: 10 of 1 (gold on task t1, and 3 more)",
+      "what to do: return 1 for what is full, or declare another maximum"]),
+    ("a reward of 10 on one task", {"exact": mark(lambda self, text, ground_truth:
+                                    (10.0 if text == "City 3" else 1.0) * (text == ground_truth))},
+     ["part 'exact' is above its maximum: 10 of 1 (gold on task t3)"]),
+    ("a penalty that pays", {"reward_weights": lambda self: {"exact": 1.0, "articles": -1.0},
+                             "articles": mark(lambda self, text, ground_truth: -2.0 * (text == ground_truth))},
+     ["compute_reward: part 'articles' is a penalty that pays: -2 with the weight -1 (gold on task t1, and 3 more)",
+      "what to do: return 0 or more from a penalty"]),
+    ("no return", {"exact": mark(lambda self, text, ground_truth: None)},
+     ["compute_reward: part exact is None on every task", "what to do: return a score (is a `return` missing?)",
+      "compute_reward: no part with a weight applies (parts: {'exact': None, 'articles': 1.0})"]),
+    ("compute_reward without return", {"compute_reward": lambda self, completion, ground_truth: None},
+     ["compute_reward: TypeError: returned None, not a dict of {part: score} or a number: is a `return` missing?",
+      "what to do: return {part: a finite number"]),
     ("silence is paid", {"exact": mark(lambda self, text, ground_truth: 1.0 if text == ground_truth else 0.1)},
      ["compute_reward: an empty answer earns 0.1 from", "what to do: pay nothing"]),
     ("an attack is paid", {"exact": mark(lambda self, text, ground_truth: float(bool(text)))},
@@ -238,6 +259,27 @@ def test_a_mistake_is_a_sentence_with_place_and_way_out(methods, said):
     assert all("what to do: " in problem for problem in report.problems), text
     assert "Traceback" not in text
     assert len(set(report.problems)) == len(report.problems)
+
+
+def test_a_part_without_return_is_the_one_problem_and_gold_is_not_full():
+    # the other part pays every city: as long as one is missing, it says nothing that other cities earn as much
+    report = check(
+        variant(queue=mark(lambda self: None), exact=mark(lambda self, text: float(text.startswith("City"))))
+    )
+    (problem,) = report.problems
+    assert problem.startswith("compute_reward: part queue is None on every task; what to do: return a score")
+    assert not report.gold
+    assert check(variant(queue=rlft.metric(lambda self: None))).problems == ()  # a metric need not apply
+    some = check(variant(queue=mark(lambda self, task, text: float(bool(text)) if task.id == "t4" else None)))
+    assert some.problems == ()
+
+
+def test_declared_maxima_make_gold_full():
+    ten = rlft.reward(maximum=10)(lambda self, text, ground_truth: 10.0 * (text == ground_truth))
+    report = check(variant(exact=ten))
+    assert (report.problems, report.gold) == ((), True)
+    assert report.reward is not None
+    assert report.reward.total == 10.0
 
 
 def test_what_no_single_sentence_spoils_is_still_said():
@@ -332,7 +374,7 @@ SOUND = "import rlft\n\nclass E(rlft.BaseEnv):\n    @rlft.reward\n    def r(self
         (SOUND + "        return float(text == ground_truth)\n", "E", ""),
         ("import nowhere_to_be_found\n", "E", "its import failed: ModuleNotFoundError"),
         ("class E(:\n", "E", "its import failed: SyntaxError"),
-        ("raise SystemExit(3)\n", "E", "SystemExit: 3; what to do: mend it"),
+        ("raise SystemExit(3)\n", "E", "its import failed: SystemExit: 3\n"),
         (SOUND + "        return 1.0\n", "F", "there is no class 'F'; what to do: did you mean E?"),
         ("import rlft\nclass E(rlft.BaseEnv):\n    pass\n", "E", "E does not say what an attempt is worth"),
         ("class E:\n    pass\n", "E", "E is no environment; what to do: derive it from rlft.BaseEnv"),

@@ -54,7 +54,7 @@ def test_fields_by_name_and_by_path():
     row = {"a.b": 1, "a": {"b": 2, "c": {"d": 3}}}
     assert find_field(row, "a.b") == 1  # a column of that name comes first
     assert find_field(row, "a.c.d") == 3
-    with pytest.raises(FieldError, match=r"has no field 'a.x' \(it has: a.b, a\)"):
+    with pytest.raises(FieldError, match=r"has no field 'a.x' \(it has: a.b, a; did you mean a.c\?\)"):
         find_field(row, "a.x")
 
 

@@ -15,10 +15,10 @@ def source(folder, *rows, **fields):
     return SourceConfig(source="jsonl", path=str(path), **fields)
 
 
-def test_one_row_is_enough_and_what_is_left_over_is_info(tmp_path):
-    (task,) = read_tasks(source(tmp_path, {"q": "1+1", "a": 2, "k": 7, "x": "y"}, prompt="q", answer="a", id="k"),
-                         environment="e.py:E")  # fmt: skip
-    assert (task.id, task.environment, task.answer, task.info, task.split) == ("7", "e.py:E", 2, {"x": "y"}, "train")
+def test_one_row_is_enough_and_it_is_info(tmp_path):
+    row = {"q": "1+1", "a": 2, "k": 7, "x": "y"}
+    (task,) = read_tasks(source(tmp_path, row, prompt="q", answer="a", id="k"), environment="e.py:E")
+    assert (task.id, task.environment, task.answer, task.info, task.split) == ("7", "e.py:E", 2, row, "train")
     assert task.prompt == ({"role": "user", "content": "1+1"},)
 
 

@@ -32,7 +32,8 @@ def test_gsm8k(shared_data: Path):
     first = tasks.by_id()["gsm8k-train-00001"]
     assert first.prompt[0]["content"].startswith("Natalia sold clips to 48 of her friends")
     assert first.answer == "72"
-    assert sorted(first.info) == ["answer", "orig_split"]
+    rows = [json.loads(line) for line in (shared_data / "gsm8k" / "train.jsonl").open()]
+    assert {task.id: task.info for task in tasks.tasks} == {row["id"]: row for row in rows}
     assert all(task.answer.lstrip("-").isdigit() for task in tasks.tasks)
 
 
@@ -43,7 +44,8 @@ def test_search_xquad(shared_data: Path):
     task = tasks.by_id()["xq-56beb7953aeaaa14008c92ab"]
     assert task.prompt == ({"role": "user", "content": "Who lost to the Broncos in the divisional round?"},)
     assert (task.answer, task.group) == (["Pittsburgh Steelers"], "166d96f9d6cd")
-    assert task.info == {"gold_doc_ids": ["xq-01-2"], "answer_start": 25}
+    assert (task.info["gold_doc_ids"], task.info["answer_start"]) == (["xq-01-2"], 25)
+    assert (task.info["question"], task.info["answers"]) == (task.text, task.answer)
 
 
 def test_press_releases_with_line_separators_in_the_file(shared_data: Path, tmp_path: Path):

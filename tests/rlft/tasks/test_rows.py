@@ -35,7 +35,8 @@ def test_trl_rows_load_as_they_are():
     text, chat = fixture_tasks("trl.jsonl")
     assert text.prompt == (user("Name the capital of Peru."),)
     assert chat.prompt == ({"role": "system", "content": "Be brief."}, user("Name the capital of Chad."))
-    assert (text.answer, text.info) == (None, {"solution": "Lima", "difficulty": 0.2})
+    assert text.answer is None
+    assert text.info == {"prompt": "Name the capital of Peru.", "solution": "Lima", "difficulty": 0.2}
 
 
 def test_verl_rows_load_as_they_are():
@@ -43,6 +44,7 @@ def test_verl_rows_load_as_they_are():
     assert row.prompt == (user("2 + 2?"),)
     assert row.answer == "4"
     assert row.info == {
+        "prompt": [user("2 + 2?")],
         "data_source": "openai/gsm8k",
         "ability": "math",
         "reward_model": {"style": "rule", "ground_truth": "4"},
@@ -52,15 +54,17 @@ def test_verl_rows_load_as_they_are():
 
 def test_verifiers_rows_load_as_they_are():
     by_question, by_prompt = fixture_tasks("verifiers.jsonl")
-    assert (by_question.prompt, by_question.answer, by_question.info) == ((user("3 + 4?"),), 7, {"terms": 2})
-    assert (by_prompt.prompt, by_prompt.answer, by_prompt.info) == ((user("5 + 4?"),), "9", {"terms": 2})
+    assert (by_question.prompt, by_question.answer) == ((user("3 + 4?"),), 7)
+    assert by_question.info == {"question": "3 + 4?", "answer": 7, "terms": 2}
+    assert (by_prompt.prompt, by_prompt.answer) == ((user("5 + 4?"),), "9")
+    assert by_prompt.info == {"prompt": [user("5 + 4?")], "answer": "9", "terms": 2}
 
 
 def test_configured_fields_and_templates():
     row = {"q": "1+2", "meta": {"e": "1 + 2"}, "final": 3, "key": 17, "set": "a", "split": "odd"}
     plain = task(row, prompt="q", answer="final", id="key", group="set")
     assert (plain.prompt, plain.answer, plain.id, plain.group) == ((user("1+2"),), 3, "17", "a")
-    assert plain.info == {"meta": {"e": "1 + 2"}, "split": "odd"}
+    assert plain.info == row
     filled = task(row, prompt="{meta[e]}\nAnswer:", answer="#### {final}")
     assert (filled.prompt, filled.answer, filled.info) == ((user("1 + 2\nAnswer:"),), "#### 3", row)
 
@@ -68,13 +72,43 @@ def test_configured_fields_and_templates():
 def test_the_first_default_field_that_holds_something_counts():
     # Tables made of several forms have all columns, null where the form has none.
     made = task({"prompt": None, "question": "q", "answer": None, "ground_truth": [1]})
-    assert (made.prompt, made.answer, made.info) == ((user("q"),), [1], {"prompt": None, "answer": None})
+    assert (made.prompt, made.answer) == ((user("q"),), [1])
+    assert made.info == {"prompt": None, "question": "q", "answer": None, "ground_truth": [1]}
 
 
-def test_a_split_column_that_decides_leaves_info():
+def test_info_has_the_columns_of_prompt_answer_id_group_and_split():
+    row = {"text": "q", "label": "4", "id": "7", "queue": "maps", "split": "gate", "when": 3}
+    fields = {"prompt": "text", "answer": "label", "id": "id", "group": "queue"}
+    source = SourceConfig.model_validate({"source": "jsonl", "path": "x.jsonl", **fields})
+    made = make_task(RawRow("x:1", row), source, environment="e:E", split="gate")
+    assert (made.text, made.answer, made.id, made.group, made.split) == ("q", "4", "7", "maps", "gate")
+    assert made.info == row
+
+
+def test_an_inner_info_goes_before_the_column_that_the_task_has_itself():
+    # verifiers' rows may repeat the answer within `info`, with more to it; the column itself is task.answer.
+    inner = {"answer": ["4", "four"], "terms": 2}
+    made = task({"question": "2 + 2?", "answer": "4", "info": inner})
+    assert (made.answer, made.info) == ("4", {"question": "2 + 2?", **inner})
+
+
+def test_an_info_column_that_is_the_prompt_or_is_no_object_stays_a_column():
+    assert task({"info": "q", "answer": 1}, prompt="info").info == {"info": "q", "answer": 1}
+    assert task({"prompt": "q", "info": [1]}).info == {"prompt": "q", "info": [1]}
+
+
+def test_the_text_of_a_task_is_what_the_user_asked_last():
+    told = {"role": "assistant", "content": "Hello."}
+    assert task({"prompt": "q"}).text == "q"
+    assert task({"prompt": [{"role": "system", "content": "s"}, user("a"), told, user("b")]}).text == "b"
+    assert task({"prompt": [user("a"), told]}).text == "a"
+    assert task({"prompt": [told]}).text == "Hello."
+
+
+def test_a_split_column_that_decides_is_in_info_too():
     raw = RawRow("x:1", {"prompt": "q", "split": "gate"})
     made = make_task(raw, SourceConfig(source="jsonl", path="x"), environment="e:E", split="gate")
-    assert (made.split, made.info) == ("gate", {})
+    assert (made.split, made.info) == ("gate", {"prompt": "q", "split": "gate"})
 
 
 def test_empty_keys_of_messages_are_dropped():

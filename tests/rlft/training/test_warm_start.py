@@ -17,9 +17,11 @@ from rlft.errors import PolicyError, TaskError
 from rlft.messages import as_openai
 from rlft.policy import save_policy
 from rlft.training import warm_start
+from rlft.training.demonstration_file import Demonstration, read_demonstrations
 from rlft.training.demonstrations import choose_demonstrations, run_sft
+from rlft.training.encoding import encode
 from rlft.training.optimizer import prepare_optimizer
-from rlft.training.warm_start import Demonstration, _batches, _encode, _loss, read_demonstrations, train_sft
+from rlft.training.warm_start import _batches, _loss, train_sft
 from tests.factories import make_policy, make_task, make_training, user
 
 
@@ -52,7 +54,7 @@ def test_the_loss_goes_down():
 def test_the_loss_is_the_mean_over_answer_tokens():
     policy = make_policy(sharpness=2.0)
     chat = open_chat(policy.tokenizer)
-    rows = [_encode(policy, chat, d) for d in (SUMS[0], shown(user("9+9+9+9="), "36"))]
+    rows = [encode(policy, chat, d) for d in (SUMS[0], shown(user("9+9+9+9="), "36"))]
     logprobs = []
     for ids, imitated in rows:
         everything = policy.model(torch.tensor([ids])).logits[0].log_softmax(-1)
@@ -233,7 +235,8 @@ def test_a_bad_demonstration_names_its_message(tmp_path):
     asks = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]}
     path.write_text(row(user("1+1="), asks))
     with pytest.raises(
-        TaskError, match="not a demonstration: message 2 has tool call 1 that cannot be read: it is not"
+        TaskError,
+        match="not a demonstration: message 2 has tool call 1 that cannot be read: it has arguments in a string",
     ):
         read_demonstrations(path)
 
@@ -246,6 +249,17 @@ def test_a_demonstration_that_cannot_be_read_names_its_task():
     with pytest.raises(TaskError, match="message 1 has the old function_call") as caught:
         choose_demonstrations(WarmStartConfig(steps=1, demonstrations=1), [make_task("t7")], Wrong())
     assert caught.value.where == "task t7"
+
+
+def test_demonstrations_with_calls_that_fail_are_warned_of(caplog):
+    class Wrong(Adder):
+        def demonstration(self, task):
+            call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": {"frist": 1}}}
+            return [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "assistant", "content": "3"}]
+
+    choose_demonstrations(WarmStartConfig(steps=1, demonstrations=2), [make_task("t7"), make_task("t8")], Wrong())
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("2 of 2 demonstrations hold a tool call that failed, such as that of task t7: error: wrong")
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
@@ -317,7 +331,7 @@ def test_demonstrations_of_many_turns_imitate_the_assistant_alone(tmp_path):
     assert [message["role"] for message in found.turns] == ["assistant", "tool", "assistant"]
     assert found.turns[1]["content"] == "15"
     chat = open_chat(policy.tokenizer)
-    ids, imitated = _encode(policy, chat, found)
+    ids, imitated = encode(policy, chat, found)
     call = '<tool_call>\n{"name": "add", "arguments": {"a": 12, "b": 3}}\n</tool_call>'
     assert policy.tokenizer.decode(ids) == f"12+3={call}<eos>\n15\n15<eos>"
     read = "".join(policy.tokenizer.decode([i]) for i, own in zip(ids, imitated, strict=True) if own)

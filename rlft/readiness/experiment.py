@@ -1,0 +1,57 @@
+"""All checks of an experiment together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlft.config import Config
+from rlft.errors import RlftError
+from rlft.readiness.device import check_device, check_device_with_torch
+from rlft.readiness.engine import check_engine
+from rlft.readiness.environment import check_environment
+from rlft.readiness.policy import check_chat_template, check_origin, check_room
+from rlft.readiness.tasks import check_demonstrations, check_drawn_rows, check_first_rows
+
+Check = Callable[[], None]
+
+
+def find_problems(config: Config, folder: Path) -> list[RlftError]:
+    """What would keep the experiment from running on this machine, all of it; `folder` is where policies are stored.
+
+    First comes what takes no time. Only when nothing is wrong there, what needs libraries that the run imports anyway:
+    torch, datasets, reasoning-gym. A file is read as far as its first rows.
+    """
+    tasks, other = config.tasks, config.tasks.off_distribution
+    name = config.environment.name
+    quick: list[Check] = [
+        lambda: check_engine(config.rollout),
+        lambda: check_first_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows),
+        lambda: check_environment(config.environment, config.reward),
+        lambda: check_origin(config.policy),
+        lambda: check_chat_template(config.policy),
+        lambda: check_device(config.policy.device),
+        lambda: check_room(config.policy, config.training.rounds, folder),
+    ]
+    costly: list[Check] = [
+        lambda: check_drawn_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows, seed=tasks.seed),
+        lambda: check_device_with_torch(config.policy.device),
+    ]
+    if other is not None:
+        where, allowed = "tasks.off_distribution", tasks.max_bad_rows
+        quick.append(lambda: check_first_rows(other, where, environment=name, allowed=allowed))
+        costly.append(lambda: check_drawn_rows(other, where, environment=name, allowed=allowed, seed=tasks.seed))
+    if config.warm_start is not None and (path := config.warm_start.path) is not None:
+        quick.append(lambda: check_demonstrations(Path(path)))
+    return raised_by(quick) or raised_by(costly)
+
+
+def raised_by(checks: list[Check]) -> list[RlftError]:
+    """The errors of the checks, each once."""
+    found: dict[str, RlftError] = {}
+    for check in checks:
+        try:
+            check()
+        except RlftError as error:
+            found.setdefault(str(error), error)
+    return list(found.values())

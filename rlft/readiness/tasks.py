@@ -1,0 +1,103 @@
+"""Whether the sources of tasks are there, and whether their first rows have the fields that the config names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from rlft.config import SourceConfig
+from rlft.errors import TaskError
+from rlft.tasks.fields import FieldError, check_template, find_field, format_template, is_template, to_json
+from rlft.tasks.reasoning_gym import draw_rows
+from rlft.tasks.rows import make_task
+from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+from rlft.training.demonstration_file import iterate_demonstrations
+
+ROWS = 20
+"""How many rows are looked at beyond those that `tasks.max_bad_rows` allows to be unusable."""
+
+
+def check_first_rows(source: SourceConfig, section: str, *, environment: str, allowed: int) -> None:
+    """Raises TaskError for a file that is not there, or whose first rows ingestion would refuse.
+
+    `section` is where the source stands in the config. A data set and a generator take longer: see `check_drawn_rows`.
+    """
+    for name in ("prompt", "answer"):
+        check_template(getattr(source, name), f"{section}.{name}")
+    if source.source in ("jsonl", "csv", "parquet"):
+        _check_rows(list(read_rows(source, count=allowed + ROWS)), source, section, environment, allowed)
+    elif source.source == "huggingface":
+        _check_folder(source, section)
+
+
+def check_drawn_rows(source: SourceConfig, section: str, *, environment: str, allowed: int, seed: int) -> None:
+    """The same of a data set of the Hub, and of a generator with `tasks.seed`. Imports what reads them."""
+    count = allowed + ROWS
+    if source.source == "huggingface":
+        _check_rows(list(read_rows(source, count=count)), source, section, environment, allowed)
+    elif source.source == "reasoning_gym":
+        drawn = draw_rows(source, seed=seed, expected=count, most=count)
+        _check_rows(list(islice(drawn, count)), source, section, environment, allowed)
+
+
+def check_demonstrations(path: Path) -> None:
+    """Raises TaskError for a file of demonstrations that is not there, or whose first rows are none."""
+    for _ in islice(iterate_demonstrations(path), ROWS):
+        pass
+
+
+def _check_folder(source: SourceConfig, section: str) -> None:
+    path = source.path or ""
+    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().exists():
+        raise TaskError(
+            f"there is no folder or file {path!r} (looked in {Path.cwd()})",
+            where=f"{section}.path",
+            fix="correct it, or name a data set of the Hub as OWNER/NAME",
+        )
+
+
+def _check_rows(
+    rows: Sequence[RawRow | BadRow], source: SourceConfig, section: str, environment: str, allowed: int
+) -> None:
+    """Raises TaskError when more of these rows are unusable than are allowed to be: then ingestion says so too."""
+    if len(rows) > allowed:
+        _check_fields([row for row in rows if isinstance(row, RawRow)], source, section)
+    bad = BadRows(allowed)
+    for raw in rows:
+        try:
+            if isinstance(raw, RawRow):
+                make_task(raw, source, environment=environment)
+            else:
+                bad.rows.append(raw)
+        except FieldError as error:
+            bad.rows.append(BadRow(raw.place, str(error)))
+    bad.check(describe_source(source))
+
+
+def _check_fields(rows: Sequence[RawRow], source: SourceConfig, section: str) -> None:
+    """Raises TaskError that names the settings whose field none of the rows has."""
+    said = {f"{section}.{name}": _lacking(rows, getattr(source, name)) for name in ("prompt", "answer", "id", "group")}
+    lines = [f"{name}: every row that was looked at {lacks}" for name, lacks in said.items() if lacks]
+    if lines:
+        raise TaskError(
+            "\n  ".join(lines),
+            where=describe_source(source),
+            fix="name one of its fields, an inner one by its path (outer.inner), or a template such as '{question}'",
+        )
+
+
+def _lacking(rows: Sequence[RawRow], field: str | None) -> str:
+    """What the first row has instead of a field or a template's fields, if no row has it; else nothing."""
+    if field is None:
+        return ""
+    said = ""
+    for raw in rows:
+        try:
+            row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
+            format_template(row, field) if is_template(field) else find_field(row, field)
+        except FieldError as error:
+            said = said or str(error)
+        else:
+            return ""
+    return said

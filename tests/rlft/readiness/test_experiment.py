@@ -1,0 +1,97 @@
+"""All problems of an experiment at once, and costly looks only where the quick ones found nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.config_file import load_config
+from rlft.errors import RlftError
+from rlft.readiness import experiment, find_problems
+from tests.e2e.conftest import TINY
+
+
+@pytest.fixture
+def costly(monkeypatch):
+    """The names of the sections whose costly look was taken."""
+    taken = []
+    monkeypatch.setattr(experiment, "check_drawn_rows", lambda source, section, **_: taken.append(section))
+    return taken
+
+
+def problems(tmp_path, *overrides):
+    return [(error.where, error.what) for error in find_problems(load_config(TINY, list(overrides)), tmp_path)]
+
+
+def test_nothing_is_wrong_with_a_config_that_runs(tmp_path, costly):
+    assert problems(tmp_path) == []
+    assert costly == ["tasks", "tasks.off_distribution"]
+
+
+def test_all_that_is_wrong_is_told_before_anything_costly(tmp_path, costly):
+    found = dict(
+        problems(
+            tmp_path,
+            "rollout={engine: vllm_server, max_completion_length: 4, server: {addresses: [http://127.0.0.1:9]}}",
+            "tasks.off_distribution={source: jsonl, path: absent.jsonl}",
+            "environment.name=rlft.environments.reasoning_gym:Reasoning",
+            "warm_start.path=shown.jsonl",
+            "policy={model: ./absent, chat_template: nowhere}",
+        )
+    )
+    assert set(found) == {
+        "rollout.server.addresses",
+        "absent.jsonl",
+        "environment.name: rlft.environments.reasoning_gym",
+        "shown.jsonl",
+        "policy.model",
+        "policy.chat_template",
+    }
+    assert costly == []
+
+
+def test_an_environment_that_cannot_be_built_is_told(tmp_path, costly):
+    [(where, what)] = problems(tmp_path, "environment.kwargs={nonsense: 1}")
+    assert where == "environment.kwargs"
+    assert "nonsense" in what
+
+
+def test_the_sandbox_of_a_stack_needs_a_stack(tmp_path, costly):
+    [(where, _)] = problems(tmp_path, "environment.kwargs={sandbox: stack}")
+    assert where == "environment.kwargs.sandbox"
+
+
+MARKED = """
+import rlft
+
+class Marked(rlft.BaseEnv):
+    @rlft.reward
+    def exact(self, text, ground_truth):
+        return float(text == ground_truth)
+
+    @rlft.metric
+    def words(self, text):
+        return len(text.split())
+
+class Other(Marked):
+    async def compute_reward(self, completion, ground_truth):
+        return {"anything": 1.0}
+"""
+
+
+def test_a_weight_for_a_part_that_no_method_is_is_told(tmp_path, monkeypatch, costly):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "marked.py").write_text(MARKED)
+    named = "environment.name=marked.py:Marked"
+    assert problems(tmp_path, named, "reward.weights={exact: 2.0, words: 0.1, '*': 1.0}") == []
+    [found] = find_problems(load_config(TINY, [named, "reward.weights={exakt: 2.0}"]), tmp_path)
+    assert (found.where, found.what) == ("reward.weights", "the environment's reward has no part 'exakt'")
+    assert found.fix == "did you mean exact? The parts are: exact, words"
+    # What compute_reward names is known only once it was called.
+    assert problems(tmp_path, "environment.name=marked.py:Other", "reward.weights={exakt: 2.0}") == []
+
+
+def test_a_problem_that_two_looks_find_is_told_once():
+    def look():
+        raise RlftError("wrong", where="here")
+
+    assert [str(error) for error in experiment.raised_by([look, look])] == ["here: wrong"]

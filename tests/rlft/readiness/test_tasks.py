@@ -1,0 +1,125 @@
+"""Sources whose first rows show that ingestion would refuse them, and sources that it would take."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlft.config import SourceConfig
+from rlft.errors import TaskError
+from rlft.readiness.tasks import ROWS, check_demonstrations, check_drawn_rows, check_first_rows
+
+ROW = {"question": "1 + 1 =", "answer": "2", "meta": {"topic": "sums"}}
+
+
+def write_rows(path: Path, *rows: object) -> str:
+    path.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def check(path: str, allowed: int = 0, kind: str = "jsonl", **fields: str) -> None:
+    source = SourceConfig(source=kind, path=path, **fields)  # type: ignore[arg-type]
+    check_first_rows(source, "tasks", environment="e:E", allowed=allowed)
+
+
+def refusal(path: str, **options) -> TaskError:
+    with pytest.raises(TaskError) as caught:
+        check(path, **options)
+    return caught.value
+
+
+def test_fields_that_are_there_are_taken(tmp_path):
+    path = write_rows(tmp_path / "rows.jsonl", ROW, ROW)
+    check(path)
+    check(path, prompt="Q: {question} ({meta[topic]})", answer="answer", id="question", group="meta.topic")
+
+
+@pytest.mark.parametrize("setting", ["prompt", "answer", "id", "group"])
+def test_a_field_that_no_row_has_is_named_with_the_nearest(tmp_path, setting):
+    path = write_rows(tmp_path / "rows.jsonl", ROW, ROW)
+    error = refusal(path, **{setting: "anser"})
+    assert error.where == f"jsonl {path}"
+    assert error.what == (
+        f"tasks.{setting}: every row that was looked at has no field 'anser' (it has: question, answer, meta; did you "
+        "mean answer?)"
+    )
+
+
+def test_an_inner_field_and_one_of_a_template_are_found_by_a_near_name(tmp_path):
+    path = write_rows(tmp_path / "rows.jsonl", ROW)
+    what = refusal(path, group="meta.topik", prompt="{questoin} =").what
+    assert "tasks.prompt: every row that was looked at has no field {questoin} for the template" in what
+    assert "did you mean question?" in what
+    assert "tasks.group: every row that was looked at has no field 'meta.topik'" in what
+    assert "did you mean meta.topic?" in what
+
+
+def test_columns_of_a_table_are_looked_at_too(tmp_path):
+    (tmp_path / "rows.csv").write_text("question,answer\n1 + 1 =,2\n")
+    assert "did you mean answer?" in refusal(str(tmp_path / "rows.csv"), kind="csv", answer="Answer").what
+    pq.write_table(pa.table({"question": ["a"] * 3000, "answer": ["b"] * 3000}), tmp_path / "rows.parquet")
+    assert "did you mean answer?" in refusal(str(tmp_path / "rows.parquet"), kind="parquet", answer="answr").what
+
+
+def test_rows_that_may_be_unusable_are_passed_over(tmp_path):
+    # Ingestion allows two: a file whose first two rows lack the field may be right from the third on.
+    path = write_rows(tmp_path / "rows.jsonl", {"q": 1}, "{broken\n", ROW)
+    check(path, allowed=2)
+    assert refusal(path, allowed=1).what.startswith("2 bad rows, 1 allowed:\n  rows.jsonl:1: has no prompt")
+    # And where there are no more rows than may be bad, nothing is known.
+    check(write_rows(tmp_path / "few.jsonl", {"q": 1}), allowed=1, answer="anser")
+
+
+def test_a_large_file_is_not_read_to_its_end(tmp_path):
+    # The row after those that are looked at is broken: only ingestion sees it.
+    check(write_rows(tmp_path / "rows.jsonl", *[ROW] * ROWS, "{broken\n"))
+    assert "rows.jsonl:20" in refusal(write_rows(tmp_path / "rows.jsonl", *[ROW] * (ROWS - 1), "{broken\n")).what
+
+
+def test_a_file_or_folder_that_is_not_there_is_named(tmp_path):
+    assert refusal(str(tmp_path / "absent.jsonl")).what.startswith("no such file")
+    absent = str(tmp_path / "absent")
+    error = refusal(absent, kind="huggingface")
+    assert (error.where, error.what.startswith(f"there is no folder or file {absent!r}")) == ("tasks.path", True)
+    check("owner/name", kind="huggingface")  # what the Hub has is found out by whoever reads it
+
+
+def test_a_template_that_cannot_be_read_is_refused_before_the_file(tmp_path):
+    assert refusal(str(tmp_path / "absent.jsonl"), prompt="{question").where == "tasks.prompt"
+
+
+def test_a_data_set_on_disk_is_read_as_far_as_its_first_rows(tmp_path):
+    write_rows(tmp_path / "rows.jsonl", ROW, ROW)
+    source = SourceConfig(source="huggingface", path=str(tmp_path / "rows.jsonl"), answer="anser")
+    with pytest.raises(TaskError, match=re.escape("did you mean answer?")):
+        check_drawn_rows(source, "tasks", environment="e:E", allowed=0, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"generator": "chain_sun"}, "did you mean chain_sum"),
+        ({"generator_kwargs": {"min_term": 2}}, "min_terms"),
+        ({"prompt": "{metadata[expresion]} ="}, "has no field {metadata[expresion]} for the template"),
+    ],
+)
+def test_a_generator_is_tried(changes, said):
+    source = {"source": "reasoning_gym", "generator": "chain_sum", "prompt": "{metadata[expression]} ="}
+    check_drawn_rows(SourceConfig(**source), "tasks", environment="e:E", allowed=0, seed=3)
+    with pytest.raises(TaskError) as caught:
+        check_drawn_rows(SourceConfig(**source | changes), "tasks", environment="e:E", allowed=0, seed=3)
+    assert said in str(caught.value)
+
+
+def test_demonstrations_are_looked_at_by_their_first_rows(tmp_path):
+    good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    check_demonstrations(Path(write_rows(tmp_path / "shown.jsonl", *[good] * ROWS, {"text": "a"})))
+    with pytest.raises(TaskError, match=r"shown\.jsonl:2"):
+        check_demonstrations(Path(write_rows(tmp_path / "shown.jsonl", good, {"text": "a"})))
+    with pytest.raises(TaskError, match="no such file"):
+        check_demonstrations(tmp_path / "absent.jsonl")
