@@ -13,10 +13,7 @@ from zenml.enums import ArtifactType, VisualizationType
 from zenml.materializers.base_materializer import BaseMaterializer
 
 from materializers.disk import writing
-from rlft.promotion import Decision, RegisteredVersion
-from rlft.rewards.audit import AuditReport
-from rlft.training.warm_start import SftReport
-from rlft.types import Evaluation, TrainReport
+from rlft.types import Report
 
 _CLOCKS = {"seconds"}
 
@@ -24,14 +21,7 @@ _CLOCKS = {"seconds"}
 class ReportMaterializer(BaseMaterializer):
     """Reports <-> report.json."""
 
-    ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (
-        AuditReport,
-        Decision,
-        Evaluation,
-        RegisteredVersion,
-        SftReport,
-        TrainReport,
-    )
+    ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Report,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA_ANALYSIS
 
     @property

@@ -16,6 +16,7 @@ from zenml.materializers.base_materializer import BaseMaterializer
 from materializers.disk import writing
 from materializers.warm import WARM
 from rlft import storage
+from rlft.messages import written
 from rlft.types import Rewards, Rollouts, TaskSet
 from rlft.visible import visible
 
@@ -57,7 +58,7 @@ class _TableMaterializer(BaseMaterializer):
         data = WARM.get(self._file)
         if data is None:
             with self.artifact_store.open(self._file, "rb") as file:
-                data = self.from_table(pq.read_table(file))
+                data = self.from_table(pq.ParquetFile(file).read())  # `read_table` imports pandas
             WARM.put(self._file, data)
         return data
 
@@ -130,7 +131,7 @@ class RolloutsMaterializer(_TableMaterializer):
         """The first attempts."""
         rows: list[list[object]] = []
         for rollout in data.rows[:PREVIEW_ROWS]:
-            asked, answered = ["", "", *(message["content"] for message in rollout.messages)][-2:]
+            asked, answered = ["", "", *map(written, rollout.messages)][-2:]
             rows.append([rollout.rollout_id, asked, answered])
         return f"{len(data)} rollouts", ["rollout", "asked", "answered"], rows
 

@@ -10,29 +10,34 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from datetime import datetime
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pipelines import environments_cli, show_cli
-from pipelines.config_file import check_variables, load_config
+from pipelines.commits import users_commits
+from pipelines.config_file import load_config
 from pipelines.guard import errors, guarded
 from pipelines.home import Home, find_home
 from pipelines.interrupt import keep_from_zenml
+from pipelines.labels import AGAIN, make_labels, refuse_taken
+from pipelines.notes import claimed
+from pipelines.start import check_start, say_start
 from pipelines.terminal import Terminal
-from rlft.errors import RlftError, WeightsRemovedError
+from rlft.errors import WeightsRemovedError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command()(show_cli.show)
-app.add_typer(environments_cli.app, name="environments")
 console = Terminal()
 
 ConfigPath = Annotated[Path, typer.Argument(help="A YAML file such as configs/demo.yaml.")]
-Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set training.rounds=3")]
-Stack = Annotated[str | None, typer.Option(help="A ZenML stack of yours; without it everything lives in .rlft/.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one setting, such as training.rounds=3; may be given often.")
+]
+Stack = Annotated[
+    str | None, typer.Option(help="Run on this ZenML stack of yours; without it everything is kept in .rlft/.")
+]
 Summary = Annotated[Path | None, typer.Option(help="Also write the summary here, as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]
 
@@ -43,28 +48,38 @@ def run(
     overrides: Overrides = None,
     stack: Stack = None,
     summary: Summary = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do every step again.")] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run every step again, also those whose results are stored.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run; the experiment's with the time by default.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="What MLflow shows as the run's description.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag the run: --tag dataset=2026-11")] = None,
     verbose: Verbose = False,
 ) -> None:
     """Run an experiment from tasks to registry."""
-    with guarded(verbose, summary) as interrupt:
+    with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         settings = load_config(config, overrides)
-        if stack is None:  # a stack's machines have variables of their own
-            check_variables(settings)
-        _check_target(summary)
+        say_start(settings.name)
+        check_start(settings, home, summary, stack=stack)
+        commits = users_commits(config, settings.environment.name)
+        labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
         from pipelines.stack import connect
 
         tracking_uri = connect(home, stack)
+        held.enter_context(claimed(home, labels.name, stack))
+        refuse_taken(labels.name)
         keep_from_zenml()
+        from pipelines.lineage import pipeline_inputs, run_options
         from pipelines.train import train
 
-        name = f"{settings.name}-{datetime.now():%Y%m%d-%H%M%S-%f}"
-        interrupt.run_name = name if stack is None else None  # on a stack it may go on elsewhere
-        pipeline = train.with_options(run_name=name)
+        interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
+        pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
         if no_cache:
             pipeline = pipeline.with_options(enable_cache=False)
-        arguments = {"config": settings.model_dump(mode="json"), "tracking_uri": tracking_uri}
+        arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
         try:
             finished: Any = pipeline(**arguments)
         except WeightsRemovedError as removed:
@@ -72,9 +87,9 @@ def run(
 
             forget_removed()
             errors.print(f"{removed.what}; they are trained again, from cached rollouts")
-            interrupt.run_name = interrupt.run_name and f"{name}-again"
-            finished = pipeline.with_options(run_name=f"{name}-again")(**arguments)
-        _finish(home, str(finished.id), summary)
+            interrupt.run_name = interrupt.run_name and f"{labels.name}{AGAIN}"
+            finished = pipeline.with_options(run_name=f"{labels.name}{AGAIN}")(**arguments)
+        _finish(home, str(finished.id), summary, stack)
 
 
 @app.command()
@@ -85,20 +100,30 @@ def resume(
     verbose: Verbose = False,
 ) -> None:
     """Finish a run that was cut short, without repeating finished steps."""
-    with guarded(verbose, summary) as interrupt:
+    with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
+        say_start(run)
         from pipelines.stack import connect
 
-        connect(home, stack)
+        tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from pipelines.runs import find_run, resumable_attempt
+        from pipelines.lineage import resumed
+        from pipelines.runs import find_run, name_of, resumable_attempt
         from pipelines.train import train
 
-        found = resumable_attempt(home, find_run(run))
-        name = f"{found.name.split('-resumed-')[0]}-resumed-{datetime.now():%H%M%S-%f}"
-        interrupt.run_name = name if stack is None else None
-        finished = train.with_options(run_name=name).replay(pipeline_run=found.id, skip_successful_steps=True)
-        _finish(home, str(finished.id), summary)
+        asked = find_run(run)
+        held.enter_context(claimed(home, name_of(asked), stack))
+        found = resumable_attempt(home, asked)
+        again = resumed(found, tracking_uri if stack else None)
+        interrupt.run_name = again.name if stack is None else None
+        finished = train.with_options(run_name=again.name, **again.options).replay(
+            pipeline_run=found.id, skip_successful_steps=True, input_overrides=again.inputs
+        )
+        _finish(home, str(finished.id), summary, stack)
+
+
+app.command()(show_cli.show)
+app.add_typer(environments_cli.app, name="environments")
 
 
 @app.command()
@@ -106,22 +131,30 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
     """Attack a config's reward with wrong answers, without training."""
     with guarded(verbose, None):
         settings = load_config(config, overrides)
+        from rlft.environments.importing import check_syntax
+
+        check_syntax(settings.environment.name, "environment.name", "Class")  # what follows takes seconds to import
+        from pipelines.progress import Display
         from rlft.environments.loading import load_environment
         from rlft.rewards.audit import audit_reward
         from rlft.rollout import limits_of
         from rlft.tasks import ingest_tasks
 
-        environment = load_environment(settings.environment.name, settings.environment.kwargs)
-        tasks = ingest_tasks(settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed)
-        report = audit_reward(
-            tasks.split("train"),
-            environment,
-            weights=settings.reward.weights,
-            full=settings.reward.full,
-            timeout_seconds=settings.reward.timeout_seconds,
-            limits=limits_of(settings.harness),
-            seed=settings.seed,
-        )
+        with Display().stage("reward audit") as progress:
+            environment = load_environment(settings.environment.name, settings.environment.kwargs)
+            tasks = ingest_tasks(
+                settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
+            )
+            report = audit_reward(
+                tasks.split("train"),
+                environment,
+                weights=settings.reward.weights,
+                full=settings.reward.full,
+                timeout_seconds=settings.reward.timeout_seconds,
+                limits=limits_of(settings.harness),
+                seed=settings.seed,
+                progress=progress,
+            )
         console.print(report.text())
         if not report.passed:
             raise typer.Exit(2)
@@ -132,11 +165,13 @@ def serve_engine(
     context: typer.Context,
     config: ConfigPath,
     overrides: Overrides = None,
-    host: Annotated[str, typer.Option(help="Only an adapter can be served to other machines.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than loopback only for adapters.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
     verbose: Verbose = False,
 ) -> None:
-    """Serve a config's model with vLLM for `rollout.engine: vllm_server`; further options go to `vllm serve`."""
+    """Start a vLLM server for `rollout.engine: vllm_server`; further options are passed on to `vllm serve`."""
     with guarded(verbose, None):
         import os
 
@@ -155,21 +190,16 @@ def serve_engine(
 
 @app.command()
 def ui(
-    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+    stack: Annotated[str | None, typer.Option(help="The MLflow server of this ZenML stack of yours.")] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen.  [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 5000]", min=1, max=65535)] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Show runs, curves, traces and models in the MLflow UI on loopback."""
+    """Show runs, curves, traces and models in the MLflow UI, on loopback unless another host is named."""
     with guarded(verbose, None):
-        import subprocess
+        from pipelines.ui import show_ui
 
-        home = find_home()
-        if not (home.root / "mlflow.db").is_file():
-            raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
-        console.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
-        command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
-        arguments = [*command, "--backend-store-uri", home.tracking_uri, "--workers", "1"]
-        code = subprocess.call(arguments, start_new_session=True)  # Ctrl-C is for us; it would print a traceback
-        raise typer.Exit(code)
+        raise typer.Exit(show_ui(find_home(), stack, host, port, console))
 
 
 @app.command()
@@ -195,20 +225,7 @@ def doctor(verbose: Verbose = False) -> None:
             raise typer.Exit(1)
 
 
-def _check_target(summary: Path | None) -> None:
-    """Find out before hours of training whether the summary can be written."""
-    if summary is None:
-        return
-    try:
-        summary.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=summary.parent):
-            pass
-    except OSError as cause:
-        place = f"--summary {summary}"
-        raise RlftError(f"nothing can be written there: {cause}", where=place, fix="name another file") from cause
-
-
-def _finish(home: Home, run_id: str, target: Path | None) -> None:
+def _finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
     """Show the summary, write it where it was asked for, and end with its exit code."""
     from pipelines.files import write_file
     from pipelines.result import show_summary
@@ -218,6 +235,7 @@ def _finish(home: Home, run_id: str, target: Path | None) -> None:
     content: dict[str, Any] = json.loads(text)
     if target is not None:
         write_file(target, text)
-    where = [f"Summary: {target or home.summary_file(run_id)}", "Curves, traces, models: rlft ui"]
+    ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
+    where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
     show_summary(content, console, where=where)
     raise typer.Exit(EXIT_CODES[content["status"]])

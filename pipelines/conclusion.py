@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipelines.lineage import registry_name
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from pipelines.tracking import Tracker
 from rlft.promotion import Decision, RegisteredVersion
+from rlft.training.warm_start import SftReport
 from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
@@ -48,19 +51,25 @@ def evaluate_arms(
     rounds: Rounds,
     champion_version: ChampionVersion | None,
     tracking_uri: str,
+    note_training: Callable[[str, SftReport], None],
 ) -> Arms:
-    """Base, warm start, SFT for the same seconds, the trained policy and the champion: same tasks, same seeds."""
+    """Base, warm start, SFT for the same seconds, the trained policy and the champion: same tasks, same seeds.
+
+    `note_training` is told the name and report of the SFT.
+    """
     config = stages.config
     control = champion = warm = None
     if config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
         if config.evaluation.sft_control:
             spent = sum(rounds.seconds(kind) for kind in ("rollout", "score", "train"))
-            policy, _ = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
+            policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
+            note_training("sft_control", report.load())
             control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
     if champion_version is not None:
         now = champion_version
-        policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
+        with stages.show("fetching the champion"):
+            policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
         champion = stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
     return Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
@@ -76,23 +85,20 @@ def promote(
 ) -> tuple[Decision, RegisteredVersion | None]:
     """Decide on `gate`, and register the trained policy with the decision."""
     config = stages.config
-    decision = decide_promotion(
-        arms.trained, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
-    )
+    with stages.show("decision"):
+        decision = decide_promotion(
+            arms.trained, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
+        )
     if tracker.run_id is None:
         return decision.load(), None
-    version = register_policy(
-        rounds.best,
-        decision,
-        tracking_uri,
-        tracker.run_id,
-        registry_name(stages),
-        config.rollout.max_completion_length,
-        tags,
-    )
+    with stages.show("registering the policy"):
+        version = register_policy(
+            rounds.best,
+            decision,
+            tracking_uri,
+            tracker.run_id,
+            registry_name(config),
+            config.rollout.max_completion_length,
+            tags,
+        )
     return decision.load(), version.load()
-
-
-def registry_name(stages: Stages) -> str:
-    """Name of the model in the registry."""
-    return stages.config.promotion.name or stages.config.name

@@ -40,7 +40,9 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a SafeLoader
     except (yaml.YAMLError, ValueError, OSError) as cause:  # ValueError: not UTF-8, or a date such as 2026-13-01
-        raise ConfigError(f"not readable as YAML: {_problem(cause)}", where=str(path), fix="mend the file") from cause
+        raise ConfigError(
+            f"not readable as YAML: {yaml_problem(cause)}", where=str(path), fix="mend the file"
+        ) from cause
     if not isinstance(content, dict):
         raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
     for override in overrides or []:
@@ -89,30 +91,33 @@ def _apply(content: dict[str, Any], override: str) -> None:
         target[last] = yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError) as cause:
         raise ConfigError(
-            f"the value is not readable as YAML: {_problem(cause)}",
+            f"the value is not readable as YAML: {yaml_problem(cause)}",
             where=f"--set {key}",
             fix="put it in quotes within the value",
         ) from cause
 
 
-def _problem(cause: Exception) -> str:
-    """What is wrong and where, without the line itself, which may hold a secret."""
+def yaml_problem(cause: Exception) -> str:
+    """What is wrong with a YAML text and where, without the line itself, which may hold a secret."""
     if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
         mark = cause.problem_mark
         return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
     return redact(str(cause))
 
 
+_PLAIN = {"missing": "it is missing and has no default", "model_type": "a section of settings belongs here"}
+
+
 def _explain(error: Any) -> str:
     """One line for one problem: the key, what is wrong, and a near name for a typing error."""
     location = [str(part) for part in error["loc"]]
     key = ".".join(location) or "the whole config"
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         message = "unknown setting"
         if near := difflib.get_close_matches(location[-1], _fields(location[:-1]), n=1):
             message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
-    elif error["type"] != "value_error" and not isinstance(error.get("input"), dict):
+    elif error["type"] not in ("value_error", "missing") and not isinstance(error.get("input"), dict):
         message += f", not {hide_secrets(error.get('input'))!r}"
     return f"{key}: {message}"
 

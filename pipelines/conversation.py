@@ -9,23 +9,37 @@ from typing import Any
 from rich.table import Table
 
 from pipelines.terminal import Terminal, styled
+from rlft.calls import marked
 
 LONGEST = 1500
+_LONGEST_NAME = 60
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 
 
-def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
-    """Every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`."""
+def show_messages(
+    console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False, failed: bool = False
+) -> None:
+    """Every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`.
+
+    `failed`: calls of tools failed in this conversation; then results that begin with `error: ` are theirs.
+    A call that could not be read is shown as the model wrote it, with the place at which it could not be read marked.
+    """
     turn = 0
     for message in messages:
         role = str(message["role"])
         turn += role == "assistant"
-        title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {message.get('name') or ''}".rstrip()}
-        console.print(styled(title.get(role, role), _STYLES.get(role, "bold")))
+        title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {_in_one_line(message.get('name'))}".rstrip()}
+        if failed and role == "tool" and str(message["content"]).startswith("error: "):
+            console.print(styled(f"{title[role]}, failed", "bold red"))
+        else:
+            console.print(styled(title.get(role, role), _STYLES.get(role, "bold")))
         if message["content"]:
-            console.print(styled("  " + cut(message["content"], full).replace("\n", "\n  ")))
+            console.print_behind("  ", cut(message["content"], full))
         for call in message.get("tool_calls", ()):
-            console.print(styled("  " + cut(call_text(call), full), "yellow"))
+            console.print_behind("  ", cut(call_text(call), full), "yellow")
+        for call in message.get("invalid_tool_calls", ()):
+            if call["text"]:
+                console.print_behind("  not read: ", cut(marked(call["text"], call["position"]), full), "red")
 
 
 def show_parts(
@@ -52,6 +66,11 @@ def cut(text: str, full: bool) -> str:
     if full or len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]} ... ({len(text) - LONGEST} more characters; --full shows them)"
+
+
+def _in_one_line(name: str | None) -> str:
+    """The name of a tool, which is what a model called, be it ever so long."""
+    return " ".join((name or "").split())[:_LONGEST_NAME]
 
 
 def number(value: float | None) -> str:

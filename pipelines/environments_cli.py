@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +23,13 @@ if TYPE_CHECKING:
     from rlft.rewards.audit import AuditReport
     from rlft.rewards.check import CheckReport
 
-_MEANS = {
-    "gold": "full on every task",
-    "silence": "earns nothing",
-    "repeats": "the same conversation and the same score twice",
+_MEANS = {  # by what was found
+    "gold": {True: "earns the full reward on every task", False: "does not earn the full reward on every task"},
+    "silence": {True: "an empty answer earns nothing", False: "an empty answer earns something, or has no score"},
+    "repeats": {
+        True: "the same conversation and the same score came twice",
+        False: "a conversation or a score came out differently the second time",
+    },
 }
 app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
 console = Terminal()
@@ -35,27 +40,36 @@ def check(
     environment: Annotated[str, typer.Argument(help="package.module:Class or path/to/file.py:Class")],
     tasks: Annotated[Path, typer.Option(help="Tasks to try it on, as JSONL.")],
     kwargs: Annotated[str, typer.Option(help="Constructor arguments as a JSON object.")] = "{}",
-    prompt: Annotated[str | None, typer.Option(help="Field or template of the prompt.  [default: prompt]")] = None,
-    answer: Annotated[str | None, typer.Option(help="Field or template of the answer.  [default: answer]")] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Field or template of the prompt.  [default: prompt, question or text]")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="Field or template of the right answer.  [default: answer or ground_truth]")
+    ] = None,
     id: Annotated[str | None, typer.Option(help="Field with a unique id; otherwise made from the content.")] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds for one tool call, and for one score.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
 ) -> None:
-    """Try an environment: gold is full, silence earns nothing, scores repeat, tools are described.
+    """Try an environment: the gold answer earns all, an empty one nothing, scores repeat, tools are described.
 
-    Exit code 0 without problems, 2 with.
+    The exit code is 0 without problems and 2 with problems.
     """
     with guarded(verbose, None):
         arguments = _read_kwargs(kwargs)
+        from rlft.environments.importing import check_syntax
+
+        if not as_json:  # there it is one of the problems
+            check_syntax(environment, "environment", "Class")  # what follows takes seconds to import
+        from pipelines.progress import Display
         from rlft.config import SourceConfig
         from rlft.rewards.check import check_named
 
-        if not verbose:
-            logging.getLogger("rlft.rewards").setLevel(logging.ERROR)  # the report says it in one place
         source = SourceConfig(source="jsonl", path=str(tasks), prompt=prompt, answer=answer, id=id)
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # an environment may print
-            report = check_named(environment, arguments, source, timeout_seconds=timeout)
+        aside = redirect_stdout(sys.stderr) if as_json else nullcontext()  # an environment may print
+        # the report says in one place what is logged
+        with aside, _errors_only(verbose), Display().stage("check") as progress:
+            report = check_named(environment, arguments, source, timeout_seconds=timeout, progress=progress)
         if as_json:
             console.write_json(report.to_json())
         else:
@@ -75,15 +89,28 @@ def new(
 
         for path in write_environment(name, Path.cwd()):
             console.print(styled(f"wrote {path.name}"))
+        note = "" if find_spec("pytest") else "   (pytest comes with `make setup-dev`)"
         console.print(
             styled(
                 "\nThey work as they are:\n"
                 f"  rlft environments check {name}.py:{class_name(name)} --tasks {name}.jsonl\n"
-                f"  pytest test_{name}.py\n"
                 f"  rlft audit {name}.yaml\n"
-                f"  rlft run {name}.yaml"
+                f"  rlft run {name}.yaml\n"
+                f"  pytest test_{name}.py{note}"
             )
         )
+
+
+@contextmanager
+def _errors_only(verbose: bool) -> Iterator[None]:
+    """Without the warnings of `rlft.rewards`, but where full logs were asked for."""
+    logger = logging.getLogger("rlft.rewards")
+    before = logger.level
+    logger.setLevel(before if verbose else logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def show_report(report: CheckReport) -> None:
@@ -95,8 +122,9 @@ def show_report(report: CheckReport) -> None:
         console.print()
     if report.audit is not None:
         _show_audit(report.audit)
-    for name, well in (("gold", report.gold), ("silence", report.silence), ("repeats", report.repeats)):
-        console.print(styled(f"{name:<8} {_MEANS[name] if well else 'no, or it could not be tried'}"))
+    found = {"gold": report.gold, "silence": report.silence, "repeats": report.repeats}
+    for name, well in found.items() if any(each is not None for each in found.values()) else ():
+        console.print(styled(f"{name:<8} {'could not be tried' if well is None else _MEANS[name][well]}"))
     console.print(styled(f"{'tools':<8} {', '.join(tool.name for tool in report.tools) or 'none'}"))
     for note in report.notes:
         console.print(styled(f"note: {note}", "yellow"))

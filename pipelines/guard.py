@@ -10,9 +10,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -52,9 +53,20 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
         _fail(summary, started, said)
         raise typer.Exit(error.exit_code) from None
     except BaseException as error:  # an environment may raise SystemExit, whose text Python would print as it is
+        from rlft.environments.faults import described
+
         trace = keep_trace(error)
-        errors.print(styled("unexpected error", "red"), f"{type(error).__name__}: {hide(str(error))}")
-        errors.print(f"  the whole trace is in {trace}; if the run had begun, `rlft resume` with its name goes on")
+        from pipelines.stores import RESTORE, damaged_databases
+
+        damaged = damaged_databases(find_home())
+        for file, why in damaged.items():
+            errors.print(styled("error", "red"), f"{file}: this database is damaged: {why}; {RESTORE}")
+        if "database or disk is full" in str(error):  # SQLAlchemy would show the statement and its rows
+            what = f"the disk is full: a database in {find_home().root} could not be written; make room there first"
+            errors.print(styled("error", "red"), what)
+        elif not damaged:
+            errors.print(styled("unexpected error", "red"), described(error))
+        errors.print(f"  the whole trace is in {trace}{_way_on(started, interrupt)}")
         _fail(summary, started, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
 
@@ -78,6 +90,12 @@ def keep_trace(error: BaseException) -> Path:
     return Path("(printed above)")
 
 
+def _way_on(started: float, interrupt: Interrupt) -> str:
+    """How the run of this command goes on, if it had begun one."""
+    run = summary_since(find_home(), started)["pipeline_run_id"]
+    return f"; `rlft resume {quote(interrupt.run_name or run)}` goes on from there" if run else ""
+
+
 def _show_logs(verbose: bool) -> None:
     """Our own logs, quiet or full. They do not go up to the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
@@ -89,13 +107,15 @@ def _show_logs(verbose: bool) -> None:
 
 def summary_since(home: Home, started: float) -> dict[str, Any]:
     """The summary of the run that this process began since `started`, or an empty one."""
+    from pipelines.notes import read_summary
     from pipelines.summary import empty_summary
 
     for file in (home.root / "runs").glob("*.json"):
-        if file.name.count(".") == 1 and file.stat().st_mtime >= started:
-            found = json.loads(file.read_text())
-            if found.get("process") == os.getpid():
-                return found
+        with suppress(OSError):  # another process has removed it
+            if file.name.count(".") == 1 and file.stat().st_mtime >= started:
+                found = read_summary(home, file.stem)
+                if found is not None and found.get("process") == os.getpid():
+                    return found
     return empty_summary("failed")
 
 

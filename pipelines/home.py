@@ -13,17 +13,19 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.files import write_file
 from rlft.errors import StorageError
 from rlft.files import make_private
 
 PROJECT = Path(__file__).resolve().parent.parent
 
 logger = logging.getLogger(__name__)
+LOCK, BACKUP = "stores.lock", "before-move"
 _NAME = ".rlft"
 _CONTENTS = {
-    "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm",
-    "mlflow.db-wal", "runs", "scratch", "serve-engine", "stores.lock", "unfinished.json", "unfinished.json.partial",
-    "zenml",
+    BACKUP, LOCK, "checkpoints", "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db",
+    "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch", "serve-engine", "unfinished.json",
+    "unfinished.json.partial", "zenml",
 }  # fmt: skip
 
 _ALWAYS = {
@@ -33,6 +35,7 @@ _ALWAYS = {
     "TOKENIZERS_PARALLELISM": "false",
     "AUTO_OPEN_DASHBOARD": "false",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
 
@@ -52,6 +55,11 @@ class Home:
         """Where MLflow keeps files."""
         return self.root / "mlflow-artifacts"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where supervised stages keep what they would lose if they were cut off."""
+        return self.root / "checkpoints"
+
     def summary_file(self, run_id: str) -> Path:
         """Summary of one pipeline run."""
         return self.root / "runs" / f"{run_id}.json"
@@ -66,6 +74,12 @@ class Home:
         One that is there is narrowed, unless it is someone else's, or has another name than rlft gives it and holds
         more than what rlft puts there. What stays open to others is said.
         """
+        if "?" in str(self.root):  # what stands before it would be a file of its own, beside this folder
+            raise StorageError(
+                "the path holds a question mark, which ends the path in the address of a database",
+                where=str(self.root),
+                fix="set RLFT_HOME to a folder whose path has none",
+            )
         try:
             is_ours = self._is_ours()
             if is_ours:
@@ -108,11 +122,21 @@ def use_own_setup(home: Home) -> None:
     for name in list(os.environ):
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]
+    _opt_out(home.root / "zenml" / "config.yaml")
     os.environ["ZENML_CONFIG_PATH"] = str(_zenml_settings(home))
+    os.environ["RLFT_TRACKING_URI"] = home.tracking_uri
     os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
     os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
         os.environ.pop(name, None)
+
+
+def _opt_out(config: Path) -> None:
+    """Telemetry off in settings that an earlier version made, for ZenML's own commands."""
+    if config.is_file() and os.access(config.parent, os.W_OK):
+        text = config.read_text(encoding="utf-8")
+        if (off := text.replace("analytics_opt_in: true", "analytics_opt_in: false")) != text:
+            write_file(config, off)
 
 
 def _zenml_settings(home: Home) -> Path:

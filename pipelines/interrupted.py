@@ -12,8 +12,10 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import psutil
@@ -21,7 +23,7 @@ import psutil
 from pipelines.guard import errors, failed, keep_trace, summary_since, write_summary
 from pipelines.home import Home, find_home
 from pipelines.interrupt import EXIT_CODE, SIGNALS
-from pipelines.notes import Note, own_note
+from pipelines.notes import Note, end_summary, own_note
 from pipelines.terminal import styled
 
 _CHILDREN_SECONDS = 2.0
@@ -60,8 +62,10 @@ def _say(*what: Any) -> None:
 def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict[str, Any], *, ended: bool) -> None:
     """The summary where it was asked for, and the end of the run in the stores."""
     try:
+        if not ended:
+            left = _interrupted(home, left, time.time() - facts["started"])
         if facts["summary"]:
-            write_summary(Path(facts["summary"]), left if ended else failed(left, "interrupted"))
+            write_summary(Path(facts["summary"]), left)
         if run := note.run_id if note else facts["run_name"]:
             _settle(home, run, left, ended=ended)
     except Exception as error:
@@ -69,10 +73,17 @@ def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict
         _say(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
 
 
+def _interrupted(home: Home, left: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The summary of a run that an interrupt ended, or of a command that had begun none; also in the home."""
+    if left["pipeline_run_id"] is not None:
+        end_summary(home, left["pipeline_run_id"], "interrupted", seconds)
+    return {**failed(left, "interrupted"), "seconds": {**left["seconds"], "total": seconds}}
+
+
 def _state(home: Home, note: Note | None, summary: dict[str, Any] | None) -> str:
     """What there is to go on with."""
     if note is not None:
-        return f"`rlft resume {note.run_name}` goes on from here"
+        return f"`rlft resume {quote(note.run_name)}` goes on from here"
     if summary is not None:
         return f"the run had ended, and its summary is {home.summary_file(summary['pipeline_run_id'])}"
     return "no run was going on in this process"

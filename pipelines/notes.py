@@ -1,15 +1,21 @@
-"""Which process does a run: a note beside its summary, from before the first step until that is written."""
+"""What a run that goes on has left in its home: a note of its process, its name's lock, a summary that is `running`."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from pipelines.files import write_file
 from pipelines.home import Home
+from rlft.errors import RlftError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,77 @@ def read_note(home: Home, run_id: str) -> Note | None:
 def own_note(home: Home) -> Note | None:
     """The note that this process left, if its run goes on."""
     process = psutil.Process()
+    return next((note for note in living_notes(home) if note.pid == process.pid), None)
+
+
+def living_notes(home: Home) -> list[Note]:
+    """The notes of runs whose process still exists."""
+    return [note for note in _notes(home) if note.is_alive]
+
+
+def dead_notes(home: Home) -> list[Note]:
+    """The notes of runs whose process is gone without having removed them."""
+    return [note for note in _notes(home) if not note.is_alive]
+
+
+def _notes(home: Home) -> list[Note]:
     notes = (read_note(home, file.name.split(".")[0]) for file in (home.root / "runs").glob("*.process.json"))
-    return next((note for note in notes if note and note.pid == process.pid and note.is_alive), None)
+    return [note for note in notes if note]
+
+
+@contextmanager
+def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
+    """Hold the name of a run for this process: between its checks and its note another one could begin the same.
+
+    Raises RlftError when another process of this home holds it. Every end of the process gives it back.
+    """
+    key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
+    file = home.root / "runs" / f"{key}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as cause:
+            raise RlftError(
+                f"another process has begun {name} or goes on with it",
+                where="RUN",
+                fix="wait for it, or end its process first",
+            ) from cause
+        yield
 
 
 def forget_process(home: Home, run_id: str) -> None:
     """The run has ended by itself."""
     _file(home, run_id).unlink(missing_ok=True)
+
+
+def read_summary(home: Home, run_id: str) -> dict[str, Any] | None:
+    """The summary of a run; `None` where there is none that can be read."""
+    try:
+        found = json.loads(home.summary_file(run_id).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and "status" in found else None
+
+
+def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = None) -> bool:
+    """Let a summary that still says `running` say that the run failed, why, and after how many seconds if known.
+
+    One that was damaged is written anew, with nothing measured. Gives whether there was something to change.
+    """
+    if not home.summary_file(run_id).is_file():
+        return False
+    left = read_summary(home, run_id)
+    if left is None:
+        from pipelines.summary import empty_summary
+
+        left = {**empty_summary("running"), "pipeline_run_id": run_id}
+    if left["status"] != "running":
+        return False
+    spent = {} if seconds is None else {"total": seconds}
+    left |= {"status": "failed", "error": reason, "seconds": {**left.get("seconds", {}), **spent}}
+    write_file(home.summary_file(run_id), json.dumps(left, indent=1))
+    return True
 
 
 def _file(home: Home, run_id: str) -> Path:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from shlex import quote
 from typing import Any
 
 import torch
 from zenml import log_metadata
+from zenml.client import Client
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.metadata.metadata_types import MetadataType
+from zenml.models import PipelineRunResponse
 
+from pipelines.commits import rlft_commit
 from pipelines.files import write_file
-from pipelines.home import PROJECT, Home, find_home
+from pipelines.home import Home, find_home
+from pipelines.labels import Labels
+from pipelines.lineage import close_model_version
 from pipelines.notes import forget_process, note_process
 from pipelines.runs import root_run
 from pipelines.summary import empty_summary
@@ -47,7 +52,9 @@ class Record:
 
 
 @contextmanager
-def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str) -> Iterator[Record]:
+def open_record(
+    config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels
+) -> Iterator[Record]:
     """Open the MLflow run of this pipeline run, or the one it began in; write summary and end state at the end.
 
     A run that fails leaves a summary with `status: failed` and the reason, and the error goes on.
@@ -55,15 +62,16 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     context = DynamicPipelineRunContext.get()
     assert context is not None, "a record is opened in the body of a pipeline"
     run, home = context.run, find_home()
-    root = str(root_run(run).id)
+    first = root_run(run)
+    root = str(first.id)
     note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
-    tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints)}
+    tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints, labels)}
     tracker = Tracker.open(
         tracking_uri,
         config.tracking.experiment or config.name,
         root,
-        run.name,
+        first.name,
         artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
         tags=tags,
         missed_path=home.missed_file(root),
@@ -71,11 +79,12 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
     record = Record(tracker, empty_summary("failed"), tags)
     record.summary["pipeline_run_id"] = str(run.id)
     record.summary["process"] = os.getpid()
-    logger.info("run %s (`rlft resume %s` if it is cut short)", run.name, run.name)
+    name = labels.name or run.name
+    there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
+    logger.info("run %s (`rlft resume %s%s` if it is cut short)", run.name, quote(name), there)
     record.summary["mlflow_run_id"] = tracker.run_id
-    left = {**record.summary, "error": "the process was killed"}  # what stays if it is
-    write_file(home.summary_file(str(run.id)), json.dumps(left, indent=1))
-    tracker.set_tags(tags)
+    write_file(home.summary_file(str(run.id)), json.dumps({**record.summary, "status": "running"}, indent=1))
+    tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"
     try:
@@ -88,11 +97,12 @@ def open_record(config: Config, fingerprints: EnvironmentFingerprints, tracking_
         record.summary["error"] = hide(str(cause))
         raise
     finally:
-        _close(record, home, str(run.id), time.perf_counter() - started, status)
+        _close(record, home, run, time.perf_counter() - started, status)
 
 
-def _close(record: Record, home: Home, run_id: str, seconds: float, status: str) -> None:
+def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
     """Everything that must be written whatever happened."""
+    run_id = str(run.id)
     record.seconds["total"] = seconds
     gpus = torch.cuda.device_count()
     record.tracker.log_metrics(
@@ -109,34 +119,22 @@ def _close(record: Record, home: Home, run_id: str, seconds: float, status: str)
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
+    close_model_version(run, record.summary)
     forget_process(home, run_id)
 
 
-def identity(config: Config, fingerprints: EnvironmentFingerprints) -> dict[str, str]:
-    """Tags that say what exactly ran: code, environment, versions."""
+def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, str]:
+    """Tags that say what exactly ran, code, environment and versions, and those that the user gave."""
     return {
+        **labels.tags,
         "rlft.name": config.name,
         "rlft.environment": config.environment.name,
         "rlft.environment_fingerprint": fingerprints.harness,
         "rlft.reward_fingerprint": fingerprints.reward,
-        "rlft.git_commit": git_commit(),
+        "rlft.git_commit": rlft_commit(),
+        **{f"rlft.git_commit.{place}": commit for place, commit in labels.commits.items()},
         **{f"rlft.version.{package}": version(package) for package in PACKAGES},
     }
-
-
-def git_commit() -> str:
-    """Commit of the clone, with `-dirty` when files differ from it; `unknown` outside a clone."""
-    try:
-        result = subprocess.run(
-            ["git", "-C", str(PROJECT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return result.stdout.strip()
 
 
 def _disk_use(home: Home) -> int:

@@ -48,7 +48,8 @@ def show_summary(summary: dict[str, Any], console: Terminal, *, where: list[str]
     if summary["rounds"] and not ledger["trained"]:
         none = f"none of {ledger['sampled']} rollouts could be trained on, no weight changed"
         parts.append(styled(none, "yellow"))
-    parts.append(f"{summary['rounds']} rounds, {summary['seconds']['total']:.0f} s")
+    rounds = "1 round" if summary["rounds"] == 1 else f"{summary['rounds']} rounds"
+    parts.append(f"{rounds}, {summary['seconds']['total']:.0f} s")
     parts += where
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary['status']}"), expand=False))
 

@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipelines.progress import progress
 from pipelines.retention import Retention
-from pipelines.stages import Artifact, Scored, Stages
+from pipelines.stages import Artifact, Scored, Show, Stages
 from pipelines.traces import choose_rollouts, log_rollout_traces
 from pipelines.tracking import Tracker
 from rlft.evaluation import flat_metrics
@@ -57,7 +56,7 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     policy = start
     retention = Retention(config.policy.keep)
     _validate(stages, tasks, start, 0, tracker)  # for the curve alone: only trained policies can be the best one
-    for number in _numbers(config.training.rounds):
+    for number in _numbers(config.training.rounds, stages.show):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
         policy, report_artifact = stages.train(policy, start, scored, number)
@@ -112,9 +111,9 @@ def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int
         tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)
 
 
-def _numbers(count: int) -> Iterator[int]:
-    """Round numbers, with a progress bar."""
-    with progress("rounds", count) as advance:
+def _numbers(count: int, show: Show) -> Iterator[int]:
+    """Round numbers, shown as a stage around those of each round."""
+    with show("training") as progress:
         for number in range(count):
+            progress(number, count, "rounds")
             yield number
-            advance()

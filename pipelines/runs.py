@@ -9,7 +9,10 @@ from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from pipelines.home import Home
-from pipelines.notes import forget_process, read_note
+from pipelines.labels import labels_of
+from pipelines.lineage import close_model_version
+from pipelines.notes import end_summary, forget_process, read_note
+from pipelines.summary import empty_summary
 from rlft.errors import RlftError
 
 PIPELINE = "train"
@@ -42,6 +45,23 @@ def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
     return run
 
 
+def name_of(run: PipelineRunResponse) -> str:
+    """What a person calls it: all attempts at it share the name."""
+    return labels_of((run.config.parameters or {}).get("labels"), run.name.split("-resumed-")[0]).name
+
+
+def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
+    """All runs that were started as this one, newest first: what it resumes, what resumes it, and itself.
+
+    Runs that were started before runs bore tags are found among the newest 1000.
+    """
+    found = list(Client().list_pipeline_runs(tags=f"equals:run={name_of(run)}", sort_by="desc:created", size=1000))
+    if any(other.id == run.id for other in found):
+        return found
+    root = root_run(run).id
+    return [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+
+
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
     """Whether the process of the run still exists. A run without a note may just be starting, for a while."""
     note = read_note(home, str(run.id))
@@ -59,10 +79,12 @@ def killed_runs(home: Home) -> list[PipelineRunResponse]:
 
 
 def mark_failed(home: Home, run: PipelineRunResponse) -> None:
-    """Tell ZenML that a killed run has failed, so that it can be resumed."""
+    """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed."""
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
         Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
+    close_model_version(run, empty_summary("failed"))
+    end_summary(home, str(run.id), "the process was killed")
     forget_process(home, str(run.id))
 
 
@@ -83,11 +105,13 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
 def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunResponse:
     """Of the runs that began as this one, itself and its resumes, the one with most to go on with; killed ones fail.
 
-    Not simply the newest: a resume that was cut short has repeated less than the run that it began from. Raises
-    RlftError when one has finished or still goes on.
+    Not simply the newest: a resume that was cut short has repeated less than the run that it began from. A run that
+    began anew, since weights were missing, leaves those before it behind. Raises RlftError when one has finished or
+    still goes on.
     """
-    root = root_run(run).id
-    attempts = [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+    attempts = attempts_of(run)
+    newest = root_run(attempts[0]).id
+    attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
     for attempt in attempts:
         if attempt.status == ExecutionStatus.COMPLETED:
             raise RlftError(

@@ -11,10 +11,14 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 from zenml.client import Client
 from zenml.enums import StackComponentType
+from zenml.stack.utils import validate_stack_component_config
 
+from pipelines.config_file import yaml_problem
+from pipelines.stack import check_tracking_address, describe_refusal
 from rlft.config import Section
 from rlft.config.names import check_name
 from rlft.errors import StackError
+from steps.tracking_address import CREDENTIALS, NO_AUTHENTICATION
 
 
 class ComponentFile(Section):
@@ -71,10 +75,13 @@ def read_stack_file(path: Path) -> StackFile:
         )
     for name in names:
         text = text.replace(f"${{{name}}}", os.environ[name])
+    fix = "start from a shipped one, such as configs/stacks/local.yaml"
     try:
         return StackFile.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, ValidationError) as cause:
-        raise StackError(f"not a stack file: {cause}", where=str(path), fix="start from a shipped one") from cause
+    except yaml.YAMLError as cause:
+        raise StackError(f"not readable as YAML: {yaml_problem(cause)}", where=str(path), fix=fix) from cause
+    except ValidationError as cause:
+        raise StackError(f"not a stack file:\n{describe_refusal(cause)}", where=str(path), fix=fix) from cause
 
 
 def validate_components(stack: StackFile) -> None:
@@ -82,15 +89,40 @@ def validate_components(stack: StackFile) -> None:
     for kind, component in stack.components().items():
         if component.flavor is None:
             continue
+        where = f"{kind.value}.config"
         flavor = Client().get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
         known = flavor.config_schema.get("properties", {})
         unknown = sorted(set(component.config) - set(known))
         if unknown:
             raise StackError(
                 f"the {component.flavor} {kind.value} has no setting {', '.join(unknown)}",
-                where=f"{stack.name}.{kind.value}.config",
+                where=f"{stack.name}.{where}",
                 fix=f"it has: {', '.join(sorted(known))}",
             )
+        settings = as_zenml_takes_them(kind, component)
+        try:
+            validate_stack_component_config(settings, flavor, kind)
+        except (ValueError, KeyError, ImportError) as cause:  # pydantic's ValidationError is a ValueError
+            raise StackError(
+                f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
+                where=stack.name,
+                fix="correct these settings in the file; a secret is made with `zenml secret create NAME --KEY=...`",
+            ) from cause
+
+
+def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:
+    """The component's settings, with what ZenML asks for at an MLflow server that asks for nothing.
+
+    Raises StackError for an address that holds a password.
+    """
+    config = component.config
+    address = config.get("tracking_uri")
+    if kind != StackComponentType.EXPERIMENT_TRACKER or component.flavor != "mlflow" or not isinstance(address, str):
+        return config
+    check_tracking_address(address, where=f"{kind.value}.config.tracking_uri")
+    if address.startswith(("http://", "https://")) and not any(config.get(name) for name in CREDENTIALS):
+        return {**config, "tracking_token": NO_AUTHENTICATION}
+    return config
 
 
 def apply_stack_file(stack: StackFile) -> str:
@@ -116,8 +148,19 @@ def _apply_component(client: Client, kind: StackComponentType, component: Compon
                 fix="give it a flavor and a config, or name one that exists",
             )
         return existing[0].id
+    settings = as_zenml_takes_them(kind, component)
     if existing:
-        return client.update_stack_component(existing[0].id, component_type=kind, configuration=component.config).id
+        if existing[0].flavor_name != component.flavor:
+            raise StackError(
+                f"there is a {existing[0].flavor_name} {kind.value} of the name {component.name!r} already",
+                where=f"{kind.value}.name",
+                fix="give this one another name",
+            )
+        # ZenML keeps what is not mentioned, and another way to log in beside the file's is one too many.
+        forgotten = {name: None for name in CREDENTIALS if name in existing[0].configuration}
+        return client.update_stack_component(
+            existing[0].id, component_type=kind, configuration={**forgotten, **settings}
+        ).id
     return client.create_stack_component(
-        name=component.name, flavor=component.flavor, component_type=kind, configuration=component.config
+        name=component.name, flavor=component.flavor, component_type=kind, configuration=settings
     ).id

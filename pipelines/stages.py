@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rlft.config import Config
 from rlft.fingerprint import EnvironmentFingerprints, environment_fingerprints
+from rlft.progress import Progress, silent
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
-from steps.environment import open_environment
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
+from steps.runtime import pipeline_environment
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
 
 Artifact = Any  # an output of a ZenML step; `.load()` gives the value
+Show = Callable[[str], AbstractContextManager[Progress]]  # opens a stage of this name for whoever watches
+
+
+@contextmanager
+def unshown(name: str) -> Iterator[Progress]:
+    """A `Show` that nobody watches."""
+    del name
+    yield silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,39 +42,44 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """One experiment's stages. Every call of a step in a run has an id of its own."""
+    """One experiment's stages. Every call of a step in a run has an id of its own, and is shown while it goes on."""
 
     config: Config
     fingerprints: EnvironmentFingerprints
+    show: Show = unshown
 
     @classmethod
-    def of(cls, config: Config) -> Stages:
+    def of(cls, config: Config, show: Show = unshown) -> Stages:
         """Stages of a config; loads the environment to know its identity."""
-        environment = open_environment(config.environment)
-        prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
-        return cls(config, prints)
+        with show("environment"):
+            environment = pipeline_environment(config.environment)
+            prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
+        return cls(config, prints, show)
 
     def ingest(self) -> Artifact:
         """Tasks of all splits."""
-        return ingest_tasks(self.config.tasks, self.config.environment.name)
+        with self.show("tasks"):
+            return ingest_tasks(self.config.tasks, self.config.environment.name)
 
     def audit(self, tasks: Artifact) -> Artifact:
         """The attack on the reward."""
         config = self.config
         prints = self.fingerprints.harness + self.fingerprints.reward  # gold is played with the tools
-        return audit_rewards(tasks, config.environment, config.reward, config.harness, prints, config.seed)
+        with self.show("reward audit"):
+            return audit_rewards(tasks, config.environment, config.reward, config.harness, prints, config.seed)
 
     def initialize(self, tasks: Artifact) -> Artifact:
         """The base policy."""
         config = self.config
-        return initialize_policy(
-            tasks,
-            config.policy,
-            config.environment,
-            config.rollout.max_completion_length,
-            config.harness,
-            config.seed,
-        )
+        with self.show("policy"):
+            return initialize_policy(
+                tasks,
+                config.policy,
+                config.environment,
+                config.rollout.max_completion_length,
+                config.harness,
+                config.seed,
+            )
 
     def supervise(
         self, policy: Artifact, tasks: Artifact, *, stage: str, seconds: float | None = None
@@ -71,18 +87,19 @@ class Stages:
         """Supervised fine-tuning: the warm start, or the control arm when `seconds` are given."""
         config = self.config
         assert config.warm_start is not None
-        return warm_start_policy(
-            policy,
-            tasks,
-            config.warm_start,
-            config.environment,
-            self.fingerprints.harness + self.fingerprints.reward,
-            config.policy.device,
-            config.seed,
-            stage,
-            seconds,
-            id=stage,
-        )
+        with self.show(stage.replace("_", " ")):
+            return warm_start_policy(
+                policy,
+                tasks,
+                config.warm_start,
+                config.environment,
+                self.fingerprints.harness + self.fingerprints.reward,
+                config.policy.device,
+                config.seed,
+                stage,
+                seconds,
+                id=stage,
+            )
 
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Groups of attempts at the train tasks of a round, and their rewards."""
@@ -95,18 +112,19 @@ class Stages:
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """The next policy and what training did."""
         config = self.config
-        return train_grpo(
-            policy,
-            reference,
-            scored.rollouts,
-            scored.rewards,
-            config.training,
-            config.rollout.temperature,
-            config.rollout.max_completion_length,
-            round,
-            config.policy.device,
-            id=f"train_grpo_r{round:03d}",
-        )
+        with self.show(f"updates r{round:03d}"):
+            return train_grpo(
+                policy,
+                reference,
+                scored.rollouts,
+                scored.rewards,
+                config.training,
+                config.rollout.temperature,
+                config.rollout.max_completion_length,
+                round,
+                config.policy.device,
+                id=f"train_grpo_r{round:03d}",
+            )
 
     def baseline(self, policy: Artifact, tasks: Artifact) -> Artifact:
         """Several attempts at validation tasks, as training would sample them."""
@@ -139,30 +157,33 @@ class Stages:
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Artifact:
         scored = self._attempt(policy, tasks, selection, sampling, name)
-        return evaluate_policy(
-            tasks,
-            scored.rollouts,
-            scored.rewards,
-            self.config.evaluation.resamples,
-            self.config.seed,
-            id=f"evaluate_policy_{name}",
-        )
+        with self.show(f"evaluation {name}"):
+            return evaluate_policy(
+                tasks,
+                scored.rollouts,
+                scored.rewards,
+                self.config.evaluation.resamples,
+                self.config.seed,
+                id=f"evaluate_policy_{name}",
+            )
 
     def _attempt(
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Scored:
         config = self.config
-        rollouts = generate_rollouts(
-            tasks,
-            policy,
-            selection,
-            sampling,
-            config.environment,
-            self.fingerprints.harness,
-            config.policy.device,
-            id=f"generate_rollouts_{name}",
-        )
-        rewards = score_rewards(
-            tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=f"score_rewards_{name}"
-        )
+        with self.show(f"rollouts {name}"):
+            rollouts = generate_rollouts(
+                tasks,
+                policy,
+                selection,
+                sampling,
+                config.environment,
+                self.fingerprints.harness,
+                config.policy.device,
+                id=f"generate_rollouts_{name}",
+            )
+        with self.show(f"scores {name}"):
+            rewards = score_rewards(
+                tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=f"score_rewards_{name}"
+            )
         return Scored(rollouts, rewards)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlft.errors import RlftError
+from rlft.errors import RlftError, StorageError
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
@@ -49,8 +49,10 @@ class ScoredRound:
                 "index": index,
                 "rollout_id": rollout.rollout_id,
                 "total": None if reward is None else reward.total,
+                "solved": None if reward is None or reward.total is None else reward.solved,
                 "turns": rollout.turns,
                 "tool_calls": rollout.tool_calls,
+                "tool_errors": rollout.tool_errors,
                 "stop_reason": rollout.stop_reason,
                 "error": rollout.error or (None if reward is None else reward.error),
             }
@@ -101,7 +103,7 @@ def round_name(text: str) -> str:
 def load_round(run: str, round: str) -> ScoredRound:
     """The rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
 
-    A run that was resumed is looked through together with those that it resumes.
+    A run that was resumed is looked through together with its resumes, under whichever name.
     """
     from pipelines.runs import find_run
 
@@ -122,7 +124,14 @@ def _output(run: Any, step: str, name: str) -> Any:
     for attempt in _attempts(run):
         for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
             if versions := Client().get_run_step(found.id).outputs.get(name):
-                return versions[0].load()
+                try:
+                    return versions[0].load()
+                except FileNotFoundError as cause:
+                    raise StorageError(
+                        f"the {name} of {step} were stored, and their files are gone",
+                        where=versions[0].uri,
+                        fix="put them back there from a copy; `rlft run --no-cache` makes them anew",
+                    ) from cause
     return None
 
 
@@ -140,10 +149,8 @@ def _rounds(run: Any) -> list[str]:
 
 
 def _attempts(run: Any) -> Iterator[Any]:
-    """The run, and those that it resumes."""
-    from zenml.client import Client
+    """The run first, then all others that were started as it, the newest of them first."""
+    from pipelines.runs import attempts_of
 
     yield run
-    while run.original_run:
-        run = Client().get_pipeline_run(run.original_run.id)
-        yield run
+    yield from (other for other in attempts_of(run) if other.id != run.id)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from pipelines.files import write_file
-from pipelines.home import Home
+from pipelines.home import LOCK, Home
 from rlft.errors import StorageError
 
 
@@ -38,8 +40,38 @@ def make_stores(home: Home) -> None:
         ) from cause
 
 
+def all_runs_ended(home: Home) -> bool:
+    """Whether ZenML's database says of every run that it has ended. `False` also where that cannot be read so quickly.
+
+    ZenML itself takes seconds to import; whoever must know more asks it.
+    """
+    try:
+        with closing(sqlite3.connect(f"file:{home.root / DATABASE}?mode=ro", uri=True, timeout=1)) as database:
+            found = {status for (status,) in database.execute("SELECT DISTINCT status FROM pipeline_run")}
+    except sqlite3.Error:
+        return False
+    return found <= _ENDED
+
+
+def damaged_databases(home: Home) -> dict[Path, str]:
+    """Databases of the home that cannot be read as such, and why. One that is merely locked is not among them."""
+    found = {}
+    for file in (home.root / DATABASE, home.root / "mlflow.db"):
+        try:
+            if file.is_file():
+                with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=1)) as database:
+                    database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            continue
+        except sqlite3.DatabaseError as cause:
+            found[file] = str(cause)
+    return found
+
+
+DATABASE = "zenml/local_stores/default_zen_store/zenml.db"
+RESTORE = "put a copy of it in its place, or set RLFT_HOME to another folder and start anew there"
+_ENDED = {"completed", "failed", "cached", "stopped"}
 _NOTE = "unfinished.json"
-_LOCK = "stores.lock"
 _FILES = ("zenml/config.yaml", "zenml/local_stores/default_zen_store", "mlflow.db")
 _JOURNALS = ("-journal", "-wal", "-shm")
 
@@ -50,7 +82,7 @@ def _missing(home: Home) -> list[str]:
 
 def _make(home: Home) -> None:
     note = home.root / _NOTE
-    with (home.root / _LOCK).open("a") as lock:
+    with (home.root / LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if note.is_file():
             for name in _read(note):
@@ -80,8 +112,10 @@ def _open(home: Home) -> None:
     """Open both, which makes them."""
     from mlflow import MlflowClient
     from zenml.client import Client
+    from zenml.config.global_config import GlobalConfiguration
 
     assert Client().active_stack_model
+    GlobalConfiguration().analytics_opt_in = False  # stored as well, for ZenML's own commands
     MlflowClient(home.tracking_uri).search_experiments(max_results=1)
 
 

@@ -9,7 +9,7 @@ from rlft.promotion import Decision, RegisteredVersion
 from rlft.statistics import paired_difference
 from rlft.types import Evaluation, Interval
 
-Status = Literal["improved", "not_improved", "too_hard", "already_solved", "failed"]
+Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[str, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
 
 

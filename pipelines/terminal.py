@@ -7,11 +7,12 @@ the pipelines makes a rich `Console` or `Text` or writes to stdout (ruff's `bann
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -40,9 +41,33 @@ class Terminal(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
+    def print_behind(self, margin: str, text: str, style: str | Style = "") -> None:
+        """Text from anywhere behind a margin, which is blank from its second line on, however long its lines are.
+
+        So nothing that a model wrote stands where a heading does.
+        """
+        content = styled(text, style)
+        for place, line in enumerate(content.wrap(self, max(1, self.width - len(margin)))):
+            self.print(Text(" " * len(margin) if place else margin, style=style).append_text(line))
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads this any more, as after `| head -1`: what goes on goes on, and says nothing here.
+
+        Rich would end the process, a training run too, and take stdout away although it was stderr that nobody reads.
+        """
+        self.quiet = True
+        with suppress(OSError, ValueError):  # a file without a number
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.file.fileno())  # for the libraries that write there, and for Python's end
+            os.close(nowhere)
+
     def write_json(self, value: Any) -> None:
         """A value as JSON that a program can read, as wide as it is."""
-        self.file.write(visible_json(value) + "\n")
+        try:
+            self.file.write(visible_json(value) + "\n")
+            self.file.flush()
+        except BrokenPipeError:
+            self.on_broken_pipe()
 
 
 def styled(text: str, style: str | Style = "") -> Text:

@@ -10,18 +10,24 @@ from typing import Any
 
 from mlflow.entities import Span, SpanType
 
-from rlft.messages import as_openai
+from rlft.calls import marked
+from rlft.messages import as_openai, written
 from rlft.types import Message, Rollout
+from rlft.visible import visible
+
+_LONGEST_NAME = 100
 
 
 def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, end: int) -> list[Span]:
     """An AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
 
     A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. In a rollout
-    with failed calls, a result that begins with `error: ` is shown as one. `start` and `end` are nanoseconds. Only the
-    time of the whole is recorded in a rollout: the children get equal shares of it, so that they stand in order.
+    with failed calls, a result that begins with `error: ` is shown as one. A call that could not be read stands in the
+    content of its message as the model wrote it, and in the input of its TOOL child with the place marked. `start` and
+    `end` are nanoseconds. Only the time of the whole is recorded in a rollout: the children get equal shares of it, so
+    that they stand in order.
     """
-    messages = [as_openai(message) for message in rollout.messages]
+    messages = [_shown(message) for message in rollout.messages]
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
     whole = (start, end)
     spans = [_span(trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], rollout.error)]
@@ -37,13 +43,15 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
         else:
             name, arguments = called(rollout.messages[:index], message)
             failed = message["content"] if rollout.tool_errors and message["content"].startswith("error: ") else None
+            # A model may call anything a tool, be it ever so long; the call itself stands whole in the turn before.
+            name = visible(name)[:_LONGEST_NAME]
             span = _span(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"], failed)
         spans.append(span)
     return spans
 
 
 def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
-    """Name and arguments of the call that a tool message answers; no arguments where the call could not be read.
+    """Name and arguments of the call that a tool message answers; what was `written` where it could not be read.
 
     Results stand in the order of their calls: ids come from models, which may give two calls the same one.
     """
@@ -56,8 +64,18 @@ def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, A
         if results < len(calls):
             function = calls[results]["function"]
             return function["name"], function["arguments"]
+        invalid = message.get("invalid_tool_calls", [])
+        if 0 <= results - len(calls) < len(invalid) and (text := invalid[results - len(calls)]["text"]):
+            return "tool", {"written": marked(text, invalid[results - len(calls)]["position"])}
         break
     return result.get("name") or "tool", {}
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    """The message as OpenAI's clients have it: they know no calls that cannot be read, so their text is content."""
+    shown = as_openai(message) | {"content": written(message)}
+    shown.pop("invalid_tool_calls", None)
+    return shown
 
 
 def _span(

@@ -30,6 +30,7 @@ from pipelines.mlflow_reach import check_reachable, quick_http
 from pipelines.mlflow_values import redact
 from pipelines.trace_spans import rollout_spans, token_usage, trace_id
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -202,4 +203,5 @@ def _trace_key(run_id: str, rollout: Rollout) -> bytes:
 
 
 def _last_text(messages: Sequence[Message]) -> str:
-    return messages[-1]["content"][:PREVIEW] if messages else ""
+    """Without what a database refuses or a terminal obeys; the messages themselves are stored as JSON."""
+    return visible(messages[-1]["content"][:PREVIEW])[:PREVIEW] if messages else ""

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -117,6 +117,16 @@ class Tracker:
         if finite:
             self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
 
+    def log_curves(self, curves: Mapping[str, Sequence[float]]) -> None:
+        """Write whole curves, whose first value is that of step 1; what the run has of them stays as it is.
+
+        Values that are not finite are left out.
+        """
+        values = {legal_name(name): list(map(float, curve)) for name, curve in curves.items() if curve}
+        if values:
+            self._backlog = [e for e in self._backlog if e["kind"] != "curves" or e["values"].keys() != values.keys()]
+            self._write({"kind": "curves", "time_ms": int(time.time() * 1000), "values": values})
+
     def log_tasks(self, tasks: TaskSet, source: str = "") -> None:
         """Name the tasks of each split as a data set of the run, by fingerprint; `source` is for people to read."""
         self._write({"kind": "tasks", "datasets": describe_tasks(tasks, source)})
@@ -218,6 +228,8 @@ class Tracker:
                 self._apply_params(client, run_id, entry["values"])
             case "metrics":
                 self._apply_metrics(client, run_id, entry)
+            case "curves":
+                self._apply_curves(client, run_id, entry)
             case "tags":
                 client.log_batch(run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
             case "tasks":
@@ -240,12 +252,24 @@ class Tracker:
             client.log_batch(run_id, params=new[start : start + PARAMS_AT_ONCE])
 
     def _apply_metrics(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
-        names, step = entry["values"], entry["step"]
+        values = [(name, entry["step"], value) for name, value in entry["values"].items()]
+        self._apply_values(client, run_id, values, entry["time_ms"])
+
+    def _apply_curves(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
+        curves: dict[str, list[float]] = entry["values"]
+        values = [(n, step, v) for n, curve in curves.items() for step, v in enumerate(curve, 1) if math.isfinite(v)]
+        self._apply_values(client, run_id, values, entry["time_ms"])
+
+    def _apply_values(
+        self, client: MlflowClient, run_id: str, values: Sequence[tuple[str, int, float]], time_ms: int
+    ) -> None:
+        """Write (name, step, value) of which the run has none yet."""
+        names = {name for name, _, _ in values}
         for name in names:
             if name not in self._steps:
                 history = [] if self._is_new else client.get_metric_history(run_id, name)
                 self._steps[name] = {metric.step for metric in history}
-        new = [Metric(n, v, entry["time_ms"], step) for n, v in names.items() if step not in self._steps[n]]
+        new = [Metric(name, value, time_ms, step) for name, step, value in values if step not in self._steps[name]]
         try:
             for start in range(0, len(new), METRICS_AT_ONCE):
                 client.log_batch(run_id, metrics=new[start : start + METRICS_AT_ONCE])
@@ -256,7 +280,7 @@ class Tracker:
                 self._steps.pop(name, None)
             raise
         for metric in new:
-            self._steps[metric.key].add(step)
+            self._steps[metric.key].add(metric.step)
 
 
 def end_killed(tracking_uri: str, run_id: str) -> None:

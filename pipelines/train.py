@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Any
 
 from zenml import pipeline
 from zenml.config import DockerSettings
 from zenml.config.docker_settings import PythonPackageInstaller
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
-from pipelines.conclusion import Arms, evaluate_arms, promote, registry_name
-from pipelines.home import PROJECT
+from pipelines.cache_keys import leave_home_out
+from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.home import PROJECT, find_home
+from pipelines.labels import labels_of
+from pipelines.lineage import registry_name
+from pipelines.progress import Display
 from pipelines.record import Record, open_record
 from pipelines.rounds import Rounds, run_rounds
+from pipelines.sft_curves import log_training
 from pipelines.stages import Artifact, Stages
 from pipelines.summary import arm_metrics, difference, part_differences, promotion_section, status_of
 from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from rlft.training.warm_start import SftReport
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
@@ -32,8 +40,9 @@ from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.register_policy import register_policy
 from steps.registry import current_champion
-from steps.runtime import start_runtime, stop_runtime
+from steps.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from steps.score_rewards import score_rewards
+from steps.tracking_address import tracking_address
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
 
@@ -63,22 +72,42 @@ IMAGE = DockerSettings(
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
-def train(config: dict[str, Any], tracking_uri: str) -> None:
-    """One experiment from tasks to registry. `config` is a `rlft.config.Config` as a mapping."""
+def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None) -> None:
+    """One experiment from tasks to registry.
+
+    `config` is a `rlft.config.Config` as a mapping, `tracking_uri` an address of MLflow or `home`, `labels` the
+    `pipelines.labels.Labels` that the run was started with.
+    """
+    leave_home_out()
     settings = Config.model_validate(config)
-    stages = Stages.of(settings)
-    with open_record(settings, stages.fingerprints, tracking_uri) as record:
-        tasks, base, start = _prepare(stages, record)
+    display, runtime = Display(), shared_runtime()
+    stages = Stages.of(settings, display.stage)
+    address = tracking_address(tracking_uri)
+    with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record:
+        runtime.lent = _lend(display, record)
+        tasks, base, start = _prepare(stages, record, runtime)
         if not _worth_training(stages, tasks, start, record):
             return
         started = time.perf_counter()
         rounds = run_rounds(stages, tasks, start, record.tracker)
         record.seconds["rounds"] = time.perf_counter() - started
         _note_rounds(rounds, record)
-        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
+        _conclude(stages, tasks, base, start, rounds, record, runtime, tracking_uri)
 
 
-def _prepare(stages: Stages, record: Record) -> tuple[Artifact, Artifact, Artifact]:
+def _lend(display: Display, record: Record) -> Lent:
+    """What the steps of this process get from its body. `--no-cache` goes on with nothing of earlier runs."""
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "this is called in the body of a pipeline"
+    return Lent(
+        progress=display.report,
+        checkpoints=find_home().checkpoints,
+        anew=context.run.config.enable_cache is False,
+        note_training=partial(log_training, record.tracker),
+    )
+
+
+def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, Artifact, Artifact]:
     """Tasks, base policy, and the policy that training starts from. Raises RewardAuditError."""
     started = time.perf_counter()
     tasks = stages.ingest()
@@ -97,7 +126,14 @@ def _prepare(stages: Stages, record: Record) -> tuple[Artifact, Artifact, Artifa
     if stages.config.warm_start is not None:
         start, report = stages.supervise(base, tasks, stage="warm_start")
         record.seconds["warm_start"] = report.load().seconds
+        _note_training(record, runtime, "warm_start", report.load())
     return tasks, base, start
+
+
+def _note_training(record: Record, runtime: Runtime, stage: str, report: SftReport) -> None:
+    """Log the curves of supervised training, whose result is stored by now."""
+    log_training(record.tracker, stage, report)
+    runtime.forget_checkpoints()
 
 
 def _note_tasks(task_set: TaskSet, record: Record) -> None:
@@ -124,7 +160,7 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     if verdict == "trainable":
         return True
     record.summary["status"] = verdict
-    record.summary["promotion"]["name"] = registry_name(stages)
+    record.summary["promotion"]["name"] = registry_name(stages.config)
     record.summary["promotion"]["reasons"] = [text]
     return False
 
@@ -145,10 +181,11 @@ def _conclude(
     start: Artifact,
     rounds: Rounds,
     record: Record,
+    runtime: Runtime,
     tracking_uri: str,
 ) -> None:
     """Final evaluation of all arms, decision, registration, summary."""
-    champion = current_champion(tracking_uri, registry_name(stages))
+    champion = current_champion(tracking_address(tracking_uri), registry_name(stages.config))
     started = time.perf_counter()
     arms = evaluate_arms(
         stages,
@@ -158,11 +195,12 @@ def _conclude(
         rounds=rounds,
         champion_version=champion,
         tracking_uri=tracking_uri,
+        note_training=partial(_note_training, record, runtime),
     )
     _summarise_arms(stages, arms, record)
     record.seconds["evaluate"] = time.perf_counter() - started
     decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
-    record.summary["promotion"] = promotion_section(decision, version, registry_name(stages))
+    record.summary["promotion"] = promotion_section(decision, version, registry_name(stages.config))
 
 
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import ReportMaterializer
+from materializers.report import ReportMaterializer
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.rewards.audit import AuditReport, audit_reward
 from rlft.rollout import limits_of
@@ -26,12 +26,14 @@ def audit_rewards(
 ) -> Annotated[AuditReport, "reward_audit"]:
     """Score gold, empty, echoed, swapped and constant answers; the pipeline stops if gold does not win."""
     del fingerprints  # of reward and tools, part of the cache key
+    runtime = current_runtime()
     return audit_reward(
         tasks.split("train"),
-        current_runtime().environment(environment),
+        runtime.environment(environment),
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
         limits=limits_of(harness),
         seed=seed,
+        progress=runtime.lent.progress,
     )

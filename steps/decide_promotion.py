@@ -6,7 +6,7 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import ReportMaterializer
+from materializers.report import ReportMaterializer
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import ReportMaterializer
+from materializers.report import ReportMaterializer
 from rlft.evaluation import evaluate_rollouts
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 from steps import code

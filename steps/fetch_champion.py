@@ -6,11 +6,12 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import PolicyMaterializer
+from materializers.policy import PolicyMaterializer
 from rlft.errors import RlftError
 from rlft.policy import PolicyFolder
 from steps.registry import download_champion
 from steps.runtime import current_runtime
+from steps.tracking_address import tracking_address
 
 
 @step(output_materializers=PolicyMaterializer)
@@ -19,7 +20,7 @@ def fetch_champion(
 ) -> Annotated[PolicyFolder, "champion_policy"]:
     """Bring a registered version back as a policy artifact, to be evaluated beside the new one."""
     del weights_hash  # part of the cache key: a deleted model may come back under the same name and version
-    champion = download_champion(tracking_uri, name, current_runtime().new_folder())
+    champion = download_champion(tracking_address(tracking_uri), name, current_runtime().new_folder())
     if champion is None or champion.version != version or champion.policy_folder is None:
         raise RlftError(
             f"version {version} of {name} is no longer the champion",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import RolloutsMaterializer
+from materializers.tables import RolloutsMaterializer
 from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, Section
 from rlft.engines.base import Sampling
 from rlft.policy import PolicyFolder
@@ -14,6 +14,7 @@ from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
 from rlft.types import Rollouts, Split, TaskSet
 from steps import code
 from steps.runtime import current_runtime
+from steps.tags import tag_round
 
 
 class Selection(Section):
@@ -51,7 +52,9 @@ def generate_rollouts(
     device: str,
 ) -> Annotated[Rollouts, "rollouts"]:
     """Sample groups of attempts with the policy; token ids, log-probabilities and mask are kept as sampled."""
+    tag_round("rollouts")
     runtime = current_runtime()
+    runtime.lent.progress(0, None, "loading the policy into the engine")
     live = runtime.policy(policy, device)
     engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
     engine.load_policy(live)
@@ -71,4 +74,5 @@ def generate_rollouts(
         label=selection.label,
         environment_fingerprint=environment_fingerprint,
         harness=sampling.harness,
+        progress=runtime.lent.progress,
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import PolicyMaterializer
+from materializers.policy import PolicyMaterializer
 from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.environments.base import prompt_messages
 from rlft.harness.preparing import prepare_policy
@@ -29,6 +29,7 @@ def initialize_policy(
 ) -> Annotated[PolicyFolder, "policy"]:
     """Load or build the base policy, and check that it can read every prompt. Not cached: a folder may have changed."""
     runtime = current_runtime()
+    runtime.lent.progress(0, None, "loading the model")
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
     chat = prepare_policy(
@@ -40,6 +41,7 @@ def initialize_policy(
         max_completion_length=max_completion_length,
         context_length=live.context_length,
         render=chat.prompt,
+        progress=runtime.lent.progress,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")
     runtime.keep(live)

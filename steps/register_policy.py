@@ -6,10 +6,11 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import ReportMaterializer
+from materializers.report import ReportMaterializer
 from rlft.policy import PolicyFolder
 from rlft.promotion import Decision, RegisteredVersion
 from steps.registry import register_policy_version
+from steps.tracking_address import tracking_address
 
 
 @step(enable_cache=False, output_materializers=ReportMaterializer)
@@ -23,6 +24,7 @@ def register_policy(
     tags: dict[str, str],
 ) -> Annotated[RegisteredVersion, "registered_version"]:
     """Register as `challenger`, and as `champion` if the decision says so. Doing it twice makes one version."""
+    address = tracking_address(tracking_uri)
     return register_policy_version(
-        tracking_uri, run_id, name, policy.path, decision=decision, max_new_tokens=max_new_tokens, tags=tags
+        address, run_id, name, policy.path, decision=decision, max_new_tokens=max_new_tokens, tags=tags
     )

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
@@ -20,12 +23,30 @@ from rlft.engines.transformers_engine import TransformersEngine
 from rlft.environments.base import BaseEnv
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
+from rlft.progress import Progress, silent
 from rlft.secrets import hide_in_logs
 from rlft.temporary import folder_prefix, remove_left_behind
+from rlft.training.sft_checkpoint import Checkpoints
+from rlft.training.sft_state import SftState
 from steps.environment import open_environment
 
 SCRATCH_VARIABLE = "RLFT_SCRATCH"
 WARM_POLICIES = 2  # the one in training, and the reference or the one that is evaluated
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What the pipeline's body lends to the steps of its process; a step in one of its own does without.
+
+    `progress` is that of the stage which is going on, `checkpoints` a folder that lasts (what is in it from earlier
+    does not count for a run that does all `anew`), and `note_training` is told the name of a supervised stage and how
+    far it is, whenever that is safe on disk.
+    """
+
+    progress: Progress = silent
+    checkpoints: Path | None = None
+    anew: bool = False
+    note_training: Callable[[str, SftState], None] | None = None
 
 
 class Runtime:
@@ -36,6 +57,8 @@ class Runtime:
         self._environments: dict[str, BaseEnv] = {}
         self._engines: dict[str, Engine] = {}
         self._scratch = _make_scratch()
+        self._checkpoints: list[Checkpoints] = []
+        self.lent = Lent()
 
     def policy(self, folder: PolicyFolder, device: str) -> Policy:
         """The live policy with the content of `folder`; it must not be changed."""
@@ -75,6 +98,22 @@ class Runtime:
             shutil.rmtree(old, ignore_errors=True)
         return Path(tempfile.mkdtemp(dir=self._scratch)) / "policy"
 
+    def checkpoints(self, stage: str, code: str) -> Checkpoints | None:
+        """Where a supervised stage of this name and code keeps what it has, if there is a place that lasts."""
+        lent = self.lent
+        if lent.checkpoints is None:
+            return None
+        saved = None if lent.note_training is None else partial(lent.note_training, stage)
+        made = Checkpoints(lent.checkpoints, code=code, anew=lent.anew, saved=saved)
+        self._checkpoints.append(made)
+        return made
+
+    def forget_checkpoints(self) -> None:
+        """The results of the stages that kept some are stored."""
+        for checkpoints in self._checkpoints:
+            checkpoints.remove()
+        self._checkpoints.clear()
+
     def close(self) -> None:
         """Give back memory and disk."""
         for engine in self._engines.values():
@@ -105,6 +144,13 @@ def stop_runtime() -> None:
         state.close()
 
 
+def shared_runtime() -> Runtime:
+    """The runtime of the run that this process is going through, for the pipeline's body."""
+    state = get_or_create_run_context().state
+    assert isinstance(state, Runtime), "the pipeline has start_runtime as its init hook"
+    return state
+
+
 def current_runtime() -> Runtime:
     """The runtime of this process, or a new one for a step that runs outside a pipeline."""
     if StepContext.get() is not None:
@@ -112,3 +158,10 @@ def current_runtime() -> Runtime:
         if isinstance(state, Runtime):
             return state
     return Runtime()
+
+
+def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
+    """The environment of these settings for a pipeline's body: the one that steps in this process use too."""
+    context = get_or_create_run_context()
+    state = context.state if context.initialized else None
+    return state.environment(settings) if isinstance(state, Runtime) else open_environment(settings)

@@ -6,12 +6,13 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import RewardsMaterializer
+from materializers.tables import RewardsMaterializer
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet
 from steps import code
 from steps.runtime import current_runtime
+from steps.tags import tag_round
 
 
 @step(cache_policy=code.REWARD, output_materializers=RewardsMaterializer)
@@ -24,11 +25,14 @@ def score_rewards(
 ) -> Annotated[Rewards, "rewards"]:
     """Score every rollout with the environment's reward; an error is kept as an error, never a zero."""
     del reward_fingerprint  # part of the cache key
+    tag_round("rewards")
+    runtime = current_runtime()
     return score_rollouts(
         rollouts,
         tasks.by_id(),
-        current_runtime().environment(environment),
+        runtime.environment(environment),
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
+        progress=runtime.lent.progress,
     )

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import PolicyMaterializer, ReportMaterializer
+from materializers.policy import PolicyMaterializer
+from materializers.report import ReportMaterializer
 from rlft.config import TrainingConfig
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
@@ -16,6 +17,7 @@ from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import code
 from steps.runtime import current_runtime
+from steps.tags import tag_round
 
 
 @step(
@@ -34,6 +36,7 @@ def train_grpo(
     device: str,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
     """Nudge the policy towards higher rewards. When the numbers go wrong, the policy that came in goes out."""
+    tag_round("policy", "train_report")
     runtime = current_runtime()
     live = runtime.borrow(policy, device)
     parent = live.metadata.content_hash
@@ -49,6 +52,7 @@ def train_grpo(
         temperature=temperature,
         max_completion_length=max_completion_length,
         reference=runtime.policy(reference, device) if needs_copy else None,
+        progress=runtime.lent.progress,
     )
     clocks = {
         "perf/rollout_seconds": rollouts.seconds,

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from zenml import step
 
-from materializers import PolicyMaterializer, ReportMaterializer
+from materializers.policy import PolicyMaterializer
+from materializers.report import ReportMaterializer
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
 from rlft.training.demonstrations import run_sft
@@ -31,13 +32,23 @@ def warm_start_policy(
     stage: str = "warm_start",
     seconds: float | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
-    """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm."""
+    """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm.
+
+    What was cut off goes on from its last checkpoint.
+    """
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
     live = runtime.borrow(policy, device)
     parent = live.metadata.content_hash
     report = run_sft(
-        live, warm_start, tasks.split("train"), runtime.environment(environment), seed=seed, seconds=seconds
+        live,
+        warm_start,
+        tasks.split("train"),
+        runtime.environment(environment),
+        seed=seed,
+        seconds=seconds,
+        progress=runtime.lent.progress,
+        checkpoints=runtime.checkpoints(stage, code.warm_start_code()),
     )
     folder = save_policy(live, runtime.new_folder(), stage=stage, parent=parent)
     runtime.keep(live)

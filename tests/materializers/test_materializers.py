@@ -13,19 +13,15 @@ import pytest
 import torch
 from zenml.materializers.materializer_registry import materializer_registry
 
-from materializers import (
-    PolicyMaterializer,
-    ReportMaterializer,
-    RewardsMaterializer,
-    RolloutsMaterializer,
-    TaskSetMaterializer,
-)
+from materializers.policy import PolicyMaterializer
+from materializers.report import ReportMaterializer
+from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.rewards.audit import AttackScores, AuditReport
 from rlft.training.warm_start import SftReport
-from rlft.types import Evaluation, EvaluationReport, Interval, Rewards, Rollouts, TaskSet, TrainReport
+from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None], "b": [0.1 + 0.2, 0.0]})
@@ -96,6 +92,7 @@ REPORTS = [
     TrainReport(3, {"kl": 0.1 + 0.2}, {"r": "trained", "s": "filtered:no_variance"}, 2, 1.5, None),
     TrainReport(3, {}, {}, 0, 1.5, "KL 12"),
     SftReport(steps=0, seconds=1.5, loss=math.inf, demonstrations=4),
+    SftReport(2, 1.5, 0.1 + 0.2, 4, (1.0, 0.1 + 0.2), (1e-5, 2e-5), (0.5, 0.25)),
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
@@ -123,7 +120,7 @@ def test_hashes_of_reports(local_store):
 
 
 def test_every_report_has_its_case_above():
-    assert {type(report) for report in REPORTS} == set(ReportMaterializer.ASSOCIATED_TYPES)
+    assert {type(report).__name__ for report in REPORTS} == {kind.__name__ for kind in Report.__subclasses__()}
 
 
 @pytest.mark.parametrize("store", ["local_store", "remote_store"])

@@ -30,7 +30,7 @@ def rlft(tmp_path, monkeypatch):
         ("training.num_generations=1", "num_generations=1 has no group to compare with; use at least 2"),
         ("training.rouns=3", "did you mean training.rounds?"),
         ("seed=first", "seed: Input should be a valid integer"),
-        ("policy.model=x", "give either `model` (a hub name or folder) or `from_scratch`"),
+        ("policy.model=x", "give `model` (a hub name or folder) or `from_scratch`: one of the two"),
         ("evaluation.num_generations=4", "samples the same answer again"),
         ("training.rounds", "is not key=value"),
         ("tasks.path=null", None),
@@ -98,6 +98,20 @@ def test_an_audit_that_fails_shows_the_table_and_its_own_exit(rlft, tmp_path):
     assert "gold" in result.output
 
 
+def test_a_weight_of_no_part_is_answered_with_the_nearest_before_anything_is_shown(rlft, tmp_path):
+    (tmp_path / "graded.py").write_text(
+        "import rlft\n\nclass Graded(rlft.BaseEnv):\n"
+        "    async def compute_reward(self, completion, ground_truth):\n"
+        "        return {'queue': float(completion.text == ground_truth)}\n"
+    )
+    result = rlft("audit", TINY, "--set", "environment.name=graded.py:Graded", "--set", "reward.weights={queu: 2.0}")
+    assert result.exit_code == 2
+    said = result.output
+    assert "reward.weights: no rollout has a part named 'queu'" in said
+    assert said.index("did you mean queue?") < said.index("The parts are: queue")
+    assert "other_gold" not in said  # no table of zeros in front of it
+
+
 def test_an_audit_that_passes_exits_with_zero(rlft):
     result = rlft("audit", TINY)
     assert result.exit_code == 0, result.output
@@ -119,3 +133,21 @@ def test_serve_engine_shows_an_address_that_a_config_takes(rlft, monkeypatch, ho
     assert result.exit_code == 0, result.output
     assert shown in result.output
     assert started[0][started[0].index("--host") + 1] == host
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_resume_is_advised_only_where_a_run_had_begun(rlft, tmp_path, monkeypatch, began):
+    def read(path):
+        if began:
+            left = {"process": os.getpid(), "pipeline_run_id": "0d1c", "status": "failed"}
+            (tmp_path / ".rlft" / "runs").mkdir(parents=True)
+            (tmp_path / ".rlft" / "runs" / "0d1c.json").write_text(json.dumps(left))
+        raise RuntimeError("a surprise")
+
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    monkeypatch.setattr("pipelines.stack_file.read_stack_file", read)
+    result = rlft("stack", "any.yaml")
+    assert result.exit_code == 1
+    assert "RuntimeError: a surprise" in result.output
+    assert ("`rlft resume 0d1c` goes on from there" in result.output) is began
+    assert ("rlft resume" in result.output) is began

@@ -196,3 +196,22 @@ def test_variables_are_checked_before_a_run(tmp_path, monkeypatch):
             check_variables(load(tmp_path, YAML, setting))
     monkeypatch.setenv("RLFT_TEST_UNSET", "http://127.0.0.1:8000")
     check_variables(load(tmp_path, YAML, setting))
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        (
+            "environment.name=capitals.py",
+            "environment.name: 'capitals.py' names no class; write capitals.py:Capitals or package.module:Capitals",
+        ),
+        (
+            "name=my task",
+            "name: 'my task' is no name: use letters, digits, _, . and -, and begin with a letter or digit",
+        ),
+        ("policy.lora=true", "policy.lora: a section of settings belongs here, not True"),
+        ("warm_start={demonstrations: 3}", "warm_start.steps: it is missing and has no default"),
+    ],
+)
+def test_common_mistakes_are_explained_in_words(tmp_path, override, line):
+    assert refused(tmp_path, YAML, override).what.splitlines()[1].strip() == line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -108,11 +109,37 @@ def test_what_is_wrong_is_said_and_ends_with_2(check, name, more, said):
     assert "Traceback" not in result.output
 
 
+def test_what_was_found_and_what_could_not_be_tried_are_told_apart(check):
+    Path("shop.py").write_text(SHOP.replace("float(text == ground_truth)", "float(len(text) < 9)"))
+    lines = check("shop.py:Shop").output.splitlines()
+    assert "gold     earns the full reward on every task" in lines
+    assert "silence  an empty answer earns something, or has no score" in lines
+    Path("shop.py").write_text(SHOP.replace("float(text == ground_truth)", "1 / 0"))
+    lines = check("shop.py:Shop").output.splitlines()
+    assert "gold     does not earn the full reward on every task" in lines
+    assert "silence  could not be tried" in lines
+    assert "repeats  could not be tried" in lines
+    assert not [line for line in check("shop.py:Stop").output.splitlines() if line.startswith(("gold ", "silence "))]
+
+
+def test_a_syntax_error_is_all_that_is_said(check):
+    Path("shop.py").write_text(SHOP.replace("Shop(rlft.BaseEnv):", "Shop(rlft.BaseEnv)"))
+    result = check("shop.py:Shop")
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert said == (
+        "error environment: shop.py: its import failed: SyntaxError: expected ':' shop.py:5: class Shop(rlft.BaseEnv) "
+        "what to do: mend this line; the module must import by itself"
+    )
+    in_json = json.loads(check("shop.py:Shop", "--json").stdout)
+    assert "SyntaxError: expected ':'" in in_json["problems"][0]
+
+
 def test_problems_are_in_the_json_too(check):
     result = check("shop.py:Stop", "--json")
     assert result.exit_code == 2
     report = json.loads(result.stdout)
     assert report["rollout"] is None
-    assert not report["gold"]
+    assert (report["gold"], report["silence"], report["repeats"]) == (None, None, None)
     (problem,) = report["problems"]
     assert "did you mean Shop?" in problem

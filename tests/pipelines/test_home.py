@@ -136,3 +136,9 @@ def test_the_settings_of_an_archive_are_copied_since_zenml_writes_them(tmp_path,
     assert (copy / "config.yaml").read_text() == "version: 1"
     assert mode(copy) == 0o700
     assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(own / "local_stores")
+
+
+def test_a_home_whose_path_is_no_path_in_an_address_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(StorageError, match="question mark"):
+        use_own_setup(Home(tmp_path / "what?" / ".rlft"))
+    assert list(tmp_path.iterdir()) == []

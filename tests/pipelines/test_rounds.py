@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,7 @@ class FakeStages:
     patience: int = 0
     stop_in: int | None = None
     trained: list[Any] = field(default_factory=list)
+    shown: list[Any] = field(default_factory=list)
 
     @property
     def config(self):
@@ -37,6 +39,11 @@ class FakeStages:
             tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
             policy=SimpleNamespace(keep=None),
         )
+
+    @contextmanager
+    def show(self, name):
+        self.shown.append(name)
+        yield lambda *report: self.shown.append(report)
 
     def sample_round(self, policy, tasks, number):
         return Scored(artifact("rollouts"), artifact("rewards"))
@@ -107,6 +114,7 @@ def test_a_plateau_ends_training_after_patience_validations():
 def test_without_patience_all_rounds_are_done():
     stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.2, 0.2], rounds=5)
     assert len(run_rounds(stages, None, artifact("start"), FakeTracker()).reports) == 5
+    assert stages.shown == ["training", *((number, 5, "rounds") for number in range(5))]
 
 
 def test_a_round_that_was_undone_ends_training_with_the_policy_before_it():

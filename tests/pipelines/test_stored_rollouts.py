@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from pipelines import show_cli
+from pipelines import show_cli, stored_rollouts
 from pipelines.conversation import call_text, cut, number
 from pipelines.stored_rollouts import ScoredRound, round_name
 from pipelines.terminal import Terminal
 from rlft.calls import make_call
-from rlft.errors import RlftError
+from rlft.errors import RlftError, StorageError
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, user
 
@@ -62,10 +63,10 @@ def test_a_round_that_was_not_scored_has_no_reward():
 
 def test_the_list_has_one_row_each():
     assert list(some_round().rows()) == [
-        {"index": 0, "rollout_id": "train-0-t0-0", "total": 0.5, "turns": 2, "tool_calls": 1, "stop_reason": "length",
-         "error": None},
-        {"index": 1, "rollout_id": "train-0-t0-1", "total": None, "turns": 1, "tool_calls": 0, "stop_reason": "stop",
-         "error": "compute_reward: ValueError"},
+        {"index": 0, "rollout_id": "train-0-t0-0", "total": 0.5, "solved": False, "turns": 2, "tool_calls": 1,
+         "tool_errors": 0, "stop_reason": "length", "error": None},
+        {"index": 1, "rollout_id": "train-0-t0-1", "total": None, "solved": None, "turns": 1, "tool_calls": 0,
+         "tool_errors": 0, "stop_reason": "stop", "error": "compute_reward: ValueError"},
     ]  # fmt: skip
 
 
@@ -118,6 +119,25 @@ def test_every_message_stands_under_its_role(shown):
     assert 'state     {"seen": ["moon"]}' in lines
 
 
+def test_a_call_that_could_not_be_read_is_shown_as_it_was_written_with_the_place_marked(monkeypatch):
+    text = '<tool_call>\n{"query": "[red]moon\x1b[31m}\n</tool_call>'
+    broken = {"text": text, "error": "tool call 1 is not JSON: ...", "position": 22}
+    asked = {"role": "assistant", "content": "", "invalid_tool_calls": [broken]}
+    told = {"role": "tool", "content": "error: tool call 1 is not JSON: ..."}
+    rollout = make_rollout(messages=(user("Where?"), asked, told))
+    record = ScoredRound("r000", Rollouts((rollout,)), None, {}).record(rollout)
+    assert json.loads(json.dumps(record))["messages"][1]["invalid_tool_calls"] == [broken]
+    console = Terminal(width=4000, record=True, file=io.StringIO())
+    monkeypatch.setattr(show_cli, "console", console)
+    show_cli.show_record(record, full=False)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    start = lines.index("assistant, turn 1")
+    assert lines[start + 1 : start + 6] == [
+        "  not read: <tool_call>", '            {"query": >>>"[red]moon\\x1b[31m}', "            </tool_call>", "tool",
+        "  error: tool call 1 is not JSON: ...",
+    ]  # fmt: skip
+
+
 def test_nothing_is_cut_when_all_is_asked_for(shown):
     assert "  " + "x" * 2000 in shown(full=True)
 
@@ -126,3 +146,17 @@ def test_texts_and_numbers():
     assert cut("x" * 1500, full=False) == "x" * 1500
     assert call_text(make_call("f", {}, "")) == "f()"
     assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]
+
+
+def test_files_that_were_removed_are_named(monkeypatch):
+    def load():
+        raise FileNotFoundError("rollouts.parquet")
+
+    version = SimpleNamespace(load=load, uri="/home/rollouts/1")
+    step = SimpleNamespace(outputs={"rollouts": [version]}, id="s")
+    client = SimpleNamespace(list_run_steps=lambda **_: [step], get_run_step=lambda _: step)
+    monkeypatch.setattr("zenml.client.Client", lambda: client)
+    monkeypatch.setattr(stored_rollouts, "_attempts", lambda run: [SimpleNamespace(id="r")])
+    with pytest.raises(StorageError, match="their files are gone") as caught:
+        stored_rollouts._output(None, "generate_rollouts_r000", "rollouts")
+    assert caught.value.where == "/home/rollouts/1"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 import sqlalchemy
+import typer
+from zenml.enums import ExecutionStatus
+from zenml.zen_stores.schemas import PipelineRunSchema
 
+from pipelines import doctor, guard, stores
 from pipelines.home import _CONTENTS, Home
-from pipelines.stores import _FILES, _remove, make_stores
+from pipelines.stores import _ENDED, _FILES, _remove, all_runs_ended, make_stores
 from rlft.errors import StorageError
 from tests.e2e import conftest
 
@@ -37,6 +43,7 @@ def test_killed_while_they_are_made_they_are_made_anew(tmp_path, statement):
     found = home.query("print(json.dumps([client.active_stack_model.name, len(mlflow_client.search_experiments())]))")
     assert found == ["default", 1]
     assert not (tmp_path / ".rlft" / "unfinished.json").exists()
+    assert all_runs_ended(Home(tmp_path / ".rlft"))  # it finds ZenML's database, and there are none
 
 
 def test_what_was_there_before_stays(tmp_path, monkeypatch):
@@ -124,3 +131,29 @@ def test_a_note_that_says_nothing_removes_nothing(tmp_path, note):
     assert (tmp_path / "runs").is_dir()
     (tmp_path / "unfinished.json").unlink()  # the way out
     make_stores(home)
+
+
+def test_the_words_for_a_run_that_has_ended_are_zenml_s():
+    assert {status for status in ExecutionStatus if status.is_finished} >= _ENDED
+    assert PipelineRunSchema.__tablename__ == "pipeline_run"
+    assert "status" in PipelineRunSchema.model_fields
+
+
+def test_a_damaged_database_is_named_and_a_locked_one_is_not(tmp_path, monkeypatch, capsys):
+    home = Home(tmp_path)
+    file = tmp_path / stores.DATABASE
+    file.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("CREATE TABLE pipeline_run (id TEXT, status TEXT)")
+        database.execute("BEGIN EXCLUSIVE")
+        assert stores.damaged_databases(home) == {}
+    content = bytearray(file.read_bytes())
+    content[:6] = b"\0" * 6
+    file.write_bytes(content)
+    assert stores.damaged_databases(home) == {file: "file is not a database"}
+    assert [(found.state, str(file) in found.what) for found in doctor._runs(home)] == [("broken", True)]
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path))
+    monkeypatch.setattr(guard.errors, "_width", 2000)
+    with pytest.raises(typer.Exit), guard.guarded(False, None):
+        raise sqlite3.DatabaseError("file is not a database")
+    assert f"{file}: this database is damaged: file is not a database; put a copy" in capsys.readouterr().err

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -19,6 +22,7 @@ from typer.testing import CliRunner
 from pipelines import cli, doctor, environments_cli, progress, show_cli, stack_file, stored_rollouts
 from pipelines.doctor import Finding
 from pipelines.guard import guarded
+from pipelines.home import PROJECT
 from pipelines.result import show_summary
 from pipelines.terminal import Terminal, styled
 from rlft.calls import make_call
@@ -98,13 +102,16 @@ def test_no_line_of_a_command_shows_the_value_of_a_variable(monkeypatch):
     assert "UserWarning: ***" in said
 
 
-@pytest.mark.parametrize("error", ["SystemExit", "BaseException"])
-def test_an_environment_that_ends_the_process(rlft, tmp_path, error):
-    code = environment("return {'x': 1.0}").replace("class Hostile", f"raise {error}(EVIL)\n\n\nclass Hostile")
-    (tmp_path / "hostile.py").write_text(code)
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [("SystemExit", 2, "its import failed: SystemExit"), ("BaseException", 1, "unexpected error BaseException")],
+)
+def test_an_environment_that_ends_the_process(rlft, tmp_path, error, code, said):
+    text = environment("return {'x': 1.0}").replace("class Hostile", f"raise {error}(EVIL)\n\n\nclass Hostile")
+    (tmp_path / "hostile.py").write_text(text)
     result = rlft("audit", TINY, "--set", "environment.name=hostile.py:Hostile")
-    assert result.exit_code == 1
-    assert f"unexpected error {error}" in result.stderr
+    assert result.exit_code == code
+    assert said in result.stderr
     assert is_harmless(result.output)
 
 
@@ -179,8 +186,9 @@ def test_show_as_text_and_as_json(rlft, monkeypatch, rollout):
     monkeypatch.setattr(stored_rollouts, "load_round", lambda run, round: hostile_round())
     shown = rlft("show", "run", "0", *rollout)
     assert shown.exit_code == 0, shown.output
-    # The list says the id, the reason to stop, the error and the round; the rollout its messages and facts too.
-    assert shown.stdout.count(SEEN) == (4 if not rollout else 17)
+    # The list says the id, the reason to stop, the error and the round; the rollout its messages and facts too. The
+    # white space of a tool's name, which heads its message, is shown otherwise.
+    assert shown.stdout.count(SEEN) == (4 if not rollout else 16)
     assert is_harmless(shown.output)
     printed = rlft("show", "run", "0", *rollout, "--json")
     assert is_harmless(printed.stdout)
@@ -214,11 +222,14 @@ def test_doctor_and_stack(rlft, monkeypatch, tmp_path):
         assert is_harmless(result.output)
 
 
-def test_a_progress_bar(monkeypatch):
-    terminal = Terminal(file=io.StringIO(), width=2000, force_terminal=True)
-    monkeypatch.setattr(progress, "Terminal", lambda **_: terminal)
-    with progress.progress(EVIL, 2) as advance:
-        advance()
+@pytest.mark.parametrize("in_a_terminal", [True, False])
+def test_progress(in_a_terminal):
+    terminal = Terminal(file=io.StringIO(), width=2000, force_terminal=in_a_terminal, force_interactive=in_a_terminal)
+    clock = iter(range(0, 1000, 100))
+    display = progress.Display(terminal, clock=lambda: next(clock))
+    with display.stage(EVIL) as stage:
+        stage(1, 2, EVIL)
+        display.look()
     written = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", terminal.file.getvalue())  # rich's own
     assert written.count(SEEN) >= 1
     assert is_harmless(written)
@@ -236,3 +247,34 @@ def test_everything_that_rich_draws():
     written = terminal.file.getvalue()
     assert written.count(SEEN) == 16
     assert is_harmless(written)
+
+
+UNREAD = """
+import os, sys
+from pipelines.progress import Display
+from pipelines.terminal import Terminal
+with Display(Terminal(stderr=True, force_terminal={terminal})).stage("rollouts"):
+    Terminal(stderr=True).print("a line that nobody reads")
+    print("the step goes on", file=sys.stderr, flush=True)
+Terminal().print("the summary")
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_reader_of_stderr_that_ends_does_not_end_the_run(terminal):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-c", UNREAD.format(terminal=terminal)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=writer, cwd=PROJECT, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stdout) == (0, "the summary\n")
+
+
+@pytest.mark.parametrize("written", ["print('x')", "write_json({})"])
+def test_a_reader_of_stdout_that_ends_is_no_error(written):
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = f"from pipelines.terminal import Terminal; Terminal().{written}"
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, cwd=PROJECT, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

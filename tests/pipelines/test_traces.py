@@ -99,7 +99,11 @@ LONG = (
     twice("add", {"a": 1, "b": 2}, {"a": "x"}),
     told("3"),
     told("error: wrong arguments: a: no number"),
-    {"role": "assistant", "content": "<tool_call>{broken"},
+    {
+        "role": "assistant",
+        "content": "I try.",
+        "invalid_tool_calls": [{"text": "<tool_call>{broken", "error": "the call is no JSON", "position": 12}],
+    },
     {"role": "tool", "content": "error: the call is no JSON"},
     {"role": "assistant", "content": "Shall I go on?"},
     {"role": "user", "content": "Yes, please."},
@@ -130,7 +134,12 @@ def test_a_conversation_of_many_turns_is_read_back_turn_by_turn(store):
     ends = [child.end_time_ns for child in children]
     assert all(child.start_time_ns >= end for child, end in zip(children[1:], ends, strict=False))
     tools = [child for child in children if child.span_type == "TOOL"]
-    assert [tool.inputs for tool in tools] == [{"a": 1, "b": 2}, {"a": "x"}, {}, {"text": "error: none"}]
+    assert [tool.inputs for tool in tools] == [
+        {"a": 1, "b": 2},
+        {"a": "x"},
+        {"written": "<tool_call>{>>>broken"},
+        {"text": "error: none"},
+    ]
     assert [tool.outputs for tool in tools] == ["3", LONG[2]["content"], LONG[4]["content"], "error: none"]
     assert [tool.status.status_code.value for tool in tools[:3]] == ["OK", "ERROR", "ERROR"]
     assert tools[1].status.description == "error: wrong arguments: a: no number"
@@ -140,12 +149,13 @@ def test_a_conversation_of_many_turns_is_read_back_turn_by_turn(store):
     assert chats[3].inputs["messages"][-1] == {"role": "user", "content": "Yes, please."}
     assert [chat.outputs["messages"][0]["content"] for chat in chats] == [
         "",
-        LONG[3]["content"],
+        "I try.\n<tool_call>{broken",
         "Shall I go on?",
         "",
         "5",
     ]
     assert len(root.outputs["messages"]) == len(LONG)
+    assert "invalid_tool_calls" not in root.outputs["messages"][3]  # OpenAI's form has no such key
     assert trace.info.token_usage == {"input_tokens": 5, "output_tokens": 4, "total_tokens": 9}
     tags = {key: trace.info.tags[f"rlft.{key}"] for key in ("turns", "tool_calls", "tool_errors", "stop_reason")}
     assert tags == {"turns": "5", "tool_calls": "4", "tool_errors": "2", "stop_reason": "length"}
@@ -219,3 +229,21 @@ def test_the_choice_spreads_from_worst_to_best(count, chosen):
     assert [r.sample for r in choose_rollouts(rollouts, rewards, count)] == chosen
     turned = Rollouts(rollouts.rows[::-1])
     assert [r.sample for r in choose_rollouts(turned, rewards, count)] == chosen
+
+
+def test_a_tool_of_any_name_and_a_text_of_any_characters_are_stored(store):
+    run_id = store[0].create_run(store[1]).info.run_id
+    call = make_call("add\x00" + "n" * 100_000, {}, "c1")
+    messages = (
+        *PROMPT,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "error: no such tool", "name": call["function"]["name"], "tool_call_id": "c1"},
+        {"role": "assistant", "content": "\x00\x1b[31mred"},
+    )
+    assert log(store, run_id, (dataclasses.replace(attempt(0), messages=messages),), (reward("x", 0, 0.0),)) == 1
+    (trace,) = traces_of(store, run_id)
+    assert trace.info.response_preview == r"\x00\x1b[31mred"
+    (name,) = [span.name for span in trace.data.spans if span.span_type == "TOOL"]
+    assert name == r"add\x00" + "n" * 93
+    said = max(trace.data.spans, key=lambda span: span.start_time_ns).outputs["messages"][0]["content"]
+    assert said == "\x00\x1b[31mred"

@@ -66,6 +66,36 @@ def test_a_resumed_run_has_whole_curves_without_duplicates(open_run):
     assert not second.missed_path.exists()
 
 
+def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
+    first = open_run()
+    first.log_curves({"sft/loss": [3.0, 2.0], "sft/grad_norm": [1.0, 1.0]})  # at a checkpoint, then it is killed
+    second = open_run()
+    second.log_curves({"sft/loss": [3.0, 2.0, 1.5], "sft/grad_norm": [1.0, 1.0, float("inf")]})
+    second.log_curves({"sft/loss": [3.0, 2.0, 1.5, 1.0], "sft/grad_norm": [1.0, 1.0, float("inf"), 0.5]})
+    second.log_curves({"sft/loss": (), "sft/grad_norm": ()})
+    third = open_run()  # a replay serves the report from the cache
+    third.log_curves({"sft/loss": (3.0, 2.0, 1.5, 1.0)})
+    third.finish()
+    assert curve(third, "sft/loss") == [(1, 3.0), (2, 2.0), (3, 1.5), (4, 1.0)]
+    assert curve(third, "sft/grad_norm") == [(1, 1.0), (2, 1.0), (4, 0.5)]
+
+
+def test_a_curve_waits_once_for_a_tracker_that_is_away(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(tracking, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(tracking, "check_reachable", lambda uri: (_ for _ in ()).throw(OSError("away")))
+    tracker = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
+    for steps in range(1, 4):
+        tracker.log_curves({"sft/loss": [float(step) for step in range(steps)]})
+    tracker.finish()
+    waiting = [
+        entry for entry in json.loads((tmp_path / "missed.json").read_text())["entries"] if entry["kind"] != "end"
+    ]
+    assert [entry["values"] for entry in waiting] == [{"sft/loss": [0.0, 1.0, 2.0]}]
+    monkeypatch.undo()
+    again = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
+    assert curve(again, "sft/loss") == [(1, 0.0), (2, 1.0), (3, 2.0)]
+
+
 def test_another_root_run_is_another_run(open_run, store, tmp_path):
     other = Tracker.open(store[0], "experiment", "someone else", "b", missed_path=tmp_path / "m")
     assert open_run().run_id != other.run_id

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from rlft.config import EnvironmentConfig, TrainingConfig
-from rlft.policy import PolicyFolder
+from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.temporary import folder_prefix
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
-from steps.runtime import Runtime
+from steps.runtime import Lent, Runtime
 from tests.factories import make_policy
 from tests.left_behind import left_behind
+from tests.rlft.training.test_warm_start import sft
 
 STEPS = Path(module.__file__).parent
 LIBRARY_FILES = {
@@ -27,6 +29,8 @@ LIBRARY_FILES = {
     "served_policy.py",
     "stack_process.py",
     "stack_sandbox.py",
+    "tags.py",
+    "tracking_address.py",
 }
 
 
@@ -78,8 +82,6 @@ def test_a_round_that_is_undone_gives_back_the_policy_that_came_in(stopped, tmp_
 
 
 def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
-    from rlft.policy import save_policy
-
     runtime, policy = Runtime(), make_policy()
     folder = save_policy(policy, tmp_path / "policy")
     runtime.keep(policy)
@@ -90,6 +92,22 @@ def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
     for name, weight in policy.model.state_dict().items():
         assert np.array_equal(weight.numpy(), cold.model.state_dict()[name].numpy())
     runtime.close()
+
+
+def test_supervised_stages_keep_what_they_have_only_where_it_lasts(tmp_path):
+    runtime, noted = Runtime(), []
+    assert runtime.checkpoints("warm_start", "code") is None
+    runtime.lent = Lent(checkpoints=tmp_path / "kept", note_training=lambda *told: noted.append(told))
+    checkpoints = runtime.checkpoints("warm_start", "code")
+    checkpoints._every, checkpoints._share = 0.0, 1e9
+    start = load_policy(save_policy(make_policy(), tmp_path / "start"), torch.device("cpu"))
+    sft(start, steps=2, checkpoints=checkpoints)
+    assert [(stage, state.steps) for stage, state in noted] == [("warm_start", 2), ("warm_start", 2)]  # one object
+    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
+    runtime.close()  # a run that fails
+    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
+    runtime.forget_checkpoints()  # one whose result is stored
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_the_environment_is_made_once():

@@ -1,0 +1,120 @@
+"""What a person calls a run and says of it, and the commits it was started from; a resume keeps all of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from shlex import quote
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from rlft.config.names import check_name
+from rlft.config.section import Section
+from rlft.errors import RlftError
+from rlft.secrets import find_secrets, redact
+from rlft.visible import visible
+
+AGAIN = "-again"
+# Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
+RESERVED = ("experiment", "run", "round", "outcome")
+STAGES = ("none", "staging", "production", "archived", "latest")
+LONGEST_NOTE, LONGEST_TAG = 5000, 250
+
+
+class Labels(Section):
+    """`name` of the run, `note` and `tags` that the user gave it, `commits` by the place they are of."""
+
+    name: str
+    note: str = ""
+    tags: dict[str, str] = Field(default={})
+    commits: dict[str, str] = Field(default={})
+
+
+def make_labels(
+    experiment: str, *, name: str | None, note: str | None, tags: Sequence[str], commits: dict[str, str]
+) -> Labels:
+    """Check what was asked for; without a name it is the experiment's with the time. Raises RlftError.
+
+    `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
+    """
+    given = dict(_pair(tag) for tag in tags)
+    repeated = [key for key, count in Counter(tag.partition("=")[0] for tag in tags).items() if count > 1]
+    if repeated:
+        raise _refused("--tag", f"{repeated[0]} is given twice", "give every key once")
+    if note is not None and not 0 < len(note.strip()) <= LONGEST_NOTE:
+        raise _refused("--note", f"a note has 1 to {LONGEST_NOTE} characters", "write the rest elsewhere")
+    if note is not None and visible(note) != note:
+        raise _refused("--note", "holds a character that cannot be seen, or is no UTF-8", "write it without")
+    if found := find_secrets({"--name": name or "", "--note": note or "", "--tag": given}):
+        raise _refused(found[0], "looks like a secret, and would be stored with the run", "leave it out")
+    if name is None:
+        name = f"{experiment}-{datetime.now():%Y%m%d-%H%M%S-%f}"
+    else:
+        _check_run_name(name)
+    return Labels(name=name, note=note or "", tags=given, commits=commits)
+
+
+def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
+    """The labels that a pipeline was given; where there are none, those of a run of this name."""
+    return Labels.model_validate(parameter or {"name": run_name})
+
+
+def refuse_taken(name: str) -> None:
+    """Raise RlftError if ZenML has a run of this name. Call once ZenML's set-up is that of the run."""
+    from zenml.client import Client
+
+    if found := Client().list_pipeline_runs(name=f"equals:{name}", size=1).items:
+        run = found[0]
+        raise _refused(
+            "--name",
+            f"a run is called {name!r} already (begun {run.created:%Y-%m-%d %H:%M} UTC, {run.status.value})",
+            f"give another name; `rlft resume {quote(name)}` goes on with a run that was cut short",
+        )
+
+
+def _check_run_name(name: str) -> None:
+    try:
+        check_name(name)
+    except ValueError as wrong:
+        raise _refused("--name", str(wrong), "give another name") from None
+    problem = None
+    if braces := set(name) & set("{}"):
+        problem = f"{name!r} holds {' and '.join(sorted(braces))}, which ZenML fills in"
+    elif name.isnumeric() or name.lower() in STAGES or _is_uuid(name):
+        problem = f"{name!r} means something else to ZenML: a number, an id or the stage of a model"
+    elif name.endswith(AGAIN) or "-resumed-" in name:
+        problem = f"{name!r} looks like the name that rlft gives to a later attempt at a run"
+    if problem:
+        raise _refused("--name", problem, "give another name")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _pair(tag: str) -> tuple[str, str]:
+    key, separator, value = tag.partition("=")
+    if not separator or not key or not value:
+        raise _refused("--tag", "a tag is key=value", "write --tag dataset=2026-11")
+    if not re.fullmatch(r"[A-Za-z][\w./-]*", key, re.ASCII):
+        raise _refused(
+            "--tag", f"the key {redact(key)!r:.80} cannot be one", "begin with a letter; use letters, digits, _ . - /"
+        )
+    if key in RESERVED or key.split(".")[0] in ("mlflow", "rlft", "zenml"):
+        raise _refused("--tag", f"tags called {key!r} are set by rlft and MLflow themselves", "give it another key")
+    if not value.isprintable() or len(tag) > LONGEST_TAG:
+        problem = f"{key}: a tag is a line of at most {LONGEST_TAG} characters that can be seen"
+        raise _refused("--tag", problem, "say it in --note")
+    return key, value
+
+
+def _refused(where: str, what: str, fix: str) -> RlftError:
+    return RlftError(what, where=where, fix=fix)

@@ -1,0 +1,132 @@
+"""How fast a stage is, and when it will be over, in the words that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+_SAMPLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at: float
+    done: float
+    total: float | None
+    what: str
+    tokens: int | None
+    loss: float | None
+
+    @property
+    def is_done(self) -> bool:
+        return self.total is not None and self.done >= self.total
+
+
+class Stage:
+    """An open stage: a `rlft.progress.Progress` that remembers what it was told. `clock` gives seconds.
+
+    Its pace is that of the later half of the time, as what came from a cache or before a resume says nothing of the
+    rest. So some earlier reports are kept, spread over the time.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float]) -> None:
+        self.name, self.began = name, clock()
+        self._clock = clock
+        self._samples: list[_Sample] = []  # of the part that is going on; replaced as a whole, for other threads
+
+    def __call__(
+        self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
+    ) -> None:
+        """Take a report; see `Progress`."""
+        before = self._samples
+        if before and (before[-1].what != what or before[-1].done > done):
+            before = []
+        if len(before) == _SAMPLES:
+            before = _thinned(before)
+        self._samples = [*before, _Sample(self._clock(), done, total, what, tokens, loss)]
+
+    @property
+    def done(self) -> float:
+        """As it was last told."""
+        return self._samples[-1].done if self._samples else 0.0
+
+    @property
+    def total(self) -> float | None:
+        """As it was last told."""
+        return self._samples[-1].total if self._samples else None
+
+    def facts(self, *, now: datetime | None = None) -> list[str]:
+        """Done and total, time left (and until when, given `now`) or spent, rates, loss: as far as they are known.
+
+        The rates are those of the later half of the time. Of what is done there are none: beside the whole time, in
+        which a model was loaded, they would not fit.
+        """
+        samples = self._samples
+        spent = f"{duration(self._clock() - self.began)} so far"
+        if not samples:
+            return [spent]
+        last = samples[-1]
+        window = _window(samples)
+        seconds = None if window is None else window[1].at - window[0].at
+        per_second = None if window is None or not seconds else (window[1].done - window[0].done) / seconds
+        left = self._left(last, per_second)
+        facts = [_counted(last), _remaining(left, now) if left else spent]  # nothing left, and it goes on: nobody knows
+        if window and per_second and not last.is_done:
+            if last.what != "s":
+                facts.append(f"{_rate(per_second)} {last.what.split()[0]}/s")
+            if window[1].tokens and seconds and (tokens := window[1].tokens - (window[0].tokens or 0)) > 0:
+                facts.append(f"{_rate(tokens / seconds)} tokens/s")
+        if last.loss is not None:
+            facts.append(f"loss {last.loss:.4g}")
+        return facts
+
+    def words(self, *, now: datetime | None = None) -> str:
+        """The stage in one line."""
+        return f"{self.name}: {', '.join(self.facts(now=now))}"
+
+    def _left(self, last: _Sample, per_second: float | None) -> float | None:
+        if last.total is None or not per_second or last.is_done:
+            return None
+        return max((last.total - last.done) / per_second - (self._clock() - last.at), 0.0)
+
+
+def duration(seconds: float) -> str:
+    """Two units at most, such as `45 s`, `12 min` or `2 h 5 min`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _window(samples: list[_Sample]) -> tuple[_Sample, _Sample] | None:
+    """The last report, and the last one of the first half of the time before it."""
+    last = samples[-1]
+    middle = (samples[0].at + last.at) / 2
+    first = next(sample for sample in reversed(samples) if sample.at <= middle)
+    return (first, last) if last.at > first.at else None
+
+
+def _thinned(samples: list[_Sample]) -> list[_Sample]:
+    """At most half of them, about equally far apart in time; the first and the last stay."""
+    gap = (samples[-1].at - samples[0].at) * 2 / (_SAMPLES - 4)
+    kept = samples[:1]
+    for sample in samples[1:-1]:
+        if sample.at - kept[-1].at >= gap > 0:
+            kept.append(sample)
+    return [*kept, samples[-1]]
+
+
+def _counted(last: _Sample) -> str:
+    if last.total is None:
+        return f"{int(last.done):,} {last.what}" if last.done else last.what
+    return f"{int(last.done):,} of {int(last.total):,} {last.what}"
+
+
+def _remaining(left: float, now: datetime | None) -> str:
+    until = "" if now is None else f" until about {now + timedelta(seconds=left):%H:%M}"
+    return f"{duration(left)} left{until}"
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.2g}"
