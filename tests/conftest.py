@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.needs import closing_line, need, need_bubblewrap
 
@@ -14,6 +15,10 @@ from tests.needs import closing_line, need, need_bubblewrap
 _ZENML = tempfile.mkdtemp(prefix="rlft-tests-zenml-")
 atexit.register(shutil.rmtree, _ZENML, ignore_errors=True)
 os.environ |= {"ZENML_CONFIG_PATH": _ZENML, "ZENML_ANALYTICS_OPT_IN": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+# How long an example takes says nothing on a machine that does other work.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

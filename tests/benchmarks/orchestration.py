@@ -109,11 +109,16 @@ def run_pipeline(config: Config) -> dict[str, float]:
     from pipelines.stack import connect
 
     home = find_home()
-    tracking_uri = connect(home, None)
+    connect(home, None)
+    from pipelines.labels import make_labels
+    from pipelines.lineage import pipeline_inputs, run_options
     from pipelines.train import train
 
+    labels = make_labels(config.name, name=None, note=None, tags=[], commits={})
     started = time.perf_counter()
-    run = train(config=config.model_dump(mode="json"), tracking_uri=tracking_uri)
+    run = train.with_options(run_name=labels.name, **run_options(config, labels))(
+        **pipeline_inputs(config, labels, None)
+    )
     total = time.perf_counter() - started
     summary = json.loads(home.summary_file(str(run.id)).read_text())
     if summary["rounds"] != config.training.rounds:

@@ -28,6 +28,7 @@ import rlft
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
+from rlft.progress import Progress, silent
 from rlft.types import Rollout
 from tests.factories import make_policy, make_task
 
@@ -73,7 +74,13 @@ class Written:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        progress: Progress = silent,
+    ) -> list[Generation]:
         """What is written for each."""
         started = time.perf_counter()
         time.sleep(CALL_SECONDS + ROW_SECONDS * len(prompts))

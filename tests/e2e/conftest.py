@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,8 +16,17 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.fork_server import ForkServer
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
+
+
+def free_port() -> int:
+    """A port of loopback at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Home:
         inherited["OMP_NUM_THREADS"] = "1"  # test processes run side by side
         return inherited
 
-    def python(self, *arguments: str, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+    def python(self, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Run Python in this home."""
         return subprocess.run(
             [sys.executable, *arguments],
@@ -56,12 +67,21 @@ class Home:
             timeout=timeout,
         )
 
+    def module(self, name: str, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        """Run a module in this home as `python -m` does, in a process that has the large imports behind it."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err, open(os.devnull) as nothing:
+            files = nothing.fileno(), out.fileno(), err.fileno()
+            code = fork_server().start(name, list(arguments), self.folder, self.environment(), files).wait(timeout)
+            for file in (out, err):
+                file.seek(0)
+            return subprocess.CompletedProcess([name, *arguments], code, out.read(), err.read())
+
     def rlft(self, *arguments: str, kill_at: str = "-") -> Result:
         """Run a command, or run it and die at the n-th call of a function (`module:function:n`)."""
         target = self.folder / "summary.json"
         target.unlink(missing_ok=True)
         asks = ["--summary", str(target)] if arguments[0] in ("run", "resume") else []
-        done = self.python("-m", "tests.e2e.driver", kill_at, *arguments, *asks)
+        done = self.module("tests.e2e.driver", kill_at, *arguments, *asks)
         summary = json.loads(target.read_text()) if target.is_file() else None
         return Result(done.returncode, done.stdout + done.stderr, summary)
 
@@ -86,27 +106,33 @@ class Inspector:
     """A process that looks into a home's stores: it imports ZenML and MLflow once and answers many questions."""
 
     def __init__(self, home: Home) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.inspector"],
-            cwd=home.folder,
-            env=home.environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        (asked, ask), (answer, answered) = os.pipe(), os.pipe()
+        files = asked, answered, 2  # its errors go where ours go
+        self._process = fork_server().start("tests.e2e.inspector", [], home.folder, home.environment(), files)
+        for file in (asked, answered):
+            os.close(file)
+        self._questions, self._answers = os.fdopen(ask, "w"), os.fdopen(answer)
 
     def ask(self, code: str) -> Any:
         """The JSON that the code printed; its error is this test's."""
-        self._process.stdin.write(json.dumps(code) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
+        self._questions.write(json.dumps(code) + "\n")
+        self._questions.flush()
+        answer = json.loads(self._answers.readline())
         assert "error" not in answer, answer["error"]
         return json.loads(answer["printed"])
 
     def close(self) -> None:
         """End the process."""
-        self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._questions.close()
+        self._process.wait(30)
+
+
+@cache
+def fork_server() -> ForkServer:
+    """The server of this worker, started when it is first needed."""
+    server = ForkServer(Home(ROOT).environment(), ROOT)
+    atexit.register(server.close)
+    return server
 
 
 @cache

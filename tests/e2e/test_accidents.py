@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, TINY
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1200)
 
 FLAKY = """
 import rlft

@@ -18,7 +18,7 @@ import pytest
 from pipelines.interrupt import Interrupt, installed, keep_from_zenml
 from tests.e2e.interrupts import COMMAND
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1200)
 
 # What a script begins with: a home that is connected, and a way to press Ctrl-C.
 PREPARED = """
@@ -92,7 +92,12 @@ def test_inside_a_statement_of_the_store_the_run_is_left_and_goes_on_to_its_end(
     home = make_home("statement")
     done = interrupted(home, IN_A_STATEMENT, *COMMAND)
     sentence = said(done)
-    assert '"error": "interrupted"' in (home.folder / "summary.json").read_text()
+    left = json.loads((home.folder / "summary.json").read_text())
+    assert (left["status"], left["error"]) == ("failed", "interrupted")
+    assert left["seconds"]["total"] > 1
+    own = json.loads((home.folder / ".rlft" / "runs" / f"{left['pipeline_run_id']}.json").read_text())
+    assert own["seconds"].pop("total") == pytest.approx(left["seconds"].pop("total"))
+    assert own == left
     assert home.query(STATES) == [["failed"], ["completed", "failed"], ["KILLED"]]
     name = sentence.split("`rlft resume ")[1].split("`")[0]
     # the resume is interrupted before it has begun, and takes nothing away

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)
+from tests.pipelines.test_imports import PROGRAM
+
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def test_its_check_finds_nothing(cups):
     assert 'price(article="A1")' in shown.output
     assert "problems: none" in shown.output
     report = json.loads(
-        cups.python("-m", "tests.e2e.driver", "-", "environments", "check", "cups.py:Cups", "--tasks", "cups.jsonl",
+        cups.module("tests.e2e.driver", "-", "environments", "check", "cups.py:Cups", "--tasks", "cups.jsonl",
                     "--json").stdout
     )  # fmt: skip
     assert (report["gold"], report["silence"], report["repeats"], report["problems"]) == (True, True, True, [])
@@ -101,7 +103,7 @@ def test_what_is_not_there_is_named(ran, arguments, said):
 
 def show(home, *arguments):
     """What `rlft show` writes to stdout."""
-    done = home.python("-m", "tests.e2e.driver", "-", "show", *arguments)
+    done = home.module("tests.e2e.driver", "-", "show", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -110,3 +112,8 @@ def test_it_is_not_written_twice(cups):
     again = cups.rlft("environments", "new", "cups")
     assert again.code == 2
     assert "there already: cups.py, test_cups.py, cups.jsonl, cups.yaml" in again.output
+
+
+def test_show_reads_files_without_zenml_or_the_libraries_of_models(ran):
+    done = ran[0].python("-c", PROGRAM, "show", "cups", "r001")
+    assert json.loads(done.stdout.splitlines()[-1]) == [0, []], done.stderr

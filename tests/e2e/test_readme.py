@@ -14,9 +14,9 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 README = (ROOT / "README.md").read_text()
-CITIES = {"France": "Paris", "Japan": "Tokyo", "Italy": "Rome", "Spain": "Madrid", "Cuba": "Havana", "Peru": "Lima"}
+CITIES = {"Japan": "Tokyo", "Italy": "Rome", "Spain": "Madrid", "Cuba": "Havana"}  # beside those that it shows
 SPLITS = "tasks.splits={train: 3, validation: 1, gate: 1, test: 1}"
 CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz .?\\n"
 
@@ -29,7 +29,10 @@ def capitals(make_home):
     (config,) = re.findall(r"```yaml\n(# rlft run capitals\.yaml\n.*?)```", README, re.DOTALL)
     (home.folder / "capitals.py").write_text(source)
     (home.folder / "capitals.yaml").write_text(config)
-    rows = [{"question": f"Capital of {country}?", "answer": city} for country, city in CITIES.items()]
+    (shown,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
+    rows = [json.loads(row) for row in shown.splitlines()]
+    assert len(rows) == 2
+    rows += [{"question": f"Capital of {country}?", "answer": city} for country, city in CITIES.items()]
     (home.folder / "capitals.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return home
 
@@ -58,6 +61,14 @@ def test_the_example_runs_with_a_model_that_needs_no_hub(capitals):
     result = capitals.rlft("run", "capitals.yaml", *[part for option in options for part in ("--set", option)])
     assert result.code == 3, result.output  # random weights know no capitals, and the run says so
     assert result.summary["status"] == "too_hard"
+
+
+def test_it_says_against_what_a_model_has_improved():
+    (said,) = re.findall(r"`status` is `improved` when(.*?)\. Otherwise", README, re.DOTALL)
+    said = " ".join(said.split())
+    assert "minus the model that training started from" in said
+    assert "the warm start if the config has one" in said
+    assert "else from the base model" in said
 
 
 def test_every_make_target_in_the_readme_exists():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from tests.e2e.conftest import TINY
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1200)
 
 # Where each process dies; what the one before it finished is not called again.
 KILLS = (
@@ -55,12 +59,62 @@ print(json.dumps([[second[name] for name in done], len(runs), steps, len(done)])
     assert steps == [1, 2, 3]
 
 
+def test_supervised_training_that_was_killed_goes_on_from_its_checkpoint(finished, make_home):
+    whole_home, whole = finished
+    home = make_home("checkpointed")
+    log = home.folder / "steps"
+
+    def run(kill, *arguments):
+        log.unlink(missing_ok=True)
+        done = home.module("tests.e2e.checkpointed", kill, *arguments)
+        return done, log.read_text().split()
+
+    first, steps = run("rlft.training.warm_start:_step:61", "run", str(TINY))
+    assert first.returncode == -9, first.stderr
+    assert steps[-1] == "60"
+    (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
+    curve = """
+runs = mlflow_client.search_runs([mlflow_client.get_experiment_by_name("tiny").experiment_id])
+print(json.dumps([[m.step, m.value] for name in ("sft/loss", "sft_control/loss")
+    for m in mlflow_client.get_metric_history(runs[0].info.run_id, name)]))
+"""
+    assert [step for step, _ in home.query(curve)] == list(range(1, 61))  # it is logged while it goes on
+    assert "1 supervised stages were cut off" in home.rlft("doctor").output.replace("\n", " ")
+    second, steps = run("rlft.training.warm_start:_step:45", "resume", run_id)  # 40 of the warm start, then the control
+    assert second.returncode == -9, second.stderr
+    assert steps == [word for n in range(61, 101) for word in ("steps", str(n))] + [
+        word for n in range(1, 5) for word in ("s", str(n))
+    ]
+    third, steps = run("-", "resume", run_id)
+    assert third.returncode == 0, third.stderr
+    assert steps[:2] == ["s", "5"]
+    expected = whole_home.steps(whole.summary["pipeline_run_id"])["warm_start"]
+    resumed_id = home.query("print(json.dumps(str(client.list_pipeline_runs(sort_by='desc:created')[0].id)))")
+    found = home.steps(resumed_id)
+    assert found["warm_start"]["outputs"] == expected["outputs"]  # policy and report, with every loss
+    reports = home.query(f"""
+run = client.get_pipeline_run("{resumed_id}")
+print(json.dumps([run.steps[name].outputs["sft_report"][0].load().losses for name in ("warm_start", "sft_control")]))
+""")
+    assert len(reports[0]) == 100
+    assert len(reports[1]) == int(steps[-1])
+    logged = [[step, loss] for losses in reports for step, loss in enumerate(losses, 1)]
+    assert home.query(curve) == logged  # each step once, by the values that are stored
+    assert list((home.folder / ".rlft" / "checkpoints").rglob("*.safetensors")) == []
+
+
 def test_doctor_marks_a_killed_run_as_failed(make_home):
     home = make_home("doctor")
     home.rlft("run", str(TINY), kill_at="steps.score_rewards:score_rollouts:1")
+    (file,) = (home.folder / ".rlft" / "runs").glob("????????-????-????-????-????????????.json")
+    assert json.loads(file.read_text())["status"] == "running"  # nobody has seen it yet
     seen = home.rlft("doctor")
     assert "marked as failed" in seen.output.replace("\n", " ")
+    left = json.loads(file.read_text())
+    assert (left["status"], left["error"]) == ("failed", "the process was killed")
     assert home.query("print(json.dumps([r.status.value for r in client.list_pipeline_runs()]))") == ["failed"]
+    with closing(sqlite3.connect(home.folder / ".rlft" / "mlflow.db")) as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("KILLED",)]
     assert "no run was killed" in home.rlft("doctor").output
 
 

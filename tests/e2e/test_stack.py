@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.e2e.conftest import ROOT, TINY, Home
+from tests.e2e.conftest import ROOT, TINY, Home, free_port
 from tests.shipped import overrides
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 class UserHome(Home):
@@ -57,6 +62,99 @@ def test_the_local_stack_is_applied_twice_and_run_on(user):
     assert (user.folder / ".rlft-mlflow.db").is_file()
     assert not (user.folder / ".rlft" / "zenml").exists()
     assert not (user.folder / ".rlft" / "mlflow.db").exists()
+
+
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory):
+    """The address of a real MLflow server that asks nobody who they are."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    address, log = f"http://127.0.0.1:{free_port()}", folder / "log"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", address.rsplit(":", 1)[1]]
+    command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+    yield wait_for(address, server, log)
+    server.terminate()
+    server.wait(30)
+
+
+def wait_for(address: str, server: subprocess.Popen, log: Path) -> str:
+    while server.poll() is None:
+        try:
+            httpx.get(f"{address}/health").raise_for_status()
+        except httpx.HTTPError:
+            time.sleep(0.2)
+        else:
+            return address
+    raise AssertionError(log.read_text())
+
+
+def http_stack(folder: Path, address: str, more: str = "") -> str:
+    """A stack file over this machine with a tracker at an address."""
+    text = (ROOT / "configs" / "stacks" / "local.yaml").read_text().replace("rlft-local", "http")
+    text = text.replace("rlft-mlflow\n", "http-mlflow\n").replace(
+        'sqlite:///${HOME}/.rlft-mlflow.db"', f'{address}"{more}'
+    )
+    (folder / "http.yaml").write_text(text)
+    return str(folder / "http.yaml")
+
+
+def tracker_of(user: UserHome) -> dict[str, str]:
+    """What ZenML's registry has of the tracker."""
+    return user.ask("print(json.dumps(client.get_stack_component('experiment_tracker', 'http-mlflow').configuration))")
+
+
+def test_a_server_without_authentication_needs_none(user, mlflow_server, tmp_path):
+    applied = user.rlft("stack", http_stack(tmp_path, mlflow_server))
+    assert applied.code == 0, applied.output
+    assert tracker_of(user) == {"tracking_uri": mlflow_server, "tracking_token": "no-authentication"}
+    options = ["--set", "training.rounds=1", "--set", "evaluation.sft_control=false"]
+    result = user.rlft("run", str(TINY), "--stack", "http", *options)
+    assert result.code == 0, result.output
+    assert "rlft ui --stack http" in result.output
+    api = f"{mlflow_server}/api/2.0/mlflow"
+    runs = httpx.post(f"{api}/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
+    assert [run["info"]["run_id"] for run in runs] == [result.summary["mlflow_run_id"]]
+    [model] = httpx.get(f"{api}/registered-models/search").json()["registered_models"]
+    assert model["name"] == "tiny"
+    shown = user.rlft("ui", "--stack", "http")
+    assert (shown.code, f"{mlflow_server}/#/models" in shown.output) == (0, True)
+
+
+def test_a_server_with_a_password_later_has_no_other_way_to_log_in(user, tmp_path):
+    for more, stored in ((", tracking_token: t", {"tracking_token"}), ("", {"tracking_token"}),
+                         (", tracking_username: u, tracking_password: p", {"tracking_username", "tracking_password"}),
+                         ("", {"tracking_token"})):  # fmt: skip
+        applied = user.rlft("stack", http_stack(tmp_path, "http://127.0.0.1:9", more))
+        assert applied.code == 0, applied.output
+        assert set(tracker_of(user)) == {"tracking_uri"} | stored
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (", tracking_username: u", "experiment_tracker.config: MLflow username/password authentication requires both"),
+        (
+            ", tracking_insecure_tls: perhaps",
+            "experiment_tracker.config.tracking_insecure_tls: Input should be a valid",
+        ),
+        (", tracking_username: u, tracking_password: '{{absent.p}}'", "The secret absent does not exist"),
+    ],
+)
+def test_what_zenml_does_not_take_is_a_sentence_with_its_key(user, tmp_path, more, said):
+    refused = user.rlft("stack", http_stack(tmp_path, "http://127.0.0.1:9", more))
+    assert refused.code == 2
+    assert said in refused.output
+    assert "pydantic" not in refused.output
+    assert "resume" not in refused.output
+
+
+def test_a_password_in_the_address_is_not_stored(user, tmp_path):
+    refused = user.rlft("stack", http_stack(tmp_path, "http://u:Wq6-Wq6-Wq6@127.0.0.1:9"))
+    assert refused.code == 2
+    assert "the tracker's address holds a secret" in refused.output
+    assert "Wq6" not in refused.output
+    assert "@" not in tracker_of(user)["tracking_uri"]
 
 
 def test_a_stack_without_a_tracker_is_refused_with_the_way_out(user):

@@ -9,7 +9,7 @@ import pytest
 from pipelines.summary import empty_summary
 from tests.e2e.conftest import TINY
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1200)
 
 
 def test_the_summary_keeps_its_contract(finished):

@@ -1,0 +1,38 @@
+"""`tests.e2e.driver` with a checkpoint after every step of supervised training, and a count of the steps of each stage.
+
+    python -m tests.e2e.checkpointed rlft.training.warm_start:_step:60 resume NAME
+
+What the process did is added to the file `steps`, a line a step: the number of the step and what bounds it.
+"""
+
+import sys
+
+from pipelines.__main__ import main
+from pipelines.home import find_home, quieten
+from pipelines.stack import connect
+from tests.e2e.driver import kill_at
+
+if __name__ == "__main__":
+    quieten(False)
+    connect(find_home(), None)
+    from rlft.training import warm_start
+    from rlft.training.sft_checkpoint import Checkpoints
+    from rlft.training.sft_state import Budget
+
+    Checkpoints.__init__.__kwdefaults__.update(every_seconds=0.0, share=1e9)
+    step, of, units = warm_start._step, Budget.of, []
+
+    def counting(policy, optimizer, rows, state, *settings):
+        step(policy, optimizer, rows, state, *settings)
+        with open("steps", "a") as file:
+            file.write(f"{units[-1]} {state.steps}\n")
+
+    def remembering(*amounts):
+        units.append(of(*amounts).unit)
+        return of(*amounts)
+
+    warm_start._step, Budget.of = counting, remembering
+    target, *arguments = sys.argv[1:]
+    if target != "-":
+        kill_at(target)
+    main(arguments)

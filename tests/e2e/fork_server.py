@@ -1,0 +1,152 @@
+"""Processes that begin where the imports end: torch, transformers, peft and MLflow are imported once and forked.
+
+    python -m tests.e2e.fork_server SOCKET
+
+ZenML and everything of ours that imports it is not: they read the environment when they are imported, and each process
+has its own. A request is one JSON object and three file descriptors; what comes back is the process's number and, in a
+second line, how it ended as `subprocess` says it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+IMPORTED = (
+    "rlft.iteration",
+    "rlft.rewards.check",
+    "rlft.training.warm_start",
+    "mlflow",
+    "pandas",
+    "sqlmodel",
+    "alembic",
+)
+_LONGEST = 1 << 20  # bytes of a request: the environment
+
+
+class ForkServer:
+    """A server process and the requests to it."""
+
+    def __init__(self, environment: dict[str, str], root: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="rlft-fork-")
+        self._address = str(Path(self._folder.name) / "socket")
+        command = [sys.executable, "-m", "tests.e2e.fork_server", self._address]
+        self._process = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def start(
+        self, module: str, arguments: list[str], folder: Path, environment: dict[str, str], files: tuple[int, int, int]
+    ) -> Forked:
+        """Run a module as `python -m` would, with these files as its standard ones."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._address)
+        request = {"module": module, "arguments": arguments, "folder": str(folder), "environment": environment}
+        socket.send_fds(connection, [json.dumps(request).encode()], list(files))
+        connection.shutdown(socket.SHUT_WR)
+        answers = connection.makefile("r")
+        return Forked(int(answers.readline()), connection, answers)
+
+    def close(self) -> None:
+        """End the server; what it has started goes on."""
+        self._process.terminate()
+        self._process.wait()
+        self._folder.cleanup()
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A process that the server has started."""
+
+    pid: int
+    _connection: socket.socket
+    _answers: IO[str]
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, or minus the number of the signal that ended it. Kills it when the time is over."""
+        self._connection.settimeout(timeout)
+        try:
+            return int(self._answers.readline())
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGKILL)
+            raise
+        finally:
+            self._connection.close()
+
+
+def main(address: str) -> dict[str, Any]:
+    """Serve until a fork of this process has a request to carry out, and give it that."""
+    from pipelines.home import quieten
+
+    quieten(False)
+    for name in IMPORTED:
+        importlib.import_module(name)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    ready = selectors.DefaultSelector()
+    ready.register(listening, selectors.EVENT_READ)
+    while True:
+        for key, _ in ready.select():
+            if key.data is not None:
+                ready.unregister(key.fd)
+                _tell_end(key.fd, *key.data)
+                continue
+            connection, _ = listening.accept()
+            request, files = _received(connection)
+            pid = os.fork()
+            if pid == 0:
+                for each in (listening, connection):
+                    each.close()
+                _take_over(request, files)
+                return request
+            for file in files:
+                os.close(file)
+            connection.sendall(f"{pid}\n".encode())
+            ready.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
+
+
+def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    text, files, _, _ = socket.recv_fds(connection, _LONGEST, 3)
+    while more := connection.recv(_LONGEST):
+        text += more
+    return json.loads(text), files
+
+
+def _take_over(request: dict[str, Any], files: list[int]) -> None:
+    """Become what `python -m` would have begun."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    for file in files:
+        os.close(file)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.path[0] = request["folder"]
+    sys.argv[1:] = request["arguments"]
+
+
+def _tell_end(file: int, pid: int, connection: socket.socket) -> None:
+    os.close(file)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError), connection:  # who asked may be gone
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+if __name__ == "__main__":
+    runpy.run_module(main(sys.argv[1])["module"], run_name="__main__", alter_sys=True)

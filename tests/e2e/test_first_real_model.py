@@ -1,0 +1,111 @@
+"""docs/guide/first-real-model.md, walked through on a CPU: an adapter on bfloat16 weights of a stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import ROOT, TINY
+
+pytestmark = pytest.mark.timeout(1200)
+PAGE = (ROOT / "docs" / "guide" / "first-real-model.md").read_text()
+NAME = "stand-in"
+
+
+@pytest.fixture(scope="module")
+def registered(finished, make_home):
+    """A home with a version of the stand-in: what `finished` trained, as a folder that `policy.model` names."""
+    (policy,) = (finished[0].folder / ".rlft" / "mlflow-artifacts").rglob("artifacts/policy")
+    home = make_home("first_real_model")
+    for part in ("model", "tokenizer"):
+        shutil.copytree(policy / part, home.folder / "model", dirs_exist_ok=True)
+    (block,) = re.findall(r"```yaml\n(policy:.*?)```", PAGE, re.DOTALL)
+    settings = yaml.safe_load(block)["policy"]
+    assert set(settings) == {"model", "dtype", "lora"}
+    settings |= {"model": "model", "revision": None}
+    changes = {"name": NAME, "policy": settings, "warm_start": None, "training.rounds": 1}
+    options = [part for key, value in changes.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    result = home.rlft("run", str(TINY), *options)
+    assert result.code == 0, result.output
+    return home, result.summary
+
+
+def test_a_run_registers_the_adapter_with_its_reasons(registered):
+    home, summary = registered
+    assert summary["promotion"]["version"] == "1"
+    assert summary["warm_start"] == summary["sft_control"] == {}
+    assert summary["difference"] == summary["difference_base"]
+    (policy,) = (home.folder / ".rlft" / "mlflow-artifacts").rglob("artifacts/policy")
+    assert json.loads((policy / "policy.json").read_text())["kind"] == "adapter"
+
+
+def test_the_keys_that_the_page_reads_are_in_the_summary(registered):
+    _, summary = registered
+    (step,) = re.findall(r"^## 4\. (.*?)^## ", PAGE, re.DOTALL | re.MULTILINE)
+    named = re.findall(r"^\| `(\w+)(?:\.(\w+))?` \|", step, re.MULTILINE)
+    assert ("baseline", "pass_at_k") in named
+    for section, key in named:
+        assert key in summary[section] if key else section in summary, (section, key)
+
+
+def test_the_alias_is_moved_and_the_version_is_served_as_the_page_says(registered):
+    home, _ = registered
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    done = home.python("-c", code.replace("gsm8k", NAME).replace('"2")', '"1")'))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "challenger" in done.stdout
+
+    (block,) = re.findall(r"```console\n(export MLFLOW_TRACKING_URI.*?)```", PAGE, re.DOTALL)
+    export, serve, curl = block.replace("\\\n", "").strip().splitlines()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    name, value = export.removeprefix("export ").split("=", 1)
+    words = shlex.split(serve.replace("gsm8k", NAME).replace("5001", port))
+    address, *_, data = shlex.split(curl.replace("5001", port).replace("What is 16 - 3?", "1 + 2 ="))[1:]
+    scripts = Path(sys.executable).parent
+    with (home.folder / "served.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(scripts / words[0]), *words[1:]],
+            cwd=home.folder,
+            env=home.environment() | {name: value, "PATH": f"{scripts}:{os.environ['PATH']}"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            answer = ask(address, data, process)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    (text,) = answer["predictions"]
+    assert isinstance(text, str)
+
+
+def ask(address: str, data: str, process: subprocess.Popen[bytes]) -> dict:
+    """What the server answers, once it is up."""
+    request = urllib.request.Request(address, data.encode(), {"Content-Type": "application/json"})
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(refused.read().decode()) from refused
+        except OSError:
+            assert process.poll() is None, "the server ended; served.log says why"
+            assert time.monotonic() < deadline, "the server did not answer"
+            time.sleep(0.5)

@@ -1,0 +1,223 @@
+"""A named run that is killed, moved to another folder, resumed there and run again: what the stores say of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pipelines.commits import RLFTS_OWN
+from tests.e2e.conftest import ROOT, TINY, Home, Result
+
+pytestmark = pytest.mark.timeout(1500)
+
+# One round, and nothing whose length depends on the clock: the same again is served from the cache.
+SETTINGS = ("name=demo", "training.rounds=1", "evaluation.sft_control=false", "policy.keep.last=5")
+SAME = ["run", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))]
+NAMED = ["--name", "first", "--note", "A *first* try.", "--tag", "dataset=press 2026"]
+
+
+@pytest.fixture(scope="module")
+def moved(make_home) -> tuple[Home, Path, dict[str, Result]]:
+    """A home, the folder it was moved from, and what the commands said after the move."""
+    first, second = make_home("first"), make_home("second place")
+    killed = first.rlft(*SAME, *NAMED, kill_at="steps.train_grpo:train_round:1")
+    assert killed.code == -9, killed.output
+    old = first.folder / ".rlft"
+    shutil.move(old, second.folder / ".rlft")
+    done = {
+        "doctor": second.rlft("doctor"),
+        "show": second.rlft("show", "first", "0", "--json"),
+        "resume": second.rlft("resume", "first"),
+        "taken": second.rlft(*SAME, "--name", "first"),
+        "again": second.rlft(*SAME, "--set", "name=other", "--name", "second"),
+    }
+    return second, old, done
+
+
+def test_doctor_says_that_the_home_was_moved_and_mends_it(moved):
+    _, old, done = moved
+    rows = [line.split("│")[2] for line in done["doctor"].output.splitlines() if line.count("│") == 4]
+    said = " ".join(" ".join(rows).split())
+    assert f"was moved or copied here from {old}; its paths are rewritten" in said
+    assert "first was killed" in said
+    assert done["show"].code == 0, done["show"].output
+    assert "train-0-0" in done["show"].output
+
+
+def test_nothing_is_made_in_the_old_place_again(moved):
+    _, old, done = moved
+    assert done["resume"].code == 0, done["resume"].output
+    assert done["again"].code == 0, done["again"].output
+    assert not old.exists()
+
+
+def test_nothing_that_is_read_as_a_path_leads_to_the_old_place(moved):
+    home, old, _ = moved
+    left = set()
+    for path in ("zenml/local_stores/default_zen_store/zenml.db", "mlflow.db"):
+        with closing(sqlite3.connect(home.folder / ".rlft" / path)) as connection:
+            tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            for table in tables:
+                for column in [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]:
+                    query = f'SELECT count(*) FROM "{table}" WHERE instr(CAST("{column}" AS TEXT), ?)'
+                    if connection.execute(query, (str(old),)).fetchone()[0]:
+                        left.add(f"{table}.{column}")
+    assert left == set()
+
+
+def test_the_same_run_again_is_served_from_the_cache_in_the_new_place(moved):
+    home, _, done = moved
+    statuses = {name: step["status"] for name, step in home.steps(done["again"].summary["pipeline_run_id"]).items()}
+    worked = {name for name, status in statuses.items() if status != "cached"}
+    # `other` is another model in the registry: its first version has no champion to be compared with
+    assert worked == {"ingest_tasks", "initialize_policy", "register_policy"}
+
+
+def test_a_registered_model_is_found_after_the_move(moved):
+    home, _, done = moved
+    version = done["resume"].summary["promotion"]["version"]
+    downloaded = home.query(f"""
+import mlflow, os
+mlflow.set_tracking_uri(uri)
+folder = mlflow.artifacts.download_artifacts("models:/demo/{version}")
+print(json.dumps([folder, os.path.isfile(os.path.join(folder, "artifacts", "policy", "policy.json"))]))
+""")
+    assert downloaded[1]
+    traces = home.query(f"""
+from mlflow.tracing.client import TracingClient
+run = mlflow_client.get_run("{done["resume"].summary["mlflow_run_id"]}")
+traces = TracingClient(uri).search_traces(experiment_ids=[run.info.experiment_id], max_results=5)
+print(json.dumps([trace.data.spans[0].name for trace in traces]))
+""")
+    assert len(traces) == 4  # tracking.trace_rollouts
+
+
+def test_name_note_and_tags_are_in_mlflow_and_survive_a_resume(moved):
+    home, _, done = moved
+    found = home.query(f"""
+run = mlflow_client.get_run("{done["resume"].summary["mlflow_run_id"]}")
+experiment = run.info.experiment_id
+names = sorted(r.info.run_name for r in mlflow_client.search_runs([experiment]))
+print(json.dumps([run.info.run_name, run.data.tags, names]))
+""")
+    name, tags, names = found
+    assert name == "first"
+    assert names == ["first"]
+    assert tags["mlflow.note.content"] == "A *first* try."
+    assert tags["dataset"] == "press 2026"
+    assert tags["rlft.git_commit.config"] == RLFTS_OWN  # a fixture of ours
+    assert tags["rlft.git_commit.environment"] == RLFTS_OWN
+    assert tags["rlft.git_commit.working_directory"] == "no repository"
+
+
+def test_all_attempts_are_one_version_of_the_model_with_the_same_tags(moved):
+    home, _, _ = moved
+    runs = home.query("""
+runs = client.list_pipeline_runs(tags="run=first", sort_by="asc:created")
+print(json.dumps([[run.name.split("-resumed-")[0], str(run.model_version.id),
+    sorted(tag.name for tag in client.get_pipeline_run(run.id).tags)] for run in runs]))
+""")
+    assert [run[0] for run in runs] == ["first", "first"]
+    assert runs[0][1] == runs[1][1]
+    assert runs[0][2] == runs[1][2] == ["dataset=press 2026", "experiment=demo", "run=first"]
+
+
+def test_the_model_version_names_the_registrys_version_and_the_outcome(moved):
+    home, _, done = moved
+    summary = done["resume"].summary
+    version = home.query("""
+version = client.get_model_version("demo", "first")
+print(json.dumps({"stage": version.stage, "tags": sorted(tag.name for tag in version.tags),
+    "metadata": dict(version.run_metadata), "description": version.description,
+    "models": sorted(model.name for model in client.list_models())}))
+""")
+    promotion = summary["promotion"]
+    outcome = "promoted" if promotion["promoted"] else "rejected"
+    assert version["stage"] == ("production" if promotion["promoted"] else "staging")
+    assert version["tags"] == ["dataset=press 2026", f"outcome={outcome}"]  # `failed`, of the killed attempt, is gone
+    assert version["description"] == "A *first* try."
+    assert version["metadata"] == {
+        "status": summary["status"],
+        "mlflow_run_id": summary["mlflow_run_id"],
+        "mlflow_model": f"models:/demo/{promotion['version']}",
+        "mlflow_alias": promotion["alias"],
+    }
+    assert version["models"] == ["demo", "other"]
+
+
+def test_artifacts_carry_experiment_run_and_round_of_all_runs_that_they_belong_to(moved):
+    home, _, _ = moved
+    found = home.query("""
+def tags(artifact, *wanted):
+    versions = client.list_artifact_versions(artifact=artifact, tags=list(wanted), size=100)
+    return sorted(sorted(tag.name for tag in version.tags) for version in versions)
+print(json.dumps([tags("rollouts", "round=0"), tags("policy", "round=0"), tags("rewards", "round=0"),
+    tags("train_report"), len(tags("rollouts", "run=first")), len(tags("rollouts", "run=second"))]))
+""")
+    # what `second` took from the cache was made by `first`, and is of both
+    both = [["experiment=demo", "experiment=other", "round=0", "run=first", "run=second"]]
+    assert found[:4] == [both, both, both, both]
+    assert found[4] == found[5] == 7  # baseline, validation_r000, r000, validation_r001, base, warm_start and trained
+
+
+def test_a_name_that_exists_is_refused_with_a_sentence(moved):
+    _, _, done = moved
+    assert done["taken"].code == 2
+    said = " ".join(done["taken"].output.split())
+    assert "--name: a run is called 'first' already (begun 20" in said
+    assert "`rlft resume first` goes on" in said
+
+
+def test_a_run_that_fails_leaves_an_archived_version(make_home):
+    home = make_home("generous")
+    (home.folder / "generous.py").write_text(
+        "import rlft\n\nclass Generous(rlft.BaseEnv):\n"
+        "    async def compute_reward(self, completion, ground_truth):\n        return {'kind': 1.0}\n"
+    )
+    result = home.rlft("run", str(TINY), "--set", "environment.name=generous.py:Generous", "--name", "too kind")
+    assert result.code == 2, result.output
+    found = home.query("""
+version = client.get_model_version("tiny", "too kind")
+print(json.dumps([version.stage, [tag.name for tag in version.tags], dict(version.run_metadata)["status"]]))
+""")
+    assert found == ["archived", ["outcome=failed"], "failed"]
+
+
+def test_zenml_itself_finds_telemetry_switched_off(moved):
+    home, _, _ = moved
+    config = home.folder / ".rlft" / "zenml" / "config.yaml"
+    assert "analytics_opt_in: false" in config.read_text()
+    config.write_text(config.read_text().replace("analytics_opt_in: false", "analytics_opt_in: true"))
+    assert home.rlft("show", "first", "99").code == 2  # what the files lack is asked of ZenML
+    assert "analytics_opt_in: false" in config.read_text()
+
+
+def same_words(text: str) -> str:
+    """What a page shows and a command prints, without clocks and what depends on the kind of CPU."""
+    text = re.sub(r"-resumed-\d{6}-\d{6}", "-resumed", text)
+    return re.sub("production|staging", "STAGE", re.sub("promoted|rejected", "OUTCOME", text)).strip()
+
+
+def test_the_page_on_zenml_shows_what_its_commands_print(moved):
+    home, _, _ = moved
+    page = (ROOT / "docs" / "guide" / "zenml.md").read_text()
+    blocks = re.findall(r"```console\n(\$ .*?)```", page, re.DOTALL)
+    shown = [part.partition("\n") for block in blocks for part in block.removeprefix("$ ").split("\n$ ")]
+    assert len(shown) == 7
+    # all of them in one shell, as a reader would type them
+    script = "".join(f"{command}\necho ---\n" for command, _, _ in shown)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    variables = {**home.environment(), "PATH": path, "ZENML_ANALYTICS_OPT_IN": "false"}
+    del variables["ZENML_STORE_URL"]
+    done = subprocess.run(["bash", "-ec", script], cwd=home.folder, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.split("---\n")[:-1]
+    assert [same_words(text) for text in printed] == [same_words(output) for _, _, output in shown]

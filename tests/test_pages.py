@@ -1,0 +1,158 @@
+"""The pages: links lead somewhere, files and commands that they name exist, their examples are read by the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from pipelines.cli import app
+from pipelines.config_file import check_config, load_config
+from rlft.calls import make_call
+from rlft.chat.formats import FORMATS
+from rlft.config.policy import FromScratchConfig
+from rlft.policy.tokens import character_tokenizer, unknown_characters
+from rlft.training.demonstration_file import read_demonstrations
+
+ROOT = Path(__file__).resolve().parents[1]
+GUIDE = ROOT / "docs" / "guide"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+REAL_MODEL = (GUIDE / "first-real-model.md").read_text()
+TERMS = [
+    *("task", "harness", "environment", "rollout", "trajectory", "reward", "group", "advantage", "policy", "reference"),
+    *("KL", "on-policy", "off-policy", "warm start", "RLHF", "RLAIF", "RLVR", "dense reward", "sparse reward"),
+    *("reward hacking", "off-distribution", "gate", "champion", "challenger", "avg@k", "pass@k", "maj@k"),
+]
+# Sentences at which readers stopped.
+STOPPED = (
+    "one that has had its turns has ended",
+    "name is taken by your word",
+    "that have not begun within",
+    "others are plain and return at once",
+    "others are refused",
+    "trained minus warm start on the",
+)
+
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a `#` in a link to the page may name: its headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@by_page
+def test_every_link_leads_somewhere(page):
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if "://" not in link and not (target.exists() and (not anchor or anchor in anchors(target))):
+            broken.append(link)
+    assert broken == []
+
+
+@by_page
+def test_every_file_that_is_named_exists(page):
+    named = re.findall(r"`((?:rlft|steps|pipelines|materializers|configs|docs|tests)/[\w/.-]+)`", prose(page))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@by_page
+def test_every_command_is_one_that_rlft_has(page):
+    for block in re.findall(r"^```(?:console|bash)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", "").splitlines():
+            words = shlex.split(line.replace("...", "x"), comments=True)
+            if words and words[0].removeprefix(".venv/bin/") == "rlft":
+                parse(words[1:])
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command without running it. Raises KeyError for a command, UsageError for an option that is not there."""
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context("rlft", list(words))
+
+
+@by_page
+def test_no_sentence_is_there_at_which_a_reader_stopped(page):
+    text = " ".join(page.read_text().split())
+    assert [sentence for sentence in STOPPED if sentence in text] == []
+
+
+def test_every_page_of_the_guide_answers_a_question():
+    listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", (GUIDE / "README.md").read_text()))
+    assert listed == {page.name for page in GUIDE.glob("*.md")} - {"README.md"}
+
+
+def test_the_glossary_has_the_terms_of_the_field_with_the_files_that_hold_them():
+    entries = re.findall(r"^- \*\*(.+?)\*\*: (.*?)(?=^- |^$|\Z)", (GUIDE / "glossary.md").read_text(), re.S | re.M)
+    found = dict(entries)
+    assert len(found) == len(entries)
+    assert sorted(found) == sorted(TERMS)
+    for term, text in found.items():
+        assert text.count("\n") == 2, f"{term} has two lines"
+        files = re.findall(r"`((?:rlft|steps|pipelines)/[\w/]+\.py)`", text)
+        assert files, f"{term} names its file"
+        assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_glossary_names_what_its_files_hold():
+    for file, name in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", (GUIDE / "glossary.md").read_text()):
+        assert re.search(rf"^(?:class|def) {name}\b", (ROOT / file).read_text(), re.MULTILINE), (file, name)
+
+
+def test_every_step_to_a_real_model_says_what_was_run():
+    steps = re.split(r"^## ", REAL_MODEL, flags=re.MULTILINE)[1:]
+    assert len(steps) >= 9
+    silent = [step.splitlines()[0] for step in steps if "```" in step and "*Run*" not in step]
+    assert silent == []
+
+
+def test_the_settings_of_the_first_real_model_are_settings():
+    config = yaml.safe_load((ROOT / "configs" / "gsm8k.yaml").read_text())
+    blocks = re.findall(r"```yaml\n(.*?)```", REAL_MODEL, re.DOTALL)
+    assert [set(yaml.safe_load(block)) for block in blocks] == [{"policy"}, {"warm_start"}, {"rollout"}]
+    for block in blocks:
+        content = yaml.load(block.replace("1e-4", "1.0e-4"), yaml.SafeLoader)
+        check_config(config | {"training": {"learning_rate": 2e-5}} | content, where="the page")
+    for line in re.findall(r"^rlft run (.*)$", REAL_MODEL, re.MULTILINE):
+        file, *options = shlex.split(line)
+        load_config(ROOT / file, [value for name, value in pairwise(options) if name == "--set"])
+
+
+@pytest.mark.parametrize("page", ["first-real-model.md", "chat.md"])
+def test_the_demonstration_that_is_shown_can_be_read(page, tmp_path):
+    rows = re.findall(r'^\{"messages".*$', (GUIDE / page).read_text(), re.MULTILINE)
+    assert len(rows) == 1
+    (tmp_path / "demonstrations.jsonl").write_text(rows[0])
+    (shown,) = read_demonstrations(tmp_path / "demonstrations.jsonl")
+    assert shown.turns == (json.loads(rows[0])["messages"][-1],)
+
+
+def test_the_tiny_model_reads_its_pages_call_in_as_many_tokens_as_the_page_says():
+    page = (GUIDE / "tiny-model.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (conversation,) = re.findall(r"```text\n(How many .*?)```", page, re.DOTALL)
+    settings = FromScratchConfig(**yaml.safe_load(block)["policy"]["from_scratch"])
+    tokenizer = character_tokenizer(settings.characters, settings.pieces)
+    call = FORMATS["hermes"].write("", [make_call("stock", {"article": "A1", "town": "Lima"}, "1")])
+    assert call in conversation
+    assert f"The call above is {len(tokenizer(call).input_ids)} tokens then. Without pieces it is {len(call)}" in page
+    assert unknown_characters(tokenizer, conversation) == []
+    # the turns that are sampled end with a token, and a newline stands before what follows them
+    assert len(tokenizer(conversation.strip()).input_ids) + 2 <= 40
+    assert settings.max_position_embeddings >= 40
