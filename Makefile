@@ -1,4 +1,3 @@
-# setup | setup-vllm | demo | test | check | bench | ui
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -26,7 +25,16 @@ else
 VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
-.PHONY: setup setup-dev setup-vllm demo test check bench ui requirements
+.PHONY: help setup setup-dev setup-vllm demo test check bench ui requirements
+
+help:
+	@echo "make setup       install rlft into .venv"
+	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
+	@echo "make demo        teach a small model to add, on the CPU, in a few minutes"
+	@echo "make ui          show runs, curves, conversations and models in MLflow"
+	@echo "make test        run the tests"
+	@echo "make check       check format, style, types, imports and configs"
+	@echo "make bench       measure what a run costs beside its work"
 
 setup: $(BASE)
 
@@ -41,6 +49,10 @@ $(BASE): $(BIN)/uv requirements/base.txt requirements/overrides.txt pyproject.to
 	$(BIN)/uv pip install --quiet $(TORCH) --override requirements/overrides.txt -r requirements/base.txt
 	$(BIN)/uv pip install --quiet --no-deps --editable .
 	$(BIN)/python -m compileall -q -j 0 rlft pipelines steps materializers
+	@# What a run imports is compiled now: where PYTHONDONTWRITEBYTECODE is set, every start would compile it again.
+	@# From a file, since ZenML refuses to be imported by `python -c` outside of a repository of its own.
+	folder=$$(mktemp -d) && echo 'import pipelines.train, rlft.rewards.check' > $$folder/all.py && \
+	  ZENML_CONFIG_PATH=$$folder $(BIN)/python $$folder/all.py && rm -rf $$folder
 	touch $@
 
 $(DEV): $(BASE) requirements/dev.txt
