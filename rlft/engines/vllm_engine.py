@@ -16,7 +16,7 @@ from rlft.engines.proof import PUSH_SECONDS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED, Readback
 from rlft.engines.vllm_adapter import LoadedAdapter, is_loaded, rank_for, start_with_base
 from rlft.engines.vllm_bar import reporting_bar
-from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module
+from rlft.engines.vllm_process import check_temperature, model_config, start_vllm, vllm_module, vllm_threads
 from rlft.errors import EngineError, RlftError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
@@ -57,6 +57,7 @@ class VllmEngine:
         compared = {WEIGHTS_COMPARED: self._readback.compared} if self._readback else {}
         return {PUSH_SECONDS: self.push_seconds, **self.evidence.metrics(self._dtype), **compared}
 
+    @vllm_threads()
     def load_policy(self, policy: Policy) -> None:
         """Push the policy's weights and prove that they arrived. Raises EngineError."""
         loaded = is_loaded(policy, self.settings)
@@ -91,6 +92,7 @@ class VllmEngine:
         limit = self.settings.max_logprob_difference
         self.evidence = self._proven = check_evidence(evidence, self._proven, self._dtype, limit)
 
+    @vllm_threads()
     def generate(
         self,
         prompts: Sequence[Sequence[int]],

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -136,6 +137,27 @@ def vllm_environment() -> Iterator[None]:
     finally:
         torch.set_num_threads = set_threads
         torch.set_num_threads(threads)
+
+
+@contextmanager
+def vllm_threads() -> Iterator[None]:
+    """As many of torch's threads as when this process first sampled with vLLM, and afterwards as many as before.
+
+    On a CPU vLLM keeps its matrix kernels for as long as the process lives, by a matrix's shape alone. Without AVX-512
+    the number of threads decides how weights are packed, so with another number later weights of an equal shape would
+    be packed in one way and read in another.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(_first_threads())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@cache
+def _first_threads() -> int:
+    return torch.get_num_threads()
 
 
 def model_config(policy: Policy) -> Any:
