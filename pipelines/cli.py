@@ -19,13 +19,13 @@ import typer
 from pipelines import environments_cli, show_cli
 from pipelines.commits import users_commits
 from pipelines.config_file import load_config
-from pipelines.guard import errors, guarded
+from pipelines.guard import guarded
 from pipelines.home import Home, find_home
 from pipelines.interrupt import keep_from_zenml
 from pipelines.labels import AGAIN, make_labels, refuse_taken
 from pipelines.notes import claimed
 from pipelines.start import check_start, say_start
-from pipelines.terminal import Terminal
+from pipelines.terminal import Terminal, errors
 from rlft.errors import WeightsRemovedError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -17,9 +17,10 @@ from rich.table import Table
 
 from pipelines.home import BACKUP, PROJECT, Home
 from pipelines.moved import settle
-from pipelines.notes import dead_notes, end_summary, forget_process, read_summary
+from pipelines.notes import dead_notes, forget_process
 from pipelines.stack import connect
 from pipelines.stores import RESTORE, all_runs_ended, damaged_databases
+from pipelines.summary_file import end_summary, read_summary
 from pipelines.terminal import Terminal, styled
 from rlft.errors import EnvironmentSetupError, StorageError
 from rlft.readiness.device import why_no_gpu

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -19,14 +18,13 @@ from typing import Any
 import typer
 from rich.logging import RichHandler
 
-from pipelines.home import Home, find_home, quieten
+from pipelines.home import find_home, quieten
 from pipelines.interrupt import Interrupt, installed
-from pipelines.terminal import Terminal, styled, visible_logs
+from pipelines.summary_file import failed, summary_since
+from pipelines.terminal import errors, styled, visible_logs
 from rlft.errors import RlftError, StorageError
 from rlft.secrets import hide
 from rlft.visible import visible
-
-errors = Terminal(stderr=True)
 
 
 @contextmanager
@@ -103,25 +101,6 @@ def _show_logs(verbose: bool) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-
-
-def summary_since(home: Home, started: float) -> dict[str, Any]:
-    """The summary of the run that this process began since `started`, or an empty one."""
-    from pipelines.notes import read_summary
-    from pipelines.summary import empty_summary
-
-    for file in (home.root / "runs").glob("*.json"):
-        with suppress(OSError):  # another process has removed it
-            if file.name.count(".") == 1 and file.stat().st_mtime >= started:
-                found = read_summary(home, file.stem)
-                if found is not None and found.get("process") == os.getpid():
-                    return found
-    return empty_summary("failed")
-
-
-def failed(summary: dict[str, Any], reason: str) -> dict[str, Any]:
-    """The summary of a run that failed."""
-    return {**summary, "status": "failed", "error": reason}
 
 
 def write_summary(target: Path, content: dict[str, Any]) -> None:

@@ -20,11 +20,12 @@ from typing import Any
 
 import psutil
 
-from pipelines.guard import errors, failed, keep_trace, summary_since, write_summary
+from pipelines.guard import keep_trace, write_summary
 from pipelines.home import Home, find_home
 from pipelines.interrupt import EXIT_CODE, SIGNALS
-from pipelines.notes import Note, end_summary, own_note
-from pipelines.terminal import styled
+from pipelines.notes import Note, own_note
+from pipelines.summary_file import end_summary, failed, summary_since
+from pipelines.terminal import errors, styled
 
 _CHILDREN_SECONDS = 2.0
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -96,35 +95,6 @@ def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
 def forget_process(home: Home, run_id: str) -> None:
     """The run has ended by itself."""
     _file(home, run_id).unlink(missing_ok=True)
-
-
-def read_summary(home: Home, run_id: str) -> dict[str, Any] | None:
-    """The summary of a run; `None` where there is none that can be read."""
-    try:
-        found = json.loads(home.summary_file(run_id).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and "status" in found else None
-
-
-def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = None) -> bool:
-    """Let a summary that still says `running` say that the run failed, why, and after how many seconds if known.
-
-    One that was damaged is written anew, with nothing measured. Gives whether there was something to change.
-    """
-    if not home.summary_file(run_id).is_file():
-        return False
-    left = read_summary(home, run_id)
-    if left is None:
-        from pipelines.summary import empty_summary
-
-        left = {**empty_summary("running"), "pipeline_run_id": run_id}
-    if left["status"] != "running":
-        return False
-    spent = {} if seconds is None else {"total": seconds}
-    left |= {"status": "failed", "error": reason, "seconds": {**left.get("seconds", {}), **spent}}
-    write_file(home.summary_file(run_id), json.dumps(left, indent=1))
-    return True
 
 
 def _file(home: Home, run_id: str) -> Path:

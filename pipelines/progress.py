@@ -14,9 +14,8 @@ from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 
-from pipelines.guard import errors
 from pipelines.pace import Stage
-from pipelines.terminal import Terminal, styled
+from pipelines.terminal import Terminal, errors, styled
 
 EVERY_SECONDS = 30.0
 _LOOK_SECONDS = 1.0

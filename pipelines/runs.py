@@ -11,8 +11,9 @@ from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 from pipelines.home import Home
 from pipelines.labels import labels_of
 from pipelines.lineage import close_model_version
-from pipelines.notes import end_summary, forget_process, read_note
+from pipelines.notes import forget_process, read_note
 from pipelines.summary import empty_summary
+from pipelines.summary_file import end_summary
 from rlft.errors import RlftError
 
 PIPELINE = "train"

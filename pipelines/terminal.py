@@ -75,6 +75,9 @@ def styled(text: str, style: str | Style = "") -> Text:
     return Text(visible(text), style=style)
 
 
+errors = Terminal(stderr=True)
+
+
 class _VisibleRecord(logging.LogRecord):
     """A record whose message and trace cannot steer a terminal and hold no value of a variable, in any handler."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+RLFT_FOLDER = Path(__file__).resolve().parent
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -25,6 +26,11 @@ def file_hash(path: str | Path) -> str:
     """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file belongs to an installed package."""
+    return bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
 def make_private(folder: Path) -> None:

@@ -17,8 +17,8 @@ from types import FrameType
 from typing import Any
 
 from rlft.environments.instead import instead
-from rlft.environments.sources import RLFT_FOLDER, is_installed
 from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.files import RLFT_FOLDER, is_installed
 from rlft.secrets import hide, hide_in
 from rlft.types import Task
 from rlft.visible import visible

@@ -17,8 +17,9 @@ from types import ModuleType
 
 from rlft.environments.base import BaseEnv
 from rlft.environments.marks import marked_names, marked_weights
-from rlft.environments.sources import Import, Library, docstrings_count, imports_in, is_installed, unparse, walk
+from rlft.environments.sources import Import, Library, docstrings_count, imports_in, unparse, walk
 from rlft.errors import EnvironmentSetupError
+from rlft.files import is_installed
 
 REWARD_METHODS = frozenset(
     {

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-import rlft
-
-RLFT_FOLDER = Path(rlft.__file__).resolve().parent
+from rlft.files import RLFT_FOLDER, is_installed
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +132,6 @@ class _WithoutDocstrings(ast.NodeTransformer):
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def is_installed(path: Path) -> bool:
-    """Whether a file belongs to an installed package."""
-    return bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
 def _is_type_checking(test: ast.expr) -> bool:

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rlft.harness.scripted import Script, as_script
+from rlft.rewards.harmless import CONSTANT
 from rlft.types import Task
 
 ATTACKS = ("empty", "echo", "constant", "other_gold", "most_common")
 OTHER_ANSWERS = ("other_gold", "most_common")
-CONSTANT = "I do not know."
 
 
 def attack_scripts(

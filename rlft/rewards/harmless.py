@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rlft.environments.base import BaseEnv
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.rewards.attacks import CONSTANT
 from rlft.types import Rollout, Task
+
+CONSTANT = "I do not know."
 
 
 def harmless_rollouts(task: Task, environment: BaseEnv) -> list[Rollout]:
