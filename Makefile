@@ -48,10 +48,10 @@ $(BIN)/uv:
 $(BASE): $(BIN)/uv requirements/base.txt requirements/overrides.txt pyproject.toml
 	$(BIN)/uv pip install --quiet $(TORCH) --override requirements/overrides.txt -r requirements/base.txt
 	$(BIN)/uv pip install --quiet --no-deps --editable .
-	$(BIN)/python -m compileall -q -j 0 rlft pipelines steps materializers
+	$(BIN)/python -m compileall -q -j 0 rlft mlops materializers steps pipelines cli
 	@# What a run imports is compiled now: where PYTHONDONTWRITEBYTECODE is set, every start would compile it again.
 	@# From a file, since ZenML refuses to be imported by `python -c` outside of a repository of its own.
-	folder=$$(mktemp -d) && echo 'import pipelines.train, rlft.rewards.check' > $$folder/all.py && \
+	folder=$$(mktemp -d) && echo 'import pipelines.train, rlft.audit.environment' > $$folder/all.py && \
 	  ZENML_CONFIG_PATH=$$folder $(BIN)/python $$folder/all.py && rm -rf $$folder
 	touch $@
 

@@ -1,1 +1,4 @@
-"""Pipelines chain steps into runs: `train` is the whole way from tasks to the registry; `cli` is the command line."""
+"""Pipelines chain steps into runs: `train` is the whole way from tasks to the registry.
+
+`stages`, `rounds` and `conclusion` are what pipelines share.
+"""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipelines.lineage import registry_name
+from mlops.registry.versions import ChampionVersion
+from mlops.runs.lineage import registry_name
+from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from pipelines.tracking import Tracker
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.training.warm_start import SftReport
+from rlft.sft.training import SftReport
 from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
 from steps.register_policy import register_policy
-from steps.registry import ChampionVersion
 
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 

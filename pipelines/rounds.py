@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pipelines.retention import Retention
+from mlops.runs.retention import Retention
+from mlops.tracking.run import Tracker
+from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.stages import Artifact, Scored, Show, Stages
-from pipelines.traces import choose_rollouts, log_rollout_traces
-from pipelines.tracking import Tracker
 from rlft.evaluation import flat_metrics
 from rlft.types import Evaluation, TrainReport
 

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
-from rlft.fingerprint import EnvironmentFingerprints, environment_fingerprints
+from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.progress import Progress, silent
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
@@ -16,7 +17,6 @@ from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
-from steps.runtime import pipeline_environment
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy

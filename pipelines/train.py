@@ -15,21 +15,24 @@ from zenml.config import DockerSettings
 from zenml.config.docker_settings import PythonPackageInstaller
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
-from pipelines.cache_keys import leave_home_out
+from mlops.display.bars import Display
+from mlops.home.folder import PROJECT, find_home
+from mlops.registry.versions import current_champion
+from mlops.runs.labels import labels_of
+from mlops.runs.lineage import registry_name
+from mlops.runs.record import Record, open_record
+from mlops.runs.summary import arm_metrics, difference, part_differences, promotion_section, status_of
+from mlops.runtime.cache_keys import leave_home_out
+from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
+from mlops.tracking.address import tracking_address
+from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Arms, evaluate_arms, promote
-from pipelines.home import PROJECT, find_home
-from pipelines.labels import labels_of
-from pipelines.lineage import registry_name
-from pipelines.progress import Display
-from pipelines.record import Record, open_record
 from pipelines.rounds import Rounds, run_rounds
-from pipelines.sft_curves import log_training
 from pipelines.stages import Artifact, Stages
-from pipelines.summary import arm_metrics, difference, part_differences, promotion_section, status_of
 from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
-from rlft.training.warm_start import SftReport
+from rlft.sft.training import SftReport
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
@@ -39,10 +42,7 @@ from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.register_policy import register_policy
-from steps.registry import current_champion
-from steps.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from steps.score_rewards import score_rewards
-from steps.tracking_address import tracking_address
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
 
@@ -76,7 +76,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     """One experiment from tasks to registry.
 
     `config` is a `rlft.config.Config` as a mapping, `tracking_uri` an address of MLflow or `home`, `labels` the
-    `pipelines.labels.Labels` that the run was started with.
+    `mlops.runs.labels.Labels` that the run was started with.
     """
     leave_home_out()
     settings = Config.model_validate(config)

@@ -1,7 +1,7 @@
 """rlft: reinforcement-learning fine-tuning of language models. Start reading at `rlft.iteration`."""
 
-from rlft.environments.base import BaseEnv, Context
-from rlft.environments.marks import metric, reward, tool
+from rlft.contract.base import BaseEnv, Context
+from rlft.contract.marks import metric, reward, tool
 from rlft.files import file_hash
 from rlft.types import Message, Rollout, Task, Trajectory
 

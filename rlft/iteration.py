@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlft.config import Config
+from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling
-from rlft.environments.base import BaseEnv
 from rlft.policy import Policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts, tasks_of_round

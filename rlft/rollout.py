@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
-from rlft.environments.base import BaseEnv
 from rlft.harness import Attempt, Limits, run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent

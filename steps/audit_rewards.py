@@ -7,12 +7,12 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
+from mlops.runtime import code
+from mlops.runtime.runtime import current_runtime
+from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
-from rlft.rewards.audit import AuditReport, audit_reward
 from rlft.rollout import limits_of
 from rlft.types import TaskSet
-from steps import code
-from steps.runtime import current_runtime
 
 
 @step(cache_policy=code.AUDIT, output_materializers=ReportMaterializer)

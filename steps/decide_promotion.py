@@ -7,11 +7,11 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
+from mlops.runtime import code
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide
 from rlft.types import Evaluation
-from steps import code
 
 
 @step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)

@@ -7,9 +7,9 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
+from mlops.runtime import code
 from rlft.evaluation import evaluate_rollouts
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
-from steps import code
 
 
 @step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)

@@ -7,11 +7,11 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
+from mlops.registry.versions import download_champion
+from mlops.runtime.runtime import current_runtime
+from mlops.tracking.address import tracking_address
 from rlft.errors import RlftError
 from rlft.policy import PolicyFolder
-from steps.registry import download_champion
-from steps.runtime import current_runtime
-from steps.tracking_address import tracking_address
 
 
 @step(output_materializers=PolicyMaterializer)

@@ -7,14 +7,14 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RolloutsMaterializer
+from mlops.runtime import code
+from mlops.runtime.runtime import current_runtime
+from mlops.runtime.tags import tag_round
 from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, Section
 from rlft.engines.base import Sampling
 from rlft.policy import PolicyFolder
 from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
 from rlft.types import Rollouts, Split, TaskSet
-from steps import code
-from steps.runtime import current_runtime
-from steps.tags import tag_round
 
 
 class Selection(Section):

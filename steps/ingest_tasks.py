@@ -7,10 +7,10 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import TaskSetMaterializer
+from mlops.runtime.runtime import current_runtime
 from rlft.config import TasksConfig
 from rlft.tasks import ingest_tasks as ingest
 from rlft.types import TaskSet
-from steps.runtime import current_runtime
 
 
 @step(enable_cache=False, output_materializers=TaskSetMaterializer)

@@ -7,15 +7,15 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
+from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
-from rlft.environments.base import prompt_messages
+from rlft.contract.base import prompt_messages
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.tokens import check_prompts
 from rlft.rollout import limits_of
 from rlft.types import TaskSet
-from steps.runtime import current_runtime
 
 
 @step(enable_cache=False, output_materializers=PolicyMaterializer)

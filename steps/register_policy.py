@@ -7,10 +7,10 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
+from mlops.registry.versions import register_policy_version
+from mlops.tracking.address import tracking_address
 from rlft.policy import PolicyFolder
 from rlft.promotion import Decision, RegisteredVersion
-from steps.registry import register_policy_version
-from steps.tracking_address import tracking_address
 
 
 @step(enable_cache=False, output_materializers=ReportMaterializer)

@@ -7,12 +7,12 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RewardsMaterializer
+from mlops.runtime import code
+from mlops.runtime.runtime import current_runtime
+from mlops.runtime.tags import tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet
-from steps import code
-from steps.runtime import current_runtime
-from steps.tags import tag_round
 
 
 @step(cache_policy=code.REWARD, output_materializers=RewardsMaterializer)

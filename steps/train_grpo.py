@@ -9,15 +9,15 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
+from mlops.runtime import code
+from mlops.runtime.runtime import current_runtime
+from mlops.runtime.tags import tag_round
 from rlft.config import TrainingConfig
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, TrainReport
-from steps import code
-from steps.runtime import current_runtime
-from steps.tags import tag_round
 
 
 @step(

@@ -8,13 +8,13 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
+from mlops.runtime import code
+from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
-from rlft.training.demonstrations import run_sft
-from rlft.training.warm_start import SftReport
+from rlft.sft.demonstrations import run_sft
+from rlft.sft.training import SftReport
 from rlft.types import TaskSet
-from steps import code
-from steps.runtime import current_runtime
 
 
 @step(

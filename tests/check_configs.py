@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from pipelines.config_file import load_config
+from rlft.config.file import load_config
 from rlft.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingConfig
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
 from rlft.policy import Policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Split, Task, TaskSet, Trajectory

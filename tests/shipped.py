@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.config_file import load_config
 from rlft.config import Config
+from rlft.config.file import load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_TOOLS = ("press_releases", "snips_slots", "search_xquad", "search_multihop", "calculator")

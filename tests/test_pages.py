@@ -12,13 +12,13 @@ import pytest
 import typer
 import yaml
 
-from pipelines.cli import app
-from pipelines.config_file import check_config, load_config
+from cli.app import app
 from rlft.calls import make_call
 from rlft.chat.formats import FORMATS
+from rlft.config.file import check_config, load_config
 from rlft.config.policy import FromScratchConfig
 from rlft.policy.tokens import character_tokenizer, unknown_characters
-from rlft.training.demonstration_file import read_demonstrations
+from rlft.sft.demonstration_file import read_demonstrations
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guide"

@@ -16,7 +16,7 @@ from rlft.chat.plain_chat import PlainChat
 from rlft.chat.rendering import QUESTION, TOOL, render
 from rlft.chat.template_chat import TemplateChat
 from rlft.chat.templates import choose_template
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 
 __all__ = ["AssistantTurn", "Chat", "open_chat"]

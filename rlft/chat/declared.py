@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import MAX_CALLS, CallError, as_call, read_json
 from rlft.chat.formats import HERMES, Parsed, ToolFormat
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.types import InvalidToolCall, ToolCall
 
 

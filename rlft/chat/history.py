@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import make_call
 from rlft.chat.rendering import QUESTION, SYSTEM, TOOL, render
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.types import ToolCall
 

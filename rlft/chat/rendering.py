@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import make_call
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 
 NAMES = ("qwen3", "llama3", "mistral", "gemma", "chatml")

@@ -11,7 +11,7 @@ from rlft.calls import make_call
 from rlft.chat.base import Chat
 from rlft.chat.formats import ToolFormat
 from rlft.chat.rendering import QUESTION, how_to_fix, render
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.types import Message
 

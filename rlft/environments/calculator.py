@@ -16,9 +16,9 @@ from typing import Any
 
 import rlft
 from rlft.calls import make_call
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.numbers import format_number, parse_number
+from rlft.graders.numbers import format_number, parse_number
 from rlft.types import Message, Task, Trajectory
 
 _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {

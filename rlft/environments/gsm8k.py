@@ -11,8 +11,8 @@ declared is a setting:
 
 A second declaration earns nothing, even of the same number; neither does a declaration followed, in the three forms
 that are lines, by further lines with a digit in them, nor one in the last line of a truncated text, whose number may
-be cut. Numbers are compared exactly (`rlft.rewards.numbers`, and for LaTeX
-`rlft.rewards.latex`); units and currencies are not compared.
+be cut. Numbers are compared exactly (`rlft.graders.numbers`, and for LaTeX
+`rlft.graders.latex`); units and currencies are not compared.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import re
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from rlft.environments.base import BaseEnv, Context
+from rlft.contract.base import BaseEnv, Context
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.latex import latex_number, up_to_closing_brace
-from rlft.rewards.numbers import format_number, parse_number
+from rlft.graders.latex import latex_number, up_to_closing_brace
+from rlft.graders.numbers import format_number, parse_number
 from rlft.types import Task, Trajectory
 
 Form = Literal["hashes", "a_colon", "answer_is", "boxed"]

@@ -1,6 +1,6 @@
 r"""Maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
 
-Equality is symbolic (`rlft.rewards.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
+Equality is symbolic (`rlft.graders.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
 compared exactly and must be a number: `2+3` is not 5. An answer that only repeats a piece of the problem earns nothing
 unless the gold answer stands in the problem too.
 
@@ -15,11 +15,11 @@ import re
 from fractions import Fraction
 from typing import Any
 
-from rlft.environments.base import BaseEnv, Context
-from rlft.rewards.latex import LONGEST_ANSWER, boxed_answer, latex_number
-from rlft.rewards.notation import named_value, plain_latex, recurring_decimal, without_unit
-from rlft.rewards.numbers import format_number, parse_number
-from rlft.rewards.symbolic import same_answer
+from rlft.contract.base import BaseEnv, Context
+from rlft.graders.latex import LONGEST_ANSWER, boxed_answer, latex_number
+from rlft.graders.notation import named_value, plain_latex, recurring_decimal, without_unit
+from rlft.graders.numbers import format_number, parse_number
+from rlft.graders.symbolic import same_answer
 from rlft.types import Task, Trajectory
 
 _VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # 3t is no number of tons

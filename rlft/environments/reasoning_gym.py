@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from rlft.environments.base import BaseEnv
-from rlft.environments.verifiers import gold_answer, score_answer
+from rlft.contract.base import BaseEnv
+from rlft.environments.generator_checks import gold_answer, score_answer
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.tasks.reasoning_gym import load_generator
 from rlft.types import Task, Trajectory

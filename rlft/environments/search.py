@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from rlft.calls import make_call
-from rlft.environments.base import BaseEnv, Context
-from rlft.environments.calling import in_thread
-from rlft.environments.marks import metric, reward, tool
-from rlft.environments.tools import ToolSpec
+from rlft.contract.base import BaseEnv, Context
+from rlft.contract.calling import in_thread
+from rlft.contract.marks import metric, reward, tool
+from rlft.contract.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
-from rlft.rewards.answers import exact_match, normalise_answer, token_f1
-from rlft.rewards.cited import declared_answer
+from rlft.graders.answers import exact_match, normalise_answer, token_f1
+from rlft.graders.cited import declared_answer
 from rlft.search.index import CorpusIndex, shorten
 from rlft.search.loading import make_client
 from rlft.types import Message, Task, ToolCall, Trajectory

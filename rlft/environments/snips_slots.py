@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlft.calls import make_call
-from rlft.environments.base import BaseEnv, Context
-from rlft.rewards.json_object import read_json_object
+from rlft.contract.base import BaseEnv, Context
+from rlft.graders.json_object import read_json_object
 from rlft.types import Message, Task, Trajectory
 
 Pairs = Counter[tuple[str, str]]  # {(slot, value as it is compared): how often}

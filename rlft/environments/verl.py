@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rlft.environments.base import BaseEnv
-from rlft.environments.loading import load_function
-from rlft.environments.reachable import module_code
+from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_function
 from rlft.errors import EnvironmentSetupError, TaskError
+from rlft.fingerprints.reachable import module_code
 from rlft.rewards.rubric import UNNAMED
 from rlft.tasks.fields import format_template
 from rlft.types import Task, Trajectory

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from rlft.environments.loops import give_loop_back, take_loop
+from rlft.contract.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlft.environments.base import live_states, prompt_messages, told_faults
-from rlft.environments.calling import call
-from rlft.environments.faults import described, kind_of
+from rlft.contract.base import live_states, prompt_messages, told_faults
+from rlft.contract.calling import call
+from rlft.contract.faults import described, kind_of
 from rlft.harness.stage import Stage
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
 from rlft.harness.stage import Limits, open_stage
 from rlft.policy import Policy
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from rlft.chat import Chat, open_chat
+from rlft.contract.base import BaseEnv
+from rlft.contract.faults import described
 from rlft.engines.base import Engine, Generation, Sampling
-from rlft.environments.base import BaseEnv
-from rlft.environments.faults import described
 from rlft.errors import RlftError
 from rlft.harness.background import WAITING, Background
 from rlft.harness.dialogue import Attempt, Dialogue

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
 from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.stage import Limits, Stage, set_stage

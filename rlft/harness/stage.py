@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlft.environments.base import BaseEnv
-from rlft.environments.calling import call
-from rlft.environments.faults import calling
-from rlft.environments.signatures import check_run_tool
-from rlft.environments.tools import ToolSpec, read_tools
+from rlft.contract.base import BaseEnv
+from rlft.contract.calling import call
+from rlft.contract.faults import calling
+from rlft.contract.signatures import check_run_tool
+from rlft.contract.tools import ToolSpec, read_tools
 from rlft.harness.background import Background
 
 TURNS_WITH_TOOLS = 8

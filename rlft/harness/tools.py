@@ -18,10 +18,10 @@ from uuid import UUID
 import numpy as np
 from pydantic import BaseModel
 
-from rlft.environments.base import BaseEnv
-from rlft.environments.calling import call
-from rlft.environments.faults import described, place_of
-from rlft.environments.tools import ToolArgumentsError, ToolSpec
+from rlft.contract.base import BaseEnv
+from rlft.contract.calling import call
+from rlft.contract.faults import described, place_of
+from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.secrets import hide
 from rlft.types import ToolCall
 

@@ -1,6 +1,6 @@
 """The model that is trained: where it comes from (`origin`), how it is stored (`folder`), how it reads (`tokens`).
 
-`head` takes it apart into backbone and output layer; `optimizer` changes it.
+`optimizer` changes it; `rlft.head` is its output layer.
 """
 
 from rlft.policy.folder import Policy, PolicyFolder, PolicyMetadata, load_policy, save_policy

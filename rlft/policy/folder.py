@@ -27,8 +27,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from rlft.attention.support import shares_prompts
 from rlft.errors import PolicyError, StorageError, WeightsRemovedError
+from rlft.head.split import SplitModel, split_model
 from rlft.policy.fused import Replacement, find_fusible
-from rlft.policy.head import SplitModel, split_model
 from rlft.policy.optimizer import Optimizer
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
 

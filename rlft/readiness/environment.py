@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from rlft.config import EnvironmentConfig, RewardConfig
-from rlft.environments.base import BaseEnv
-from rlft.environments.loading import load_environment
-from rlft.environments.marks import marked_weights
+from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
+from rlft.contract.marks import marked_weights
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.rewards.rubric import UNNAMED
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
+from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.tasks.fields import FieldError, check_template, find_field, format_template, is_template, to_json
 from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
-from rlft.training.demonstration_file import iterate_demonstrations
 
 ROWS = 20
 """How many rows are looked at beyond those that `tasks.max_bad_rows` allows to be unusable."""

@@ -2,11 +2,6 @@
 
 - `scoring`: every stored rollout through `compute_reward`, with a time limit; errors stay errors
 - `worker`: the thread that scores, and that can be left behind when a reward hangs
+- `harmless`: answers that no policy made up, to tell what hangs on anything from what hangs on some answers
 - `rubric`: what a part may be, and how parts add up
-- `numbers`: exact numbers from the notations people and models write
-- `json_object`: the one JSON object in a text
-- `latex`, `expressions`: answers in LaTeX compared by math-verify, and which texts may be evaluated at all
-- `answers`, `cited`: short answers in words as SQuAD compares them; an answer with its sources
-- `audit`, `attacks`: attacks on a reward before it is trained on, and their texts
-- `check`, `trials`: an environment tried as its author would, and the attempts it is tried with
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.types import Rollout, Task
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from rlft.environments.base import BaseEnv, prompt_messages
-from rlft.environments.faults import described, kind_of
+from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.contract.faults import described, kind_of
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.harness.tools import printable
 from rlft.progress import Meter, Progress, silent

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoResultYet
 from typing import Any
 
-from rlft.environments.loops import give_loop_back, take_loop
+from rlft.contract.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
-from rlft.environments.reachable import module_code
 from rlft.errors import EnvironmentSetupError
+from rlft.fingerprints.reachable import module_code
 
 Vectors = NDArray[np.float32]
 _BATCH = 32

@@ -1,1 +1,1 @@
-"""Training: `advantage` and `loss` are pure, `batching` and `logprobs` feed them; `trainer`, `warm_start` use them."""
+"""GRPO: `advantage` and `loss` are pure, `batching` and `logprobs` feed them, and `trainer` does a round's updates."""

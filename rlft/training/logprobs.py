@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from rlft.attention.interface import attending
+from rlft.head.selected import SelectedLogprobs, selected_logprobs
 from rlft.policy import Policy
 from rlft.training.batching import Batch
-from rlft.training.selected import SelectedLogprobs, selected_logprobs
 
 
 def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = True) -> SelectedLogprobs:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rlft.config import Config
+from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
 from rlft.engines.create import create_engine
-from rlft.environments.base import BaseEnv
 from rlft.iteration import RoundResult, run_round
 from rlft.policy import Policy
 from rlft.policy.create import create_policy

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlft.config import Config
+from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.environments.base import BaseEnv
-from rlft.environments.loading import load_environment
-from rlft.fingerprint import code_fingerprint
+from rlft.fingerprints.identity import code_fingerprint
 from rlft.policy import Policy, PolicyFolder
 from rlft.policy.create import create_policy
 from rlft.policy.folder import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
+from rlft.sft.demonstrations import run_sft
 from rlft.tasks import ingest_tasks
-from rlft.training.demonstrations import run_sft
 from rlft.types import TaskSet
 
-_WARM_CODE = ("rlft.policy.create", "rlft.policy.folder", "rlft.tasks", "rlft.training.demonstrations")
+_WARM_CODE = ("rlft.policy.create", "rlft.policy.folder", "rlft.tasks", "rlft.sft.demonstrations")
 
 
 @dataclass

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.config_file import load_config
 from rlft.config import Config
+from rlft.config.file import load_config
+from rlft.contract.base import BaseEnv, Context
 from rlft.engines.base import derive_seed
-from rlft.environments.base import BaseEnv, Context
-from rlft.fingerprint import code_fingerprint
+from rlft.fingerprints.identity import code_fingerprint
 from rlft.iteration import run_round
 from rlft.policy import Policy, PolicyFolder
 from rlft.policy.folder import load_policy
@@ -34,7 +34,7 @@ from tests.benchmarks.learning_bench import Bench, make_bench, make_warm_start
 WARM_START = "warm_start"
 ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16")
 _HERE = Path(__file__).parent
-_CODE = ("rlft.iteration", "rlft.policy.create", "rlft.tasks", "rlft.training.demonstrations")
+_CODE = ("rlft.iteration", "rlft.policy.create", "rlft.tasks", "rlft.sft.demonstrations")
 _OWN_CODE = ("learning_bench.py", "learning_run.py", "learning_trl.py")
 _LIBRARIES = ("torch", "transformers", "trl", "reasoning-gym")
 

@@ -25,7 +25,7 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from rlft.config import Config
-from rlft.environments.base import BaseEnv, prompt_messages
+from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.policy import Policy
 from rlft.policy.tokens import render_prompt
 from rlft.rewards.rubric import combine

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlft.policy.head import Head
-from rlft.training.selected import selected_logprobs
+from rlft.head.selected import selected_logprobs
+from rlft.head.split import Head
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20

@@ -18,9 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipelines.config_file import load_config
-from pipelines.home import find_home, quieten
+from mlops.home.folder import find_home, quieten
 from rlft.config import Config
+from rlft.config.file import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 SPLITS = ("gate", "test", "off_distribution")
@@ -28,19 +28,19 @@ SPLITS = ("gate", "test", "off_distribution")
 
 def run_plain(config: Config) -> dict[str, float]:
     """The work of `pipelines/train.py` as function calls, without storage. Seconds of the rounds and of the whole."""
+    from rlft.audit.rewards import audit_reward
+    from rlft.contract.base import prompt_messages
+    from rlft.contract.loading import load_environment
     from rlft.engines.base import Sampling
     from rlft.engines.transformers_engine import TransformersEngine
-    from rlft.environments.base import prompt_messages
-    from rlft.environments.loading import load_environment
     from rlft.evaluation import evaluate_rollouts
     from rlft.iteration import run_round
     from rlft.policy.create import create_policy
     from rlft.policy.tokens import check_prompts
-    from rlft.rewards.audit import audit_reward
     from rlft.rewards.scoring import score_rollouts
     from rlft.rollout import collect_rollouts, tasks_of_splits
+    from rlft.sft.demonstrations import run_sft
     from rlft.tasks import ingest_tasks
-    from rlft.training.demonstrations import run_sft
 
     started = time.perf_counter()
     environment = load_environment(config.environment.name, config.environment.kwargs)
@@ -106,12 +106,12 @@ def run_plain(config: Config) -> dict[str, float]:
 
 def run_pipeline(config: Config) -> dict[str, float]:
     """The same through ZenML and MLflow, in a home of its own. Raises when the run did not finish its rounds."""
-    from pipelines.stack import connect
+    from mlops.stacks.stack import connect
 
     home = find_home()
     connect(home, None)
-    from pipelines.labels import make_labels
-    from pipelines.lineage import pipeline_inputs, run_options
+    from mlops.runs.labels import make_labels
+    from mlops.runs.lineage import pipeline_inputs, run_options
     from pipelines.train import train
 
     labels = make_labels(config.name, name=None, note=None, tags=[], commits={})

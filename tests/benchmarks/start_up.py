@@ -35,7 +35,7 @@ COMMANDS = {
 def measure(arguments: list[str], folder: Path, environment: dict[str, str]) -> dict[str, float]:
     """Seconds of one call: `cpu` of the process and all that it starts, and `wall`."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = [sys.executable, "-m", "pipelines", *arguments]
+    command = [sys.executable, "-m", "cli", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 2), done.stderr
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,23 +1,23 @@
 """`tests.e2e.driver` with a checkpoint after every step of supervised training, and a count of the steps of each stage.
 
-    python -m tests.e2e.checkpointed rlft.training.warm_start:_step:60 resume NAME
+    python -m tests.e2e.checkpointed rlft.sft.training:_step:60 resume NAME
 
 What the process did is added to the file `steps`, a line a step: the number of the step and what bounds it.
 """
 
 import sys
 
-from pipelines.__main__ import main
-from pipelines.home import find_home, quieten
-from pipelines.stack import connect
+from cli.__main__ import main
+from mlops.home.folder import find_home, quieten
+from mlops.stacks.stack import connect
 from tests.e2e.driver import kill_at
 
 if __name__ == "__main__":
     quieten(False)
     connect(find_home(), None)
-    from rlft.training import warm_start
-    from rlft.training.sft_checkpoint import Checkpoints
-    from rlft.training.sft_state import Budget
+    from rlft.sft import training as warm_start
+    from rlft.sft.checkpoint import Checkpoints
+    from rlft.sft.state import Budget
 
     Checkpoints.__init__.__kwdefaults__.update(every_seconds=0.0, share=1e9)
     step, of, units = warm_start._step, Budget.of, []

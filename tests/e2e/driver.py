@@ -32,9 +32,9 @@ def kill_at(target: str) -> None:
 
 
 if __name__ == "__main__":
-    from pipelines.__main__ import main
-    from pipelines.home import find_home, quieten
-    from pipelines.stack import connect
+    from cli.__main__ import main
+    from mlops.home.folder import find_home, quieten
+    from mlops.stacks.stack import connect
 
     target, *arguments = sys.argv[1:]
     if target != "-":

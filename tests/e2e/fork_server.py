@@ -26,8 +26,8 @@ from typing import IO, Any
 
 IMPORTED = (
     "rlft.iteration",
-    "rlft.rewards.check",
-    "rlft.training.warm_start",
+    "rlft.audit.environment",
+    "rlft.sft.training",
     "mlflow",
     "pandas",
     "sqlmodel",
@@ -88,7 +88,7 @@ class Forked:
 
 def main(address: str) -> dict[str, Any]:
     """Serve until a fork of this process has a request to carry out, and give it that."""
-    from pipelines.home import quieten
+    from mlops.home.folder import quieten
 
     quieten(False)
     for name in IMPORTED:

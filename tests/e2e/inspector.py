@@ -9,8 +9,8 @@ import traceback
 
 def main() -> None:
     """Read until the other side closes."""
-    from pipelines.home import find_home, quieten
-    from pipelines.stack import connect
+    from mlops.home.folder import find_home, quieten
+    from mlops.stacks.stack import connect
 
     quieten(False)
     uri = connect(find_home(), None)

@@ -51,7 +51,7 @@ class End:
 
 def command_line(*arguments: str) -> None:
     """The console script, in a fork."""
-    from pipelines.__main__ import main
+    from cli.__main__ import main
 
     main(list(arguments))
 
@@ -84,7 +84,7 @@ def start_cold(home: Home, *arguments: str) -> psutil.Popen:
     """The console script in a process that imports everything itself."""
     with open(home.folder / "output", "w") as file:
         return psutil.Popen(
-            [sys.executable, "-m", "pipelines", *arguments],
+            [sys.executable, "-m", "cli", *arguments],
             cwd=home.folder,
             env=home.environment(),
             stdout=file,
@@ -110,8 +110,8 @@ def wait(process: psutil.Process, home: Home, moment: float | None = None) -> En
 
 def hashes(target: str) -> None:
     """Write what the newest run made: its policies by content, and its evaluation."""
-    from pipelines.home import find_home, quieten
-    from pipelines.stack import connect
+    from mlops.home.folder import find_home, quieten
+    from mlops.stacks.stack import connect
 
     quieten(False)
     connect(find_home(), None)

@@ -107,9 +107,9 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(make_home):
     home = make_home("disk")
     script = (
         "import errno, sys\n"
-        "from pipelines.cli import app\n"
-        "from pipelines.home import find_home, quieten\n"
-        "from pipelines.stack import connect\n"
+        "from cli.app import app\n"
+        "from mlops.home.folder import find_home, quieten\n"
+        "from mlops.stacks.stack import connect\n"
         "quieten(False); connect(find_home(), None)\n"
         "import pyarrow.parquet as pq\n"
         "write, count = pq.write_table, [0]\n"

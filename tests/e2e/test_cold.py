@@ -16,7 +16,7 @@ from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
-from pipelines.config_file import load_config
+from rlft.config.file import load_config
 from pipelines.stages import Stages
 from tests.e2e.conftest import TINY
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.interrupt import Interrupt, installed, keep_from_zenml
+from cli.interrupt import Interrupt, installed, keep_from_zenml
 from tests.e2e.interrupts import COMMAND
 
 pytestmark = pytest.mark.timeout(1200)
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.timeout(1200)
 # What a script begins with: a home that is connected, and a way to press Ctrl-C.
 PREPARED = """
 import os, signal, sys
-from pipelines.home import find_home, quieten
-from pipelines.stack import connect
+from mlops.home.folder import find_home, quieten
+from mlops.stacks.stack import connect
 quieten(False); connect(find_home(), None)
 import pipelines.train, steps.score_rewards, zenml.orchestrators.step_runner
-from pipelines.__main__ import main
-from pipelines.interrupt import installed
+from cli.__main__ import main
+from cli.interrupt import installed
 signal.signal(signal.SIGINT, signal.default_int_handler)
 press = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
 """
@@ -56,12 +56,12 @@ pipelines.train.open_record = press
 """
 
 AFTER_THE_LAST_LINE = """
-import pipelines.record
-forget = pipelines.record.forget_process
+import mlops.runs.record
+forget = mlops.runs.record.forget_process
 def last(*arguments):
     forget(*arguments)
     press()
-pipelines.record.forget_process = last
+mlops.runs.record.forget_process = last
 """
 
 
@@ -136,7 +136,7 @@ def test_before_the_first_step_there_is_no_run_to_go_on_with(make_home):
 
 WITH_A_CHILD = """
 import subprocess, sys, time
-from pipelines.interrupt import Interrupt
+from cli.interrupt import Interrupt
 Interrupt().install()
 child = subprocess.Popen(["sleep", "600"])
 print(child.pid, flush=True)
@@ -209,7 +209,7 @@ def test_whatever_became_of_the_terminal_children_end_and_the_code_is_130(place,
 def test_a_second_one_ends_what_the_first_began(make_home):
     home = make_home("twice")
     slow = """
-import sys, time, pipelines.interrupted as it
+import sys, time, cli.interrupted as it
 it._settle = lambda *_, **__: (print("settling", file=sys.stderr, flush=True), time.sleep(600))
 """
     # the program that the process becomes is one that never comes to an end

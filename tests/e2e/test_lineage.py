@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.commits import RLFTS_OWN
+from mlops.runs.commits import RLFTS_OWN
 from tests.e2e.conftest import ROOT, TINY, Home, Result
 
 pytestmark = pytest.mark.timeout(1500)

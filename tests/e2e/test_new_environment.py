@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.pipelines.test_imports import PROGRAM
+from tests.cli.test_imports import PROGRAM
 
 pytestmark = pytest.mark.timeout(1200)
 

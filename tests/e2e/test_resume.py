@@ -69,7 +69,7 @@ def test_supervised_training_that_was_killed_goes_on_from_its_checkpoint(finishe
         done = home.module("tests.e2e.checkpointed", kill, *arguments)
         return done, log.read_text().split()
 
-    first, steps = run("rlft.training.warm_start:_step:61", "run", str(TINY))
+    first, steps = run("rlft.sft.training:_step:61", "run", str(TINY))
     assert first.returncode == -9, first.stderr
     assert steps[-1] == "60"
     (run_id,) = [file.name.split(".")[0] for file in (home.folder / ".rlft" / "runs").glob("*.process.json")]
@@ -80,7 +80,7 @@ print(json.dumps([[m.step, m.value] for name in ("sft/loss", "sft_control/loss")
 """
     assert [step for step, _ in home.query(curve)] == list(range(1, 61))  # it is logged while it goes on
     assert "1 supervised stages were cut off" in home.rlft("doctor").output.replace("\n", " ")
-    second, steps = run("rlft.training.warm_start:_step:45", "resume", run_id)  # 40 of the warm start, then the control
+    second, steps = run("rlft.sft.training:_step:45", "resume", run_id)  # 40 of the warm start, then the control
     assert second.returncode == -9, second.stderr
     assert steps == [word for n in range(61, 101) for word in ("steps", str(n))] + [
         word for n in range(1, 5) for word in ("s", str(n))

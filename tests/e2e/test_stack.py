@@ -35,8 +35,8 @@ class UserHome(Home):
 
     def ask(self, code: str):
         """Evaluate code in the user's own ZenML."""
-        prelude = "import json\nfrom pipelines.home import quieten\nquieten(False)\nfrom zenml.client import Client\n"
-        done = self.python("-c", prelude + "client = Client()\n" + code)
+        prelude = "import json\nfrom mlops.home.folder import quieten\nquieten(False)\n"
+        done = self.python("-c", f"{prelude}from zenml.client import Client\nclient = Client()\n{code}")
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.strip().splitlines()[-1])
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.summary import empty_summary
+from mlops.runs.summary import empty_summary
 from tests.e2e.conftest import TINY
 
 pytestmark = pytest.mark.timeout(1200)

@@ -15,7 +15,7 @@ from tests.e2e.conftest import Home, free_port
 pytestmark = pytest.mark.timeout(1200)
 
 TRACK = """
-from pipelines.home import find_home, quieten, use_own_setup
+from mlops.home.folder import find_home, quieten, use_own_setup
 quieten(False)
 use_own_setup(find_home())
 from mlflow import MlflowClient
@@ -29,7 +29,7 @@ def test_runs_and_models_are_there_by_http(tmp_path):
     home, port = Home(tmp_path), free_port()
     tracked = home.python("-c", TRACK)
     assert tracked.returncode == 0, tracked.stderr
-    command = [sys.executable, "-m", "pipelines", "ui", "--port", str(port)]
+    command = [sys.executable, "-m", "cli", "ui", "--port", str(port)]
     process = subprocess.Popen(
         command,
         cwd=tmp_path,

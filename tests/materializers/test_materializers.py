@@ -16,11 +16,11 @@ from zenml.materializers.materializer_registry import materializer_registry
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
+from rlft.audit.rewards import AttackScores, AuditReport
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.rewards.audit import AttackScores, AuditReport
-from rlft.training.warm_start import SftReport
+from rlft.sft.training import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipelines import stages as module
-from pipelines.config_file import load_config
 from pipelines.stages import Stages
-from rlft.fingerprint import EnvironmentFingerprints
+from rlft.config.file import load_config
+from rlft.fingerprints.identity import EnvironmentFingerprints
 from tests.shipped import ROOT
 
 

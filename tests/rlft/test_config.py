@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pipelines.config_file import check_config
 from rlft.config import Config
+from rlft.config.file import check_config
 from rlft.errors import ConfigError
 from tests import settings_page
 

@@ -17,27 +17,27 @@ import pytest
 
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.marks import Marks
-from rlft.environments.base import BaseEnv
+from rlft.contract.base import BaseEnv
+from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.calculator import Calculator, calculate, expression_of
 from rlft.environments.code.answers import complete, extract_code
+from rlft.environments.generator_checks import score_answer
 from rlft.environments.gsm8k import GSM8K, Form
 from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
-from rlft.environments.tools import ToolArgumentsError, ToolSpec
-from rlft.environments.verifiers import score_answer
+from rlft.graders.answers import token_f1
+from rlft.graders.cited import declared_answer
+from rlft.graders.expressions import exact_value
+from rlft.graders.json_object import read_json_object
 from rlft.harness.tools import printable
-from rlft.rewards.answers import token_f1
-from rlft.rewards.cited import declared_answer
-from rlft.rewards.expressions import exact_value
-from rlft.rewards.json_object import read_json_object
 from rlft.search.client import Document
 from rlft.search.lexical import Lexical
 from rlft.types import Trajectory
 from rlft.visible import visible, visible_json
+from tests.rlft.attempts import make_task
 from tests.rlft.chat.tokenizers import make_tokenizer
-from tests.rlft.rewards.attempts import make_task
 
 SIZE = 200_000
 SMALL = SIZE // 4

@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rlft.audit.environment import check_environment
+from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig, TasksConfig, WarmStartConfig
+from rlft.contract.base import BaseEnv
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_bar import reporting_bar
-from rlft.environments.base import BaseEnv
 from rlft.harness.headway import Headway
 from rlft.policy.tokens import check_prompts
 from rlft.progress import Meter
-from rlft.rewards.audit import audit_reward
-from rlft.rewards.check import check_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
+from rlft.sft.demonstrations import run_sft
 from rlft.tasks import ingest_tasks, read_tasks
-from rlft.training.demonstrations import run_sft
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from tests.factories import FirstCharacter, make_policy, make_scored, make_task, make_training

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from mlops.runtime.runtime import Lent, Runtime
 from rlft.config import EnvironmentConfig, TrainingConfig
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.temporary import folder_prefix
 from rlft.types import Rewards, Rollouts, TrainReport
 from steps import train_grpo as module
-from steps.runtime import Lent, Runtime
 from tests.factories import make_policy
 from tests.left_behind import left_behind
-from tests.rlft.training.test_warm_start import sft
+from tests.rlft.sft.test_training import sft
 
 STEPS = Path(module.__file__).parent
 LIBRARY_FILES = {

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from rlft.calls import make_call
-from rlft.environments.base import BaseEnv, Context
-from rlft.environments.marks import tool
+from rlft.contract.base import BaseEnv, Context
+from rlft.contract.marks import tool
+from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.press_releases.extraction import (
     TOOL_NAME,
     EventType,
@@ -26,8 +27,7 @@ from rlft.environments.press_releases.extraction import (
 )
 from rlft.environments.press_releases.places import PROVINCES, named_provinces
 from rlft.environments.press_releases.scores import CONSTANT, field_scores, main_right
-from rlft.environments.tools import ToolArgumentsError, ToolSpec
-from rlft.rewards.json_object import read_json_object
+from rlft.graders.json_object import read_json_object
 from rlft.types import Message, Task, Trajectory
 
 _RULES = """\

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from rlft.calls import MAX_CHARACTERS, make_call
 from rlft.chat import open_chat, template_chat
 from rlft.chat.rendering import QUESTION, SYSTEM, render
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from tests.rlft.chat import strategies

@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from rlft.chat.templates import shipped_template
-from rlft.environments.tools import ToolSpec
+from rlft.contract.tools import ToolSpec
 
 SENTENCES = [
     "The system answers the user; the assistant calls a function with its arguments and gets a result.",

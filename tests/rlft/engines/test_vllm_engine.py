@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from rlft.config import EngineSettings, VllmSettings
+from rlft.contract.base import BaseEnv
 from rlft.engines import vllm_engine
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.proof import Evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
-from rlft.environments.base import BaseEnv
 from rlft.errors import EngineError
 from rlft.harness import Attempt, run_attempts
 from rlft.policy import load_policy, save_policy

@@ -19,9 +19,9 @@ from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
-from rlft.training.demonstration_file import Demonstration
+from rlft.sft.demonstration_file import Demonstration
+from rlft.sft.training import train_sft
 from rlft.training.ledger import plan_training
-from rlft.training.warm_start import train_sft
 from tests.factories import FirstCharacter, make_task, user
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer

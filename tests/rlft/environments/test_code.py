@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.environments.base import live_states
+from rlft.audit.rewards import audit_reward
+from rlft.contract.base import live_states
 from rlft.environments.code import MBPP, HumanEval
 from rlft.environments.code.answers import complete, extract_code
 from rlft.environments.code.judge import CallFailed, called_names, nearest_exception, split_check
@@ -18,7 +19,6 @@ from rlft.environments.code.running import Checks, run_code
 from rlft.environments.code.tasks import humaneval_shown, mbpp_tests
 from rlft.environments.code.values import NotPlain, decode, encode
 from rlft.errors import EnvironmentSetupError, SandboxError, TaskError
-from rlft.rewards.audit import audit_reward
 from rlft.types import Task, Trajectory
 
 PROMPT = 'def double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'

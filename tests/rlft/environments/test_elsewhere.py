@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from rlft.audit.environment import check_environment
+from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
+from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
-from rlft.environments.loading import load_environment
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprint import environment_fingerprints
+from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness import Attempt, Limits, run_attempts
-from rlft.rewards.audit import GOLD_NEEDS_TOOLS, audit_reward
-from rlft.rewards.check import check_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task

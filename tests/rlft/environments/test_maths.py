@@ -2,11 +2,11 @@ import asyncio
 
 import pytest
 
-from rlft.environments.loading import load_environment
-from rlft.rewards.audit import audit_reward
+from rlft.audit.rewards import audit_reward
+from rlft.contract.loading import load_environment
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
-from tests.rlft.rewards.attempts import attempt, make_task
+from tests.rlft.attempts import attempt, make_task
 
 MATHS = load_environment("rlft.environments.maths:Maths", {})
 

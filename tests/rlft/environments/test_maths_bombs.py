@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlft.environments.maths import Maths
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts, Trajectory
-from tests.rlft.rewards.attempts import attempt, make_task
+from tests.rlft.attempts import attempt, make_task
 
 GOLDS = ("x+1", "12", r"\{1,2\}", r"\text{Ann}")
 SECONDS = 10  # of CPU; measured are at most 0.6, the first to run imports sympy
@@ -209,7 +209,7 @@ def test_no_answer_takes_much_memory():
     program = """
         import resource
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-        from rlft.rewards.symbolic import same_answer
+        from rlft.graders.symbolic import same_answer
         from tests.rlft.environments.test_maths_bombs import HUGE, repeated
         for text in [*HUGE, *(text[:200] for text in repeated(6).values())]:
             same_answer("x+1", text)

@@ -4,8 +4,8 @@ import pytest
 
 from rlft.environments.maths import Maths
 from rlft.types import Trajectory
+from tests.rlft.attempts import make_task
 from tests.rlft.environments.maths_pairs import RIGHT, WRONG
-from tests.rlft.rewards.attempts import make_task
 
 
 def correct(gold, answer):

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
+from rlft.contract.tools import read_tools
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.press_releases.extraction import Extraction, contradictions, extraction_schema
 from rlft.environments.press_releases.scores import FLAGS, MAIN_FIELDS
-from rlft.environments.tools import read_tools
 from rlft.types import Trajectory
+from tests.rlft.attempts import make_task
 from tests.rlft.environments.playing import calls, parts_of, play, says, share_of
-from tests.rlft.rewards.attempts import make_task
 
 TEXT = (
     "2011-03-X-001\u2028KABUL, Afghanistan (March 12, 2011)\u2028A made-up force searched an empty barn in a made-up "

@@ -5,7 +5,7 @@ import pytest
 from rlft.environments.reasoning_gym import ReasoningGym
 from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.types import Trajectory
-from tests.rlft.rewards.attempts import make_task
+from tests.rlft.attempts import make_task
 
 ENTRY = {"question": "4 + 5 =", "answer": "9", "metadata": {}}
 TASK = make_task("g", "4 + 5 =", "9", generator="chain_sum", generator_kwargs={}, entry=ENTRY)

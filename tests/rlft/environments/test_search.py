@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.calls import make_call
-from rlft.environments.base import live_states
+from rlft.contract.base import live_states
+from rlft.contract.tools import read_tools
 from rlft.environments.search import Search
-from rlft.environments.tools import read_tools
 from rlft.errors import EnvironmentSetupError
+from rlft.graders.cited import declared_answer
 from rlft.harness import Limits
 from rlft.harness.scripted import Part, play_scripts
-from rlft.rewards.cited import declared_answer
 from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory
 

@@ -6,15 +6,15 @@ from statistics import fmean
 
 import pytest
 
+from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
+from rlft.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
-from rlft.environments.tools import read_tools
-from rlft.rewards.audit import audit_reward
 from rlft.tasks.rows import make_task as task_of_row
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory
+from tests.rlft.attempts import make_task
 from tests.rlft.environments.playing import calls, parts_of, play, says, share_of
-from tests.rlft.rewards.attempts import make_task
 
 WITH_TOOLS, AS_TEXT = SnipsSlots(), SnipsSlots(tools=False)
 BOTH = pytest.mark.parametrize("environment", [WITH_TOOLS, AS_TEXT], ids=["tools", "text"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rlft.environments.stories import Stories, has_repeats, split_sentences
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Trajectory
-from tests.rlft.rewards.attempts import make_task
+from tests.rlft.attempts import make_task
 
 NOTHING = {"ends": 0.0, "no_repeats": 0.0, "word": 0.0}
 FULL = {"ends": 1.0, "no_repeats": 1.0, "word": 1.0}

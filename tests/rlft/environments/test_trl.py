@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
+from rlft.audit.rewards import audit_reward
 from rlft.config import TasksConfig
-from rlft.environments.loading import load_environment
+from rlft.contract.loading import load_environment
 from rlft.environments.trl import TrlRewards
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprint import environment_fingerprints
-from rlft.rewards.audit import audit_reward
+from rlft.fingerprints.identity import environment_fingerprints
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from tests.rlft.rewards.attempts import answered, make_task
+from tests.rlft.attempts import answered, make_task
 
 HERE = Path(__file__).parent
 MODULE = "tests.rlft.environments.user_rewards"

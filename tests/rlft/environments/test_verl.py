@@ -2,15 +2,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlft.audit.rewards import audit_reward
 from rlft.config import TasksConfig
-from rlft.environments.loading import load_environment
+from rlft.contract.loading import load_environment
 from rlft.environments.verl import VerlRewards
 from rlft.errors import EnvironmentSetupError
-from rlft.fingerprint import environment_fingerprints
-from rlft.rewards.audit import audit_reward
+from rlft.fingerprints.identity import environment_fingerprints
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks import ingest_tasks
-from tests.rlft.rewards.attempts import answered, make_task
+from tests.rlft.attempts import answered, make_task
 
 MODULE = "tests.rlft.environments.user_rewards"
 NAME = "rlft.environments.verl:VerlRewards"

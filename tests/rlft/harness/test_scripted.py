@@ -8,7 +8,7 @@ import pytest
 
 import rlft
 from rlft.calls import make_call
-from rlft.environments.base import BaseEnv, live_states
+from rlft.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness import Limits
 from rlft.harness.scripted import Part, as_script, play_scripts

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rlft
+from rlft.contract.base import BaseEnv, live_states
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.environments.base import BaseEnv, live_states
 from rlft.errors import RlftError
 from rlft.harness import Attempt, Limits, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.config_file import load_config
+from rlft.config.file import load_config
 from rlft.errors import RlftError
 from rlft.readiness import experiment, find_problems
 from tests.e2e.conftest import TINY

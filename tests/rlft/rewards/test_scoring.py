@@ -11,14 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.environments.base import BaseEnv, Context, prompt_messages
+from rlft.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.rewards.rubric import combine
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardHangs
 from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
-from tests.rlft.rewards.attempts import answered, make_rollout, make_task
+from tests.rlft.attempts import answered, make_rollout, make_task
 
 TASK, OTHER = make_task("t", "2+2=", "4"), make_task("other", "2+3=", "5")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config_file import load_config
+from rlft.config.file import load_config
 from rlft.iteration import run_round
 from rlft.policy.create import create_policy
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device
+from rlft.sft.demonstrations import run_sft
 from rlft.training import update
-from rlft.training.demonstrations import run_sft
 from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout
 

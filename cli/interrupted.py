@@ -1,0 +1,124 @@
+"""What an interrupted command becomes: one sentence on the terminal, the end of its run written down, exit code 130.
+
+    python -P -m cli.interrupted FACTS
+
+FACTS are those of `cli.interrupt.Interrupt`, as JSON. The process is the interrupted one: it has its id, its
+environment and its children, and nothing else of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import psutil
+
+from cli.guard import keep_trace, write_summary
+from cli.interrupt import EXIT_CODE, SIGNALS
+from mlops.display.terminal import errors, styled
+from mlops.home.folder import Home, find_home
+from mlops.home.processes import Note, own_note
+from mlops.runs.summary_file import end_summary, failed, summary_since
+
+_CHILDREN_SECONDS = 2.0
+
+
+def main(facts: dict[str, Any]) -> None:
+    """Say what is true, end the children, and write it down: each of them, whatever became of the others.
+
+    Both signals are ignored until the sentence is out and the children have ended; then a second one ends it at once.
+    """
+    home = note = left = None
+    try:
+        home = find_home()
+        note, left = own_note(home), summary_since(home, facts["started"])
+        ended = note is None and left["pipeline_run_id"] is not None
+        state = _state(home, note, left if ended else None)
+    except Exception as error:  # a working directory that was removed, a disk that is gone
+        ended, state = False, f"what there is to go on with could not be read: {type(error).__name__}: {error}"
+    _say(styled("interrupted", "yellow"), f"; {state}")
+    _end_children()
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: os._exit(EXIT_CODE))
+    if home is not None and left is not None:
+        _write_down(home, note, left, facts, ended=ended)
+
+
+def _say(*what: Any) -> None:
+    """On the terminal, if it still takes something: the same Ctrl-C ends a `tee` that reads it."""
+    with suppress(OSError, SystemExit):  # rich makes SystemExit of a broken pipe
+        if errors.is_terminal:  # a progress bar has left its line and no cursor
+            errors.show_cursor()
+            errors.print()
+        errors.print(*what, sep="", soft_wrap=True, highlight=False)
+
+
+def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict[str, Any], *, ended: bool) -> None:
+    """The summary where it was asked for, and the end of the run in the stores."""
+    try:
+        if not ended:
+            left = _interrupted(home, left, time.time() - facts["started"])
+        if facts["summary"]:
+            write_summary(Path(facts["summary"]), left)
+        if run := note.run_id if note else facts["run_name"]:
+            _settle(home, run, left, ended=ended)
+    except Exception as error:
+        trace = keep_trace(error)
+        _say(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
+
+
+def _interrupted(home: Home, left: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The summary of a run that an interrupt ended, or of a command that had begun none; also in the home."""
+    if left["pipeline_run_id"] is not None:
+        end_summary(home, left["pipeline_run_id"], "interrupted", seconds)
+    return {**failed(left, "interrupted"), "seconds": {**left["seconds"], "total": seconds}}
+
+
+def _state(home: Home, note: Note | None, summary: dict[str, Any] | None) -> str:
+    """What there is to go on with."""
+    if note is not None:
+        return f"`rlft resume {quote(note.run_name)}` goes on from here"
+    if summary is not None:
+        return f"the run had ended, and its summary is {home.summary_file(summary['pipeline_run_id'])}"
+    return "no run was going on in this process"
+
+
+def _end_children() -> None:
+    """Programs in sandboxes, a server of MLflow: asked first, then killed."""
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        _send(child, signal.SIGTERM)
+    for child in psutil.wait_procs(children, timeout=_CHILDREN_SECONDS)[1]:
+        _send(child, signal.SIGKILL)
+
+
+def _send(child: psutil.Process, number: signal.Signals) -> None:
+    try:
+        child.send_signal(number)
+    except psutil.NoSuchProcess:
+        return
+
+
+def _settle(home: Home, run: str, summary: dict[str, Any], *, ended: bool) -> None:
+    """Tell ZenML and MLflow that the run goes on no more. A run that had ended has told MLflow itself."""
+    from mlops.runs.runs import end_run
+
+    end_run(home, run, completed=ended and summary["status"] != "failed")
+    if not ended and summary["mlflow_run_id"] is not None:
+        from mlops.tracking.run import end_killed
+
+        end_killed(os.environ["MLFLOW_TRACKING_URI"], summary["mlflow_run_id"])
+
+
+if __name__ == "__main__":
+    try:
+        main(json.loads(sys.argv[1]))
+    finally:
+        os._exit(EXIT_CODE)

@@ -1,0 +1,131 @@
+"""`rlft show`: rollouts of a past run in the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cli.conversation import number, show_messages, show_parts
+from cli.guard import guarded
+from mlops.display.terminal import Terminal, styled
+from mlops.home.folder import find_home
+
+if TYPE_CHECKING:
+    from mlops.runs.stored_rollouts import ScoredRound
+
+console = Terminal()
+
+
+class Kind(StrEnum):
+    """Rollouts that one looks for."""
+
+    SOLVED = "solved"
+    UNSOLVED = "unsolved"
+    ERRORS = "errors"
+    TOOL_ERRORS = "tool-errors"
+
+
+_IS_OF_KIND: dict[Kind, Callable[[dict[str, Any]], bool]] = {
+    Kind.SOLVED: lambda row: row["solved"] is True,
+    Kind.UNSOLVED: lambda row: row["solved"] is False,
+    Kind.ERRORS: lambda row: row["error"] is not None,
+    Kind.TOOL_ERRORS: lambda row: row["tool_errors"] > 0,
+}
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="Id or name of a run, or the beginning of either.")],
+    round: Annotated[
+        str,
+        typer.Argument(
+            help="Number of a round, from 0, or an evaluation: baseline, validation_r001, warm_start, trained."
+        ),
+    ],
+    rollout: Annotated[
+        str | None, typer.Argument(help="Id of a rollout, or its place from 0; without it all are listed.")
+    ] = None,
+    only: Annotated[Kind | None, typer.Option(help="List only these.")] = None,
+    limit: Annotated[int, typer.Option(help="List so many at most; 0 for all. JSON has all.", min=0)] = 50,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long texts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is stored as JSON.")] = False,
+    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
+) -> None:
+    """Show a rollout of a past run, message by message, with its reward and its fate."""
+    with guarded(verbose, None):
+        scored = _read(run, round, stack)
+        if rollout is None:
+            rows = [row for row in scored.rows() if only is None or _IS_OF_KIND[only](row)]
+            if as_json:
+                console.write_json(rows)
+            else:
+                _show_list(scored.name, rows, limit, f"rlft show {quote(run)} {quote(round)}")
+        else:
+            record = scored.record(scored.find(rollout))
+            console.write_json(record) if as_json else show_record(record, full=full)
+
+
+def _read(run: str, round: str, stack: str | None) -> ScoredRound:
+    """From the files of the home where that will do, else from ZenML, which takes seconds to import."""
+    home = find_home()
+    if stack is None:
+        from mlops.runs.stored_files import read_round
+
+        if (read := read_round(home, run, round)) is not None:
+            return read
+    from mlops.stacks.stack import connect
+
+    connect(home, stack)
+    from mlops.runs.stored_rollouts import load_round
+
+    return load_round(run, round)
+
+
+def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) -> None:
+    """The first `limit` rows, how many there are, and how one goes on from here."""
+    shown = rows[:limit] if limit else rows
+    table = Table("", "rollout", "total", "turns", "tool calls", "stop", "error", box=None)
+    for row in shown:
+        failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
+        cells = [str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"])]
+        error = styled(row["error"] or "", "red")
+        table.add_row(str(row["index"]), row["rollout_id"], number(row["total"]), *cells, error)
+    console.print(table)
+    more = f", of which {len(shown)} are listed (--limit 0 lists all)" if len(shown) < len(rows) else ""
+    kinds = " | ".join(Kind)
+    console.print(styled(f"{len(rows)} rollouts of {name}{more}; --only {kinds} lists some of them"))
+    if shown:
+        console.print(styled(f"`{command} {shown[0]['index']}` shows the first one's conversation"))
+
+
+def show_record(record: dict[str, Any], *, full: bool) -> None:
+    """One rollout: its conversation, its reward, and how it came to be."""
+    console.print(styled(record["rollout_id"], "bold underline"))
+    show_messages(console, record["messages"], full=full, failed=record["tool_errors"] > 0)
+    console.print()
+    reward = record["reward"]
+    if reward is not None:
+        show_parts(console, reward["parts"], reward["weights"], reward["total"])
+    tokens = record["tokens"]
+    facts = {
+        "scoring": reward and reward["error"],
+        "error": record["error"],
+        "stop": record["stop_reason"] + (", truncated" if record["truncated"] else ""),
+        "turns": f"{record['turns']}, {record['tool_calls']} tool calls, {record['tool_errors']} failed",
+        "tokens": f"{tokens['prompt']} prompt, {tokens['sampled']} sampled, {tokens['told']} told",
+        "answer": reward and reward["answer"],
+        "fate": record["fate"],
+        "policy": record["policy"],
+        "sampling": record["sampling"],
+        "state": json.dumps(record["state"], ensure_ascii=False) if record["state"] else None,
+        "seconds": f"{record['seconds']:.2f}",
+    }
+    for name, fact in facts.items():
+        if fact:
+            console.print_behind(f"{name:<9} ", str(fact), "red" if name in ("error", "scoring") else "")

@@ -1,0 +1,62 @@
+"""What is looked at before a run begins, so that one that cannot work leaves nothing behind in ZenML or MLflow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from mlops.home.folder import Home
+from rlft.config import Config
+from rlft.config.file import check_variables
+from rlft.errors import NotReadyError, RlftError, StorageError
+from rlft.readiness import find_problems
+
+logger = logging.getLogger(__name__)
+
+
+def say_start(name: str) -> None:
+    """The first line of a run, before what takes long to import."""
+    logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded, which takes seconds", name)
+
+
+def check_start(config: Config, home: Home, summary: Path | None, *, stack: str | None) -> None:
+    """Raises NotReadyError that lists everything that would keep the run from starting.
+
+    Where a stack runs it, paths, packages, variables and devices are those of its machines: only what this command
+    writes itself is looked at.
+    """
+    problems = [problem for problem in (_target_problem(summary), _home_problem(home)) if problem]
+    if stack is None:
+        try:
+            check_variables(config)
+        except RlftError as missing:
+            problems.append(missing)
+        else:
+            problems += find_problems(config, home.root)
+    if problems:
+        raise NotReadyError(problems)
+
+
+def _target_problem(summary: Path | None) -> RlftError | None:
+    """Why the summary cannot be written."""
+    if summary is None:
+        return None
+    try:
+        summary.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=summary.parent):
+            pass
+    except OSError as cause:
+        place = f"--summary {summary}"
+        return RlftError(f"nothing can be written there: {cause}", where=place, fix="name another file")
+    return None
+
+
+def _home_problem(home: Home) -> RlftError | None:
+    """Why runs cannot be stored; nothing is made yet."""
+    place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return None
+    fix = "set RLFT_HOME to a folder of yours"
+    return StorageError("no folder can be made or written there", where=str(place), fix=fix)

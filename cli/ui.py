@@ -1,0 +1,118 @@
+"""`rlft ui`: the MLflow UI over the runs, or the address of the server that a stack names."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import subprocess
+import sys
+
+from mlops.display.terminal import Terminal, styled
+from mlops.home.folder import Home
+from mlops.stacks.stack import connect, settle_home
+from mlops.tracking.reach import check_reachable
+from rlft.errors import RlftError
+
+HOST, PORT = "127.0.0.1", 5000
+
+
+def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, console: Terminal) -> int:
+    """Start the UI and wait for its end, or name the stack's server; gives an exit code.
+
+    `host` and `port` default to `HOST` and `PORT`. Raises RlftError where there is nothing to show, where they are
+    given for a server that runs already, and where nothing can listen there.
+    """
+    if stack is None:
+        if not (home.root / "mlflow.db").is_file():
+            raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
+        settle_home(home)
+    uri = home.tracking_uri if stack is None else connect(home, stack)
+    if uri.startswith(("http://", "https://")):
+        if host is not None or port is not None:
+            raise RlftError(
+                f"the MLflow server of the stack {stack!r} runs already, at {uri}",
+                where="--host, --port",
+                fix="leave them out",
+            )
+        for line in pages(uri):
+            console.print(line, soft_wrap=True)
+        return 0
+    host, port = host or HOST, PORT if port is None else port
+    _check_store(uri)
+    _check_free(host, port)
+    if not _is_loopback(host):
+        console.print(
+            styled(
+                "Whoever reaches this machine there can read and change all runs and models: MLflow asks nobody who "
+                "they are.",
+                "yellow",
+            )
+        )
+    name = f"[{host}]" if ":" in host else host
+    for line in pages(f"http://{name}:{port}"):
+        console.print(line, soft_wrap=True)
+    console.print("Ctrl-C ends it.")
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
+    arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
+    # A session of its own: Ctrl-C is for us, it would print a traceback.
+    return subprocess.call(arguments, start_new_session=True, env={**os.environ, **_allowed(host, port)})
+
+
+def pages(server: str) -> list[str]:
+    """Where a person finds runs and registered models on an MLflow server.
+
+    MLflow 3 opens in a mode for agents and prompts, whose menu has no registered models. An address chooses the mode
+    for its own page alone; the switch in the menu is remembered by the browser.
+    """
+    base = server.rstrip("/")
+    return [
+        f"Runs, curves, traces: {base}/#/experiments?workflowType=machine_learning",
+        f"Registered models:    {base}/#/models",
+        "Choose `Model training` above the menu once: the other mode, `GenAI`, hides the registered models.",
+    ]
+
+
+def _check_store(uri: str) -> None:
+    try:
+        check_reachable(uri)
+    except OSError as cause:
+        raise RlftError(f"the runs cannot be read: {cause}", where=uri, fix="start the database first") from cause
+
+
+def _check_free(host: str, port: int) -> None:
+    """Raises RlftError where no server can listen, before one is started that says so in twenty lines."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+    except socket.gaierror as cause:
+        raise RlftError(f"no machine is called {host!r}", where="--host", fix=f"use {HOST}, or 0.0.0.0") from cause
+    except OverflowError as cause:
+        raise RlftError(f"{port} is no port", where="--port", fix="use one of 1 to 65535") from cause
+    except PermissionError as cause:
+        raise RlftError(f"port {port} is not yours to use", where="--port", fix="use one above 1023") from cause
+    except OSError as cause:
+        if cause.errno == errno.EADDRINUSE:
+            fix = f"end the program that uses it, or take another: rlft ui --port {port + 1}"
+            raise RlftError(f"port {port} is in use", where="--port", fix=fix) from cause
+        raise RlftError(f"nothing can listen on {host}: {cause.strerror}", where="--host", fix=f"use {HOST}") from cause
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _allowed(host: str, port: int) -> dict[str, str]:
+    """MLflow answers only requests that name a host it knows: by default loopback and addresses of private networks."""
+    name = "MLFLOW_SERVER_ALLOWED_HOSTS"
+    if _is_loopback(host) or name in os.environ:
+        return {}
+    own = {host, socket.gethostname(), socket.getfqdn()} - {"0.0.0.0", "::"}
+    private = ["localhost:*", "127.0.0.1:*", "192.168.*", "10.*", *(f"172.{number}.*" for number in range(16, 32))]
+    return {name: ",".join([*private, *(f"{each}:{port}" for each in sorted(own))])}

@@ -1,0 +1,10 @@
+"""What surrounds the steps of a pipeline: ZenML, MLflow, and the folder that holds a run.
+
+- `display`: the terminal, and how far a stage has come
+- `home`: the folder `.rlft`, its databases, and the processes that use it
+- `tracking`: runs, curves and traces in MLflow
+- `registry`: versions of a model, and how a registered one is served
+- `stacks`: where steps run and where their artifacts lie, in ZenML's words
+- `runs`: what is known of a run: its record, name, commits, lineage, summary and stored rollouts
+- `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags
+"""

@@ -1,0 +1,160 @@
+"""A home that was moved or copied: ZenML and MLflow store absolute paths, which are rewritten for the new place.
+
+ZenML's `config.yaml` says where the databases are, so it tells where the home was. Both databases are changed in one
+transaction and `config.yaml` after it: cut short anywhere, the next command does the rest.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mlops.home.files import write_file
+from mlops.home.folder import BACKUP, LOCK, Home
+from mlops.home.processes import living_notes
+from rlft.errors import StorageError
+
+_DATABASES = {"zenml": "zenml/local_stores/default_zen_store/zenml.db", "mlflow": "mlflow.db"}
+_CONFIG = "zenml/config.yaml"
+# What is read as a path. Texts that tell of the past, such as an error's, keep the place they happened in.
+_PATHS = (
+    ("zenml", "artifact_version", "uri"),
+    ("zenml", "artifact_visualization", "uri"),
+    ("zenml", "logs", "uri"),
+    ("mlflow", "experiments", "artifact_location"),
+    ("mlflow", "runs", "artifact_uri"),
+    ("mlflow", "logged_models", "artifact_location"),
+    ("mlflow", "model_versions", "source"),
+    ("mlflow", "model_versions", "storage_location"),
+    ("mlflow", "trace_tags", "value"),
+)
+
+
+def former_place(home: Home) -> Path | None:
+    """Where the home was when it was last used; `None` when it is there still, or nothing is in it yet."""
+    url = (_read_config(home).get("store") or {}).get("url") or ""
+    scheme, end = "sqlite:///", f"/{_DATABASES['zenml']}"
+    if not (url.startswith(scheme) and url.endswith(end)):
+        return None
+    place = Path(url.removeprefix(scheme).removesuffix(end))
+    return None if place == home.root else place
+
+
+def settle(home: Home) -> Path | None:
+    """Rewrite the paths of a home that was moved, and return where it was; `None` when there is nothing to do.
+
+    What both databases held before stays in `before-move/`. Raises StorageError when a run is going on in it, and when
+    it cannot be written to. Call before ZenML is asked anything.
+    """
+    if former_place(home) is None:
+        return None
+    if not os.access(home.root / _CONFIG, os.W_OK) or not os.access(home.root, os.W_OK):
+        raise StorageError(
+            f"this folder was moved or copied here from {former_place(home)}, and its paths cannot be rewritten",
+            where=str(home.root),
+            fix="copy it to a folder of yours, and name that one in RLFT_HOME",
+        )
+    with (home.root / LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        was = former_place(home)
+        if was is not None:  # else another process has done it meanwhile
+            _refuse_while_used(home)
+            try:
+                _back_up(home)
+                _rewrite(home, was)
+                _write_config(home, was)
+            except (OSError, sqlite3.Error) as cause:
+                raise StorageError(
+                    f"this folder was moved or copied here from {was}, and its paths cannot be rewritten: {cause}",
+                    where=str(home.root),
+                    fix="mend what is wrong with the disk, then start again",
+                ) from cause
+    return was
+
+
+def _refuse_while_used(home: Home) -> None:
+    if alive := living_notes(home):
+        names = ", ".join(f"{note.run_name} (process {note.pid})" for note in alive)
+        raise StorageError(
+            f"this folder was moved or copied while {names} went on",
+            where=str(home.root),
+            fix="wait for it to end, or end it; a copy must be made after that",
+        )
+
+
+def _back_up(home: Home) -> None:
+    """Both databases and ZenML's settings as they are; the settings last, as the sign that all of it is there."""
+    folder, config = home.root / BACKUP, (home.root / _CONFIG).read_text(encoding="utf-8")
+    sign = folder / "config.yaml"
+    if sign.is_file() and sign.read_text(encoding="utf-8") == config:
+        return  # of an attempt that was cut short, which may have rewritten a database
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in _databases(home).values():
+        here, there = sqlite3.connect(_address(path), uri=True), sqlite3.connect(folder / path.name)
+        with closing(here), closing(there):
+            here.backup(there)
+    write_file(sign, config)
+
+
+def _rewrite(home: Home, was: Path) -> None:
+    (first, main), *others = _databases(home).items()
+    schemas = {first: "main", **{name: name for name, _ in others}}
+    with closing(sqlite3.connect(_address(main), uri=True, isolation_level=None)) as connection:
+        for name, path in others:
+            connection.execute(f"ATTACH DATABASE ? AS {name}", (_address(path),))
+        connection.execute("BEGIN IMMEDIATE")
+        for name, table, column in _PATHS:
+            if name in schemas and _has_table(connection, schemas[name], table):
+                for old, new in ((f"{was}/", f"{home.root}/"), (f"{was.as_uri()}/", f"{home.root.as_uri()}/")):
+                    _replace(connection, f"{schemas[name]}.{table}", column, old, new)
+        connection.execute("COMMIT")
+
+
+def _has_table(connection: sqlite3.Connection, schema: str, table: str) -> bool:
+    """A database that was cut short while it was made, and will be made anew, may not."""
+    found = connection.execute(f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?", (table,))
+    return found.fetchone() is not None
+
+
+def _replace(connection: sqlite3.Connection, table: str, column: str, old: str, new: str) -> None:
+    """Put `new` for `old` where a text begins with it; not again, should the new place lie within the old one."""
+    begins = f"substr({column}, 1, ?)"
+    connection.execute(
+        f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {begins} = ? AND {begins} != ?",
+        (new, len(old) + 1, len(old), old, len(new), new),
+    )
+
+
+def _write_config(home: Home, was: Path) -> None:
+    write_file(home.root / _CONFIG, yaml.safe_dump(_moved(_read_config(home), f"{was}/", f"{home.root}/")))
+
+
+def _moved(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved(each, old, new) for key, each in value.items()}
+    return value.replace(old, new) if isinstance(value, str) else value
+
+
+def _read_config(home: Home) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load((home.root / _CONFIG).read_text(encoding="utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError, yaml.YAMLError):  # not made yet, or not to its end
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _databases(home: Home) -> dict[str, Path]:
+    """Those that are there; SQLite would make others."""
+    return {name: home.root / path for name, path in _DATABASES.items() if (home.root / path).is_file()}
+
+
+def _address(path: Path) -> str:
+    return f"{path.as_uri()}?mode=rw"

@@ -1,0 +1,101 @@
+"""What a run that goes on has left in its home: a note of its process, its name's lock, a summary that is `running`."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from mlops.home.files import write_file
+from mlops.home.folder import Home
+from rlft.errors import RlftError
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A run and its process; `started` (seconds since the epoch) tells it from a later one of the same number."""
+
+    run_id: str
+    run_name: str
+    pid: int
+    started: float
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process still exists."""
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) < 1
+        except psutil.Error:
+            return False
+
+
+def note_process(home: Home, run_id: str, run_name: str) -> None:
+    """Leave this process's identity, so that a later one can tell whether the run is alive."""
+    process = psutil.Process()
+    note = Note(run_id, run_name, process.pid, process.create_time())
+    write_file(_file(home, run_id), json.dumps(asdict(note)))
+
+
+def read_note(home: Home, run_id: str) -> Note | None:
+    """The note of a run; `None` where there is none that can be read."""
+    try:
+        return Note(**json.loads(_file(home, run_id).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def own_note(home: Home) -> Note | None:
+    """The note that this process left, if its run goes on."""
+    process = psutil.Process()
+    return next((note for note in living_notes(home) if note.pid == process.pid), None)
+
+
+def living_notes(home: Home) -> list[Note]:
+    """The notes of runs whose process still exists."""
+    return [note for note in _notes(home) if note.is_alive]
+
+
+def dead_notes(home: Home) -> list[Note]:
+    """The notes of runs whose process is gone without having removed them."""
+    return [note for note in _notes(home) if not note.is_alive]
+
+
+def _notes(home: Home) -> list[Note]:
+    notes = (read_note(home, file.name.split(".")[0]) for file in (home.root / "runs").glob("*.process.json"))
+    return [note for note in notes if note]
+
+
+@contextmanager
+def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
+    """Hold the name of a run for this process: between its checks and its note another one could begin the same.
+
+    Raises RlftError when another process of this home holds it. Every end of the process gives it back.
+    """
+    key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
+    file = home.root / "runs" / f"{key}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as cause:
+            raise RlftError(
+                f"another process has begun {name} or goes on with it",
+                where="RUN",
+                fix="wait for it, or end its process first",
+            ) from cause
+        yield
+
+
+def forget_process(home: Home, run_id: str) -> None:
+    """The run has ended by itself."""
+    _file(home, run_id).unlink(missing_ok=True)
+
+
+def _file(home: Home, run_id: str) -> Path:
+    return home.root / "runs" / f"{run_id}.process.json"

@@ -1,0 +1,105 @@
+"""Which commits a run came from: rlft's own, and those of the user's repositories that it takes something from."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+
+from mlops.home.folder import PROJECT
+
+RLFTS_OWN = "rlft's own"
+NO_REPOSITORY = "no repository"
+UNKNOWN = "unknown"
+# A hook has these set for its own repository.
+_LEADS_ELSEWHERE = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+)
+# A monitor is a command in the repository's own settings; a file's name is no pattern.
+_ONLY_LOOK = ("-c", "core.fsmonitor=false", "--literal-pathspecs")
+
+
+def rlft_commit() -> str:
+    """Commit of rlft's clone, with `-dirty` when files differ from it; `unknown` where rlft is no clone.
+
+    An installed copy may lie within someone else's repository, whose commit would say nothing of rlft.
+    """
+    return _commit(PROJECT) if _root(PROJECT) == PROJECT else UNKNOWN
+
+
+def users_commits(config: Path, environment: str) -> dict[str, str]:
+    """Commits of the repositories that hold the `config`, the `environment`'s file and the `working_directory`.
+
+    A commit has 40 hexadecimal digits, and `-dirty` behind it when a tracked file differs from it, or when the file
+    itself is not in it. Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` when git
+    cannot tell. No address of a remote is read.
+    """
+    source = _environment_file(environment)
+    return {
+        "config": _commit_of_file(config),
+        "environment": UNKNOWN if source is None else _commit_of_file(source),
+        "working_directory": _commit_of_folder(Path.cwd()),
+    }
+
+
+def _commit_of_file(file: Path) -> str:
+    file = file.resolve()
+    if "site-packages" in file.parts:  # an installed package, perhaps in a .venv within the user's repository
+        return NO_REPOSITORY
+    commit = _commit_of_folder(file.parent)
+    has_commit = len(commit) == 40
+    if has_commit and _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
+        return f"{commit}-dirty"
+    return commit
+
+
+def _commit_of_folder(folder: Path) -> str:
+    root = _root(folder)
+    if root is None:
+        in_one = any((above / ".git").exists() for above in (folder, *folder.parents))
+        return UNKNOWN if in_one else NO_REPOSITORY
+    return RLFTS_OWN if root == PROJECT else _commit(root)
+
+
+def _root(folder: Path) -> Path | None:
+    found = _git(folder, "rev-parse", "--show-toplevel")
+    return Path(found).resolve() if found else None
+
+
+def _commit(root: Path) -> str:
+    return _git(root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or UNKNOWN
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says there, or `None` when it fails."""
+    variables = {name: value for name, value in os.environ.items() if name not in _LEADS_ELSEWHERE}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *_ONLY_LOOK, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env={**variables, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _environment_file(name: str) -> Path | None:
+    """The file of `path/to/file.py:Class` or `package.module:Class`."""
+    module = name.partition(":")[0]
+    if module.endswith(".py"):
+        return Path(module)
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):  # the run says what is wrong with it
+        return None
+    return Path(found.origin) if found and found.origin else None

@@ -1,0 +1,148 @@
+"""What a run leaves beside its artifacts: the MLflow run, the summary, and the links between them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from shlex import quote
+from typing import Any
+
+import torch
+from zenml import log_metadata
+from zenml.client import Client
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.metadata.metadata_types import MetadataType
+from zenml.models import PipelineRunResponse
+
+from mlops.home.files import write_file
+from mlops.home.folder import Home, find_home
+from mlops.home.processes import forget_process, note_process
+from mlops.runs.commits import rlft_commit
+from mlops.runs.labels import Labels
+from mlops.runs.lineage import close_model_version
+from mlops.runs.runs import root_run
+from mlops.runs.summary import empty_summary
+from mlops.tracking.run import Tracker
+from rlft.config import Config
+from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.secrets import hide
+
+logger = logging.getLogger(__name__)
+PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
+
+
+@dataclass
+class Record:
+    """The open record of a run; filled while it goes on."""
+
+    tracker: Tracker
+    summary: dict[str, Any]
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds by stage, as they end up in the summary."""
+        return self.summary["seconds"]
+
+
+@contextmanager
+def open_record(
+    config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels
+) -> Iterator[Record]:
+    """Open the MLflow run of this pipeline run, or the one it began in; write summary and end state at the end.
+
+    A run that fails leaves a summary with `status: failed` and the reason, and the error goes on.
+    """
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "a record is opened in the body of a pipeline"
+    run, home = context.run, find_home()
+    first = root_run(run)
+    root = str(first.id)
+    note_process(home, str(run.id), run.name)
+    own_store = tracking_uri == home.tracking_uri
+    tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints, labels)}
+    tracker = Tracker.open(
+        tracking_uri,
+        config.tracking.experiment or config.name,
+        root,
+        first.name,
+        artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
+        tags=tags,
+        missed_path=home.missed_file(root),
+    )
+    record = Record(tracker, empty_summary("failed"), tags)
+    record.summary["pipeline_run_id"] = str(run.id)
+    record.summary["process"] = os.getpid()
+    name = labels.name or run.name
+    there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
+    logger.info("run %s (`rlft resume %s%s` if it is cut short)", run.name, quote(name), there)
+    record.summary["mlflow_run_id"] = tracker.run_id
+    write_file(home.summary_file(str(run.id)), json.dumps({**record.summary, "status": "running"}, indent=1))
+    tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
+    tracker.log_params(config.model_dump())
+    started, status = time.perf_counter(), "FAILED"
+    try:
+        yield record
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    except Exception as cause:
+        record.summary["error"] = hide(str(cause))
+        raise
+    finally:
+        _close(record, home, run, time.perf_counter() - started, status)
+
+
+def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
+    """Everything that must be written whatever happened."""
+    run_id = str(run.id)
+    record.seconds["total"] = seconds
+    gpus = torch.cuda.device_count()
+    record.tracker.log_metrics(
+        {f"perf/{name}_seconds_total": value for name, value in record.seconds.items()}
+        | {"perf/gpu_hours": gpus * seconds / 3600},
+        step=0,
+    )
+    record.summary["mlflow_run_id"] = record.tracker.run_id
+    record.summary["disk_megabytes"] = round(_disk_use(home) / 1e6, 1)
+    record.tracker.set_tags({"rlft.status": record.summary["status"]})
+    record.tracker.log_json("summary.json", record.summary)
+    write_file(home.summary_file(run_id), json.dumps(record.summary, indent=1))
+    record.tracker.finish(status)
+    if record.tracker.run_id is not None:
+        link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
+        log_metadata(metadata=link, run_id_name_or_prefix=run_id)
+    close_model_version(run, record.summary)
+    forget_process(home, run_id)
+
+
+def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, str]:
+    """Tags that say what exactly ran, code, environment and versions, and those that the user gave."""
+    return {
+        **labels.tags,
+        "rlft.name": config.name,
+        "rlft.environment": config.environment.name,
+        "rlft.environment_fingerprint": fingerprints.harness,
+        "rlft.reward_fingerprint": fingerprints.reward,
+        "rlft.git_commit": rlft_commit(),
+        **{f"rlft.git_commit.{place}": commit for place, commit in labels.commits.items()},
+        **{f"rlft.version.{package}": version(package) for package in PACKAGES},
+    }
+
+
+def _disk_use(home: Home) -> int:
+    """Bytes under the run's home."""
+    total = 0
+    for file in home.root.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+        except OSError:  # another run may remove files meanwhile
+            logger.debug("%s is gone", file)
+    return total

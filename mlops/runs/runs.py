@@ -1,0 +1,132 @@
+"""Runs of the past: find one, tell whether it is alive, mark a killed one as failed, resume it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from zenml.client import Client
+from zenml.enums import ExecutionStatus
+from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
+
+from mlops.home.folder import Home
+from mlops.home.processes import forget_process, read_note
+from mlops.runs.labels import labels_of
+from mlops.runs.lineage import close_model_version
+from mlops.runs.summary import empty_summary
+from mlops.runs.summary_file import end_summary
+from rlft.errors import RlftError
+
+PIPELINE = "train"
+UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
+STARTING_SECONDS = 60
+
+
+def find_run(name: str) -> PipelineRunResponse:
+    """A run by id, name, or the beginning of either. Raises RlftError when there is none or several."""
+    try:
+        return Client().get_pipeline_run(name)
+    except (KeyError, ValueError) as cause:
+        recent = [run.name for run in recent_runs(5)]
+        raise RlftError(
+            f"no single run is called {name!r}",
+            where="RUN",
+            fix=f"the newest runs are: {', '.join(recent) or 'none'}",
+        ) from cause
+
+
+def recent_runs(count: int) -> list[PipelineRunResponse]:
+    """The newest runs, newest first."""
+    return list(Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=count))
+
+
+def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
+    """The run that this one resumes, resumes of resumes included; the run itself if it resumes none."""
+    while run.original_run:
+        run = Client().get_pipeline_run(run.original_run.id)
+    return run
+
+
+def name_of(run: PipelineRunResponse) -> str:
+    """What a person calls it: all attempts at it share the name."""
+    return labels_of((run.config.parameters or {}).get("labels"), run.name.split("-resumed-")[0]).name
+
+
+def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
+    """All runs that were started as this one, newest first: what it resumes, what resumes it, and itself.
+
+    Runs that were started before runs bore tags are found among the newest 1000.
+    """
+    found = list(Client().list_pipeline_runs(tags=f"equals:run={name_of(run)}", sort_by="desc:created", size=1000))
+    if any(other.id == run.id for other in found):
+        return found
+    root = root_run(run).id
+    return [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+
+
+def is_alive(home: Home, run: PipelineRunResponse) -> bool:
+    """Whether the process of the run still exists. A run without a note may just be starting, for a while."""
+    note = read_note(home, str(run.id))
+    if note is None:
+        return (datetime.now(UTC) - run.created.replace(tzinfo=UTC)).total_seconds() < STARTING_SECONDS
+    return note.is_alive
+
+
+def killed_runs(home: Home) -> list[PipelineRunResponse]:
+    """Runs that ZenML takes for running, and whose process is gone."""
+    running = [
+        run for status in UNFINISHED for run in Client().list_pipeline_runs(pipeline=PIPELINE, status=status, size=100)
+    ]
+    return [run for run in running if not is_alive(home, run)]
+
+
+def mark_failed(home: Home, run: PipelineRunResponse) -> None:
+    """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed."""
+    for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
+        Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
+    Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
+    close_model_version(run, empty_summary("failed"))
+    end_summary(home, str(run.id), "the process was killed")
+    forget_process(home, str(run.id))
+
+
+def end_run(home: Home, name: str, *, completed: bool) -> None:
+    """Mark a run, by id or name, as completed or failed if ZenML has it and takes it for unfinished."""
+    try:
+        run = Client().get_pipeline_run(name, allow_name_prefix_match=False)
+    except KeyError:
+        return
+    if run.status.is_finished:
+        return
+    if completed:
+        Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.COMPLETED))
+    else:
+        mark_failed(home, run)
+
+
+def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunResponse:
+    """Of the runs that began as this one, itself and its resumes, the one with most to go on with; killed ones fail.
+
+    Not simply the newest: a resume that was cut short has repeated less than the run that it began from. A run that
+    began anew, since weights were missing, leaves those before it behind. Raises RlftError when one has finished or
+    still goes on.
+    """
+    attempts = attempts_of(run)
+    newest = root_run(attempts[0]).id
+    attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
+    for attempt in attempts:
+        if attempt.status == ExecutionStatus.COMPLETED:
+            raise RlftError(
+                f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
+            )
+        if attempt.status in UNFINISHED and is_alive(home, attempt):
+            fix = "wait for it, or end its process first"
+            raise RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
+    for attempt in attempts:
+        if attempt.status in UNFINISHED:
+            mark_failed(home, attempt)
+    return max(attempts, key=_finished_steps)  # the newest of those with as many
+
+
+def _finished_steps(run: PipelineRunResponse) -> int:
+    steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
+    return sum(step.status.is_successful for step in steps)

@@ -1,0 +1,84 @@
+"""A round of a home, read from its files: ZenML, which knows where they lie, takes six seconds to say so.
+
+Its database is asked for that alone, and only read. What it does not answer without doubt (a run by an ambiguous name,
+a step that was tried twice, files elsewhere, another version's tables) is left to ZenML itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from mlops.home.folder import Home
+from mlops.home.stores import DATABASE
+from mlops.runs.stored_rollouts import ScoredRound, round_name
+from rlft import storage
+
+_EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
+_BEGINS = "SELECT id FROM pipeline_run WHERE substr(id, 1, length(?1)) = ?1 OR substr(name, 1, length(?2)) = ?2"
+_OUTPUT = """
+SELECT uri FROM step_run
+JOIN step_run_output_artifact ON step_run_output_artifact.step_id = step_run.id
+JOIN artifact_version ON artifact_version.id = step_run_output_artifact.artifact_id
+WHERE step_run.pipeline_run_id = ? AND step_run.name = ? AND step_run_output_artifact.name = ?
+"""
+
+
+class _UnclearError(Exception):
+    """What is asked for has no answer here, or several."""
+
+
+def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
+    """The rollouts of a round of a run in `home`, as `load_round` gives them; `None` where ZenML has to be asked."""
+    name = round_name(round)
+    try:
+        with closing(sqlite3.connect(f"{(home.root / DATABASE).as_uri()}?mode=ro", uri=True, timeout=1)) as database:
+            attempts = _attempts(database, run)
+            rollouts = _file(home, database, attempts, f"generate_rollouts_{name}", "rollouts", "rollouts.parquet")
+            rewards = _file(home, database, attempts, f"score_rewards_{name}", "rewards", "rewards.parquet")
+            report = _file(home, database, attempts, f"train_grpo_{name}", "train_report", "report.json")
+    except (sqlite3.Error, _UnclearError):
+        return None
+    if rollouts is None:
+        return None
+    return ScoredRound(
+        name,
+        storage.rollouts_from_table(pq.ParquetFile(rollouts).read()),
+        None if rewards is None else storage.rewards_from_table(pq.ParquetFile(rewards).read()),
+        {} if report is None else json.loads(report.read_text(encoding="utf-8"))["fates"],
+    )
+
+
+def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
+    """The id of the run that is meant, and of those that it resumes."""
+    asked = (run.replace("-", "").lower(), run)
+    found = database.execute(_EXACT, asked).fetchall() or database.execute(_BEGINS, asked).fetchall()
+    if len(found) != 1:
+        raise _UnclearError
+    attempts = [found[0][0]]
+    while True:
+        found = database.execute("SELECT original_run_id FROM pipeline_run WHERE id = ?", attempts[-1:]).fetchall()
+        if len(found) != 1 or found[0][0] in attempts:  # it was deleted since
+            raise _UnclearError
+        if found[0][0] is None:
+            return attempts
+        attempts.append(found[0][0])
+
+
+def _file(
+    home: Home, database: sqlite3.Connection, attempts: list[str], step: str, output: str, name: str
+) -> Path | None:
+    """The file of a step's output, of the newest attempt that has it; `None` where none has."""
+    for attempt in attempts:
+        found = [Path(uri) for (uri,) in database.execute(_OUTPUT, (attempt, step, output))]
+        if not found:
+            continue
+        file = found[0] / name
+        if len(found) > 1 or not file.is_relative_to(home.root) or not file.is_file():
+            raise _UnclearError
+        return file
+    return None

@@ -1,0 +1,156 @@
+"""Rollouts of a past run: found by round, and one of them as a record of all that is known about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from rlft.errors import RlftError, StorageError
+from rlft.types import Reward, Rewards, Rollout, Rollouts
+
+_ARRAYS = ("token_ids", "loss_mask", "logprobs")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRound:
+    """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere)."""
+
+    name: str
+    rollouts: Rollouts
+    rewards: Rewards | None
+    fates: Mapping[str, str]
+
+    def reward_of(self, rollout: Rollout) -> Reward | None:
+        """Its reward; `None` when the round was not scored."""
+        return next((each for each in self.rewards or () if each.rollout_id == rollout.rollout_id), None)
+
+    def find(self, rollout: str) -> Rollout:
+        """A rollout by its id, or by its place from 0. Raises RlftError."""
+        rows = self.rollouts.rows
+        if found := [row for row in rows if row.rollout_id == rollout]:
+            return found[0]
+        if re.fullmatch(r"[0-9]+", rollout) and int(rollout) < len(rows):
+            return rows[int(rollout)]
+        near = get_close_matches(rollout, [row.rollout_id for row in rows], n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"give an id, or a number from 0 to {len(rows) - 1}"
+        raise RlftError(f"{self.name} has no rollout {rollout!r}", where="ROLLOUT", fix=hint)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One line for each rollout, in the order in which they are stored."""
+        totals = {reward.rollout_id: reward for reward in self.rewards or ()}
+        for index, rollout in enumerate(self.rollouts):
+            reward = totals.get(rollout.rollout_id)
+            yield {
+                "index": index,
+                "rollout_id": rollout.rollout_id,
+                "total": None if reward is None else reward.total,
+                "solved": None if reward is None or reward.total is None else reward.solved,
+                "turns": rollout.turns,
+                "tool_calls": rollout.tool_calls,
+                "tool_errors": rollout.tool_errors,
+                "stop_reason": rollout.stop_reason,
+                "error": rollout.error or (None if reward is None else reward.error),
+            }
+
+    def record(self, rollout: Rollout) -> dict[str, Any]:
+        """All that is stored of a rollout but its tokens, as JSON: they are counted.
+
+        `tokens` says how many stand in the `prompt`, were `sampled`, and were `told` (by tools and the environment).
+        `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training).
+        """
+        known = {each.name: getattr(rollout, each.name) for each in fields(Rollout) if each.name not in _ARRAYS}
+        sampled = int(np.count_nonzero(rollout.loss_mask))
+        tokens = {
+            "prompt": rollout.prompt_length,
+            "sampled": sampled,
+            "told": rollout.completion_length - sampled,
+        }
+        del known["prompt_length"]
+        reward = self.reward_of(rollout)
+        return {
+            **known,
+            "messages": list(rollout.messages),
+            "tokens": tokens,
+            "reward": None if reward is None or self.rewards is None else reward_record(reward, self.rewards.weights),
+            "fate": self.fates.get(rollout.rollout_id),
+        }
+
+
+def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any]:
+    """A reward as JSON, with the weight of each of its parts."""
+    return {
+        "total": reward.total,
+        "parts": dict(reward.parts),
+        "weights": {name: weights.get(name, 1.0) for name in reward.parts},
+        "solved": reward.solved,
+        "answer": reward.answer,
+        "error": reward.error,
+        "seconds": reward.seconds,
+    }
+
+
+def round_name(text: str) -> str:
+    """What a step's id says of a round: `7` and `r7` are `r007`; other names, such as `baseline`, stay."""
+    number = re.fullmatch(r"r?([0-9]+)", text)
+    return f"r{int(number[1]):03d}" if number else text
+
+
+def load_round(run: str, round: str) -> ScoredRound:
+    """The rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
+
+    A run that was resumed is looked through together with its resumes, under whichever name.
+    """
+    from mlops.runs.runs import find_run
+
+    found, name = find_run(run), round_name(round)
+    rollouts = _output(found, f"generate_rollouts_{name}", "rollouts")
+    if rollouts is None:
+        names = ", ".join(_rounds(found)) or "none yet"
+        raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
+    rewards = _output(found, f"score_rewards_{name}", "rewards")
+    report = _output(found, f"train_grpo_{name}", "train_report")
+    return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates)
+
+
+def _output(run: Any, step: str, name: str) -> Any:
+    """What a step gave out, or `None` where there is no such step or it has not ended."""
+    from zenml.client import Client
+
+    for attempt in _attempts(run):
+        for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
+            if versions := Client().get_run_step(found.id).outputs.get(name):
+                try:
+                    return versions[0].load()
+                except FileNotFoundError as cause:
+                    raise StorageError(
+                        f"the {name} of {step} were stored, and their files are gone",
+                        where=versions[0].uri,
+                        fix="put them back there from a copy; `rlft run --no-cache` makes them anew",
+                    ) from cause
+    return None
+
+
+def _rounds(run: Any) -> list[str]:
+    """The names of the rounds of a run, in the order in which they were sampled."""
+    from zenml.client import Client
+
+    begins = "generate_rollouts_"
+    steps = [
+        step
+        for attempt in _attempts(run)
+        for step in Client().list_run_steps(pipeline_run_id=attempt.id, name=f"startswith:{begins}", size=1000)
+    ]
+    return list(dict.fromkeys(step.name.removeprefix(begins) for step in sorted(steps, key=lambda step: step.created)))
+
+
+def _attempts(run: Any) -> Iterator[Any]:
+    """The run first, then all others that were started as it, the newest of them first."""
+    from mlops.runs.runs import attempts_of
+
+    yield run
+    yield from (other for other in attempts_of(run) if other.id != run.id)

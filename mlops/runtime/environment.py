@@ -1,0 +1,20 @@
+"""The environment of a config, with what the active stack has for it."""
+
+from __future__ import annotations
+
+from rlft.config import EnvironmentConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
+
+
+def open_environment(settings: EnvironmentConfig) -> BaseEnv:
+    """Load it; `sandbox: stack` among its arguments becomes the sandbox of the active stack.
+
+    Raises EnvironmentSetupError.
+    """
+    kwargs = settings.kwargs
+    if kwargs.get("sandbox") == "stack":
+        from mlops.stacks.sandbox import stack_sandbox
+
+        kwargs = {**kwargs, "sandbox": stack_sandbox()}
+    return load_environment(settings.name, kwargs)

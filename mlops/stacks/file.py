@@ -1,0 +1,166 @@
+"""Stacks as files: infrastructure apart from experiments, applied to the user's ZenML as often as one likes."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+from zenml.client import Client
+from zenml.enums import StackComponentType
+from zenml.stack.utils import validate_stack_component_config
+
+from mlops.stacks.stack import check_tracking_address, describe_refusal
+from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
+from rlft.config import Section
+from rlft.config.file import yaml_problem
+from rlft.config.names import check_name
+from rlft.errors import StackError
+
+
+class ComponentFile(Section):
+    """One component; without a flavor it is one that exists already."""
+
+    name: str
+    flavor: str | None = None
+    config: dict[str, Any] = Field(default={})
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_name(name)
+
+
+class StackFile(Section):
+    """A stack and its components, by ZenML's names of their types."""
+
+    name: str
+    orchestrator: ComponentFile
+    artifact_store: ComponentFile
+    experiment_tracker: ComponentFile
+    container_registry: ComponentFile | None = None
+    image_builder: ComponentFile | None = None
+    sandbox: ComponentFile | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_name(name)
+
+    def components(self) -> dict[StackComponentType, ComponentFile]:
+        """The components that are there."""
+        return {
+            kind: component
+            for kind in StackComponentType
+            if isinstance(component := getattr(self, kind.value, None), ComponentFile)
+        }
+
+
+def read_stack_file(path: Path) -> StackFile:
+    """Read a file and fill in `${VARIABLES}` from the environment. Raises StackError that names what is missing."""
+    if not path.is_file():
+        raise StackError("no such file", where=str(path), fix="name a file such as configs/stacks/local.yaml")
+    text = path.read_text(encoding="utf-8")
+    content_lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    names = sorted(set(re.findall(r"\$\{(\w+)\}", content_lines)))
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise StackError(
+            f"these variables are not set: {', '.join(missing)}",
+            where=str(path),
+            fix=f"export {missing[0]}=... and so on, then apply the file again",
+        )
+    for name in names:
+        text = text.replace(f"${{{name}}}", os.environ[name])
+    fix = "start from a shipped one, such as configs/stacks/local.yaml"
+    try:
+        return StackFile.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as cause:
+        raise StackError(f"not readable as YAML: {yaml_problem(cause)}", where=str(path), fix=fix) from cause
+    except ValidationError as cause:
+        raise StackError(f"not a stack file:\n{describe_refusal(cause)}", where=str(path), fix=fix) from cause
+
+
+def validate_components(stack: StackFile) -> None:
+    """Check each component's settings against its flavor. Raises StackError that names component and setting."""
+    for kind, component in stack.components().items():
+        if component.flavor is None:
+            continue
+        where = f"{kind.value}.config"
+        flavor = Client().get_flavor_by_name_and_type(name=component.flavor, component_type=kind)
+        known = flavor.config_schema.get("properties", {})
+        unknown = sorted(set(component.config) - set(known))
+        if unknown:
+            raise StackError(
+                f"the {component.flavor} {kind.value} has no setting {', '.join(unknown)}",
+                where=f"{stack.name}.{where}",
+                fix=f"it has: {', '.join(sorted(known))}",
+            )
+        settings = as_zenml_takes_them(kind, component)
+        try:
+            validate_stack_component_config(settings, flavor, kind)
+        except (ValueError, KeyError, ImportError) as cause:  # pydantic's ValidationError is a ValueError
+            raise StackError(
+                f"ZenML does not take the {component.flavor} {kind.value}:\n{describe_refusal(cause, where)}",
+                where=stack.name,
+                fix="correct these settings in the file; a secret is made with `zenml secret create NAME --KEY=...`",
+            ) from cause
+
+
+def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:
+    """The component's settings, with what ZenML asks for at an MLflow server that asks for nothing.
+
+    Raises StackError for an address that holds a password.
+    """
+    config = component.config
+    address = config.get("tracking_uri")
+    if kind != StackComponentType.EXPERIMENT_TRACKER or component.flavor != "mlflow" or not isinstance(address, str):
+        return config
+    check_tracking_address(address, where=f"{kind.value}.config.tracking_uri")
+    if address.startswith(("http://", "https://")) and not any(config.get(name) for name in CREDENTIALS):
+        return {**config, "tracking_token": NO_AUTHENTICATION}
+    return config
+
+
+def apply_stack_file(stack: StackFile) -> str:
+    """Register or update the components and the stack in the active ZenML; returns the stack's name."""
+    validate_components(stack)
+    client = Client()
+    ids = {kind: _apply_component(client, kind, component) for kind, component in stack.components().items()}
+    existing = client.list_stacks(name=stack.name)
+    if existing:
+        client.update_stack(existing[0].id, component_updates={kind: [str(value)] for kind, value in ids.items()})
+    else:
+        client.create_stack(stack.name, {kind: str(value) for kind, value in ids.items()})
+    return stack.name
+
+
+def _apply_component(client: Client, kind: StackComponentType, component: ComponentFile) -> Any:
+    existing = client.list_stack_components(name=component.name, type=kind)
+    if component.flavor is None:
+        if not existing:
+            raise StackError(
+                f"there is no {kind.value} {component.name!r}",
+                where=kind.value,
+                fix="give it a flavor and a config, or name one that exists",
+            )
+        return existing[0].id
+    settings = as_zenml_takes_them(kind, component)
+    if existing:
+        if existing[0].flavor_name != component.flavor:
+            raise StackError(
+                f"there is a {existing[0].flavor_name} {kind.value} of the name {component.name!r} already",
+                where=f"{kind.value}.name",
+                fix="give this one another name",
+            )
+        # ZenML keeps what is not mentioned, and another way to log in beside the file's is one too many.
+        forgotten = {name: None for name in CREDENTIALS if name in existing[0].configuration}
+        return client.update_stack_component(
+            existing[0].id, component_type=kind, configuration={**forgotten, **settings}
+        ).id
+    return client.create_stack_component(
+        name=component.name, flavor=component.flavor, component_type=kind, configuration=settings
+    ).id

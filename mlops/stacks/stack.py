@@ -1,0 +1,139 @@
+"""Which ZenML stack a run uses: its own in `.rlft/`, or a named one of the user's with its MLflow tracker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import Any
+
+from mlops.home.folder import BACKUP, PROJECT, Home, use_own_setup
+from mlops.home.moved import settle
+from mlops.home.stores import make_stores
+from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
+from rlft.config.addresses import refuse_metadata
+from rlft.errors import StackError
+from rlft.secrets import find_secrets, hide, redact
+
+logger = logging.getLogger(__name__)
+
+
+def connect(home: Home, stack: str | None) -> str:
+    """Prepare this process for a run and return the MLflow tracking uri.
+
+    Without a stack, ZenML and MLflow live in `home`. With one, the user's ZenML is used and `stack` is active for this
+    process alone. Raises StackError when the stack is unknown, has no MLflow tracker, or cannot run dynamic pipelines.
+    """
+    if stack is None:
+        settle_home(home)
+        use_own_setup(home)
+    else:
+        home.make()  # for summaries and what tracking missed
+    from zenml.utils import source_utils
+
+    source_utils.set_custom_source_root(str(PROJECT))
+    if stack is None:
+        make_stores(home)
+    uri = home.tracking_uri if stack is None else _use_stack(stack)
+    os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
+    return uri
+
+
+def settle_home(home: Home) -> None:
+    """Rewrite the paths of a home that was moved here, and say so. Raises StorageError as `settle` does."""
+    if was := settle(home):
+        logger.warning(
+            "%s was moved or copied here from %s: its paths are rewritten, and %s/ holds them as they were",
+            home.root,
+            was,
+            BACKUP,
+        )
+
+
+def _use_stack(name: str) -> str:
+    from zenml.client import Client
+
+    client = Client()
+    try:
+        found = client.get_stack(name, allow_name_prefix_match=False)
+    except (KeyError, ValueError) as cause:
+        names = sorted(stack.name for stack in client.list_stacks(size=50))
+        raise StackError(
+            f"there is no stack {name!r}; there are: {', '.join(names)}",
+            where="--stack",
+            fix="`zenml stack list` shows them; leave --stack out to run in .rlft/",
+        ) from cause
+    os.environ["ZENML_ACTIVE_STACK_ID"] = str(found.id)
+    active = _made(client, name)
+    tracker = active.experiment_tracker
+    if tracker is None or tracker.flavor != "mlflow":
+        raise StackError(
+            f"the stack {name!r} has no MLflow experiment tracker",
+            where="--stack",
+            fix="zenml experiment-tracker register mlflow --flavor=mlflow --tracking_uri=... && "
+            f"zenml stack update {name} -e mlflow",
+        )
+    if not active.orchestrator.supports_dynamic_pipelines:
+        raise StackError(
+            f"the orchestrator of {name!r} does not run dynamic pipelines",
+            where="--stack",
+            fix="use a local, kubernetes, vertex, sagemaker or azureml orchestrator",
+        )
+    return _tracking_uri(tracker)
+
+
+def _made(client: Any, name: str) -> Any:
+    """The active stack; ZenML may have stored settings of its components that it takes no more."""
+    from pydantic import ValidationError
+
+    try:
+        return client.active_stack
+    except (ValidationError, ValueError, KeyError, ImportError) as cause:
+        raise StackError(
+            f"a component of the stack {name!r} cannot be used:\n{describe_refusal(cause)}",
+            where="--stack",
+            fix="correct the stack's file and apply it with `rlft stack FILE`, or change the component with `zenml`; "
+            f"an MLflow server without authentication has tracking_token: {NO_AUTHENTICATION}",
+        ) from cause
+
+
+def describe_refusal(cause: Exception, where: str = "") -> str:
+    """What ZenML or pydantic has against a component's settings: a line for each, with the setting, without values.
+
+    `where` is what stands before the name of a setting, such as `orchestrator.config`.
+    """
+    from pydantic import ValidationError
+
+    if isinstance(cause, ValidationError):
+        lines = []
+        for error in cause.errors(include_url=False, include_input=False):
+            key = ".".join(part for part in (where, *map(str, error["loc"])) if part)
+            lines.append(f"{key}: {error['msg'].removeprefix('Value error, ')}" if key else error["msg"])
+    else:
+        said = str(cause.args[0] if cause.args else cause)
+        said = re.sub(r" of stack component `.*?`(?=[:.])", "", said, flags=re.DOTALL)  # all its settings, as they are
+        lines = [f"{where}: {said}" if where else said]
+    return "\n".join(f"  {hide(redact(line))}" for line in lines)
+
+
+def _tracking_uri(tracker: Any) -> str:
+    """Address of the tracker; its credentials go into the environment, where MLflow reads them."""
+    uri: str = tracker.get_tracking_uri()
+    check_tracking_address(uri, where="--stack")
+    use_credentials(tracker)
+    return uri
+
+
+def check_tracking_address(uri: str, *, where: str) -> None:
+    """Raises StackError for an address that holds a secret, or hands out a machine's own credentials."""
+    if find_secrets(uri):
+        raise StackError(
+            "the tracker's address holds a secret, which would end up in the run's parameters",
+            where=where,
+            fix="name user and password apart from the address, with tracking_username and tracking_password: in the "
+            "stack's file, or by zenml experiment-tracker update NAME --tracking_username=... --tracking_password=...",
+        )
+    try:
+        refuse_metadata(uri)
+    except ValueError as wrong:
+        raise StackError(str(wrong), where=where, fix="name the MLflow server's own address") from None

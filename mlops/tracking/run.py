@@ -1,0 +1,297 @@
+"""One MLflow run for each pipeline run, written from the pipeline's body, and never in the way of training.
+
+Only `MlflowClient` with an address and a run id is used, never the fluent API: the run does not depend on global
+state, and a resumed or replayed pipeline finds its run again by the tag `rlft.root_run`. A call that fails is kept,
+tried again at the next one, and at the end written to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+from mlops.tracking.missed import Entry, read_missed, write_missed
+from mlops.tracking.reach import check_reachable, quick_http
+from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact
+from rlft.secrets import hide, hide_secrets
+from rlft.types import TaskSet
+
+log = logging.getLogger(__name__)
+
+ROOT_RUN_TAG = "rlft.root_run"
+# A store that does not answer is left alone this long, so that waiting for it never adds up.
+PAUSE_SECONDS = 30.0
+PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000
+# Errors by which the store says that the entry itself is wrong; others mean that the store is not there.
+REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "PERMISSION_DENIED"}
+
+
+class Tracker:
+    """The MLflow run of a pipeline run. Made by `Tracker.open`; no method raises because MLflow fails."""
+
+    def __init__(
+        self,
+        tracking_uri: str,
+        experiment: str,
+        root_run: str,
+        run_name: str,
+        *,
+        missed_path: Path,
+        artifact_location: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.tracking_uri, self.experiment, self.root_run, self.run_name = tracking_uri, experiment, root_run, run_name
+        self.missed_path, self.artifact_location, self.tags = Path(missed_path), artifact_location, dict(tags or {})
+        self.run_id: str | None = None
+        self.experiment_id: str | None = None
+        self._client: MlflowClient | None = None
+        self._backlog: list[Entry] = []
+        self._steps: dict[str, set[int]] = {}
+        self._is_new = False
+        self._warned: set[str] = set()
+        self._quiet_until: dict[str, float] = {}
+
+    @classmethod
+    def open(
+        cls,
+        tracking_uri: str,
+        experiment: str,
+        root_run: str,
+        run_name: str,
+        artifact_location: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        *,
+        missed_path: Path,
+    ) -> Tracker:
+        """Find the run tagged with `root_run` in `experiment`, or make both.
+
+        `artifact_location` is given to a new experiment. What cannot be written is left in `missed_path` (JSON);
+        entries that an earlier attempt of the same root run left there are tried again.
+        """
+        tracker = cls(
+            tracking_uri,
+            experiment,
+            root_run,
+            run_name,
+            missed_path=missed_path,
+            artifact_location=artifact_location,
+            tags=tags,
+        )
+        tracker._backlog = read_missed(tracker.missed_path, root_run)
+        tracker.flush()
+        return tracker
+
+    @property
+    def where(self) -> str:
+        """Where a person finds the run: an address for a server, else the store and the run id."""
+        store = redact(self.tracking_uri).rstrip("/")
+        if self.run_id is None:
+            return f"{store} (no run: it could not be opened)"
+        if urlsplit(self.tracking_uri).scheme in ("http", "https"):
+            return f"{store}/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        return f"{store}, experiment {self.experiment}, run {self.run_id}"
+
+    def log_params(self, params: Mapping[str, Any]) -> None:
+        """Write settings, nested ones as `outer.inner`. The first value stays; a later change is only warned of."""
+        self._write({"kind": "params", "values": flatten(hide_secrets(params))})
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Write the metrics of a round (`step`), each only if the run has no value of it at that step.
+
+        Values that are not finite are left out, with a warning.
+        """
+        finite = {legal_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
+        if len(finite) < len(metrics):
+            names = sorted(name for name, value in metrics.items() if not math.isfinite(value))
+            log.warning("step %d: %s not finite, not written", step, ", ".join(names))
+        if finite:
+            self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
+
+    def log_curves(self, curves: Mapping[str, Sequence[float]]) -> None:
+        """Write whole curves, whose first value is that of step 1; what the run has of them stays as it is.
+
+        Values that are not finite are left out.
+        """
+        values = {legal_name(name): list(map(float, curve)) for name, curve in curves.items() if curve}
+        if values:
+            self._backlog = [e for e in self._backlog if e["kind"] != "curves" or e["values"].keys() != values.keys()]
+            self._write({"kind": "curves", "time_ms": int(time.time() * 1000), "values": values})
+
+    def log_tasks(self, tasks: TaskSet, source: str = "") -> None:
+        """Name the tasks of each split as a data set of the run, by fingerprint; `source` is for people to read."""
+        self._write({"kind": "tasks", "datasets": describe_tasks(tasks, source)})
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        """Set tags of the run; a later value replaces an earlier one."""
+        self._write({"kind": "tags", "values": {k: redact(str(v))[:MAX_TAG] for k, v in tags.items()}})
+
+    def log_json(self, name: str, content: Any) -> None:
+        """Write a JSON artifact, `name` with its folder and ending. What JSON does not know becomes its text."""
+        text = hide(json.dumps(hide_secrets(content), indent=1, default=str, ensure_ascii=False))
+        self.log_text(name, text)
+
+    def log_text(self, name: str, text: str) -> None:
+        """Write a text artifact; a later one of that name replaces it."""
+        inside = "/".join(part for part in name.split("/") if part not in ("", ".", ".."))
+        self._write({"kind": "text", "name": inside, "text": text})
+
+    def flush(self) -> int:
+        """Try again what failed so far; returns how many entries are still missing."""
+        self._quiet_until.clear()
+        self._retry()
+        return len(self._backlog)
+
+    def finish(self, status: str = "FINISHED") -> None:
+        """End the run (`FINISHED`, `FAILED` or `KILLED`); what is still missing goes to `missed_path`."""
+        self._backlog.append({"kind": "end", "status": status})
+        missing = self.flush()
+        try:
+            if missing:
+                write_missed(self.missed_path, self.root_run, self._backlog)
+                log.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
+            else:
+                self.missed_path.unlink(missing_ok=True)
+        except OSError as cause:
+            log.error("%d entries did not reach the tracker, and %s: they are lost", missing, cause)
+
+    def _write(self, entry: Entry) -> None:
+        self._backlog.append(entry)
+        self._retry()
+
+    def _retry(self) -> None:
+        """Write the backlog in order. A refused entry stays and the next is tried; one that finds nobody there stops
+        the others that go to the same place."""
+        if self._is_quiet("store"):
+            return
+        with quick_http():
+            if self._client is None and not self._attempt("open", self._open):
+                return
+            waiting, self._backlog = self._backlog, []
+            for entry in waiting:
+                kind = entry["kind"]
+                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: self._apply(entry)):
+                    self._backlog.append(entry)
+
+    def _is_quiet(self, place: str) -> bool:
+        now = time.monotonic()
+        return any(now < self._quiet_until.get(name, 0.0) for name in {place, "store"})
+
+    def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
+            refused = isinstance(cause, MlflowException) and cause.error_code in REFUSALS
+            if not refused or kind == "open":
+                self._quiet_until[_place(kind)] = time.monotonic() + PAUSE_SECONDS
+            if kind not in self._warned:
+                self._warned.add(kind)
+                reason = redact(f"{type(cause).__name__}: {cause}", self.tracking_uri).splitlines()[0][:300]
+                log.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
+            return False
+        return True
+
+    def _open(self) -> None:
+        check_reachable(self.tracking_uri)
+        client = MlflowClient(tracking_uri=self.tracking_uri)
+        experiment = client.get_experiment_by_name(self.experiment)
+        experiment_id = (
+            experiment.experiment_id
+            if experiment
+            else client.create_experiment(self.experiment, artifact_location=self.artifact_location)
+        )
+        found = client.search_runs([experiment_id], f"tags.`{ROOT_RUN_TAG}` = '{self.root_run}'", max_results=1)
+        if found:
+            run_id = found[0].info.run_id
+            client.update_run(run_id, status="RUNNING")
+        else:
+            tags = {k: redact(str(v))[:MAX_TAG] for k, v in self.tags.items()} | {ROOT_RUN_TAG: self.root_run}
+            run_id = client.create_run(experiment_id, run_name=self.run_name, tags=tags).info.run_id
+        self._client, self.experiment_id, self.run_id, self._is_new = client, experiment_id, run_id, not found
+        log.info("tracking in %s", self.where)
+
+    def _apply(self, entry: Entry) -> None:
+        client, run_id = self._client, self.run_id
+        assert client is not None
+        assert run_id is not None
+        match entry["kind"]:
+            case "params":
+                self._apply_params(client, run_id, entry["values"])
+            case "metrics":
+                self._apply_metrics(client, run_id, entry)
+            case "curves":
+                self._apply_curves(client, run_id, entry)
+            case "tags":
+                client.log_batch(run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
+            case "tasks":
+                client.log_inputs(run_id, datasets=[dataset_input(fields) for fields in entry["datasets"]])
+            case "text":
+                client.log_text(run_id, entry["text"], entry["name"])
+            case "end":
+                client.set_terminated(run_id, entry["status"])
+            case kind:
+                raise ValueError(f"unknown entry {kind!r} in the tracker's backlog")
+
+    def _apply_params(self, client: MlflowClient, run_id: str, values: dict[str, str]) -> None:
+        # MLflow refuses to change a parameter, and one changed value would fail the whole batch.
+        there = client.get_run(run_id).data.params
+        changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
+        if changed:
+            log.warning("parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed))
+        new = [Param(name, value) for name, value in values.items() if name not in there]
+        for start in range(0, len(new), PARAMS_AT_ONCE):
+            client.log_batch(run_id, params=new[start : start + PARAMS_AT_ONCE])
+
+    def _apply_metrics(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
+        values = [(name, entry["step"], value) for name, value in entry["values"].items()]
+        self._apply_values(client, run_id, values, entry["time_ms"])
+
+    def _apply_curves(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
+        curves: dict[str, list[float]] = entry["values"]
+        values = [(n, step, v) for n, curve in curves.items() for step, v in enumerate(curve, 1) if math.isfinite(v)]
+        self._apply_values(client, run_id, values, entry["time_ms"])
+
+    def _apply_values(
+        self, client: MlflowClient, run_id: str, values: Sequence[tuple[str, int, float]], time_ms: int
+    ) -> None:
+        """Write (name, step, value) of which the run has none yet."""
+        names = {name for name, _, _ in values}
+        for name in names:
+            if name not in self._steps:
+                history = [] if self._is_new else client.get_metric_history(run_id, name)
+                self._steps[name] = {metric.step for metric in history}
+        new = [Metric(name, value, time_ms, step) for name, step, value in values if step not in self._steps[name]]
+        try:
+            for start in range(0, len(new), METRICS_AT_ONCE):
+                client.log_batch(run_id, metrics=new[start : start + METRICS_AT_ONCE])
+        except Exception:
+            # A call that timed out may have been carried out: ask the store before the next attempt.
+            self._is_new = False
+            for name in names:
+                self._steps.pop(name, None)
+            raise
+        for metric in new:
+            self._steps[metric.key].add(metric.step)
+
+
+def end_killed(tracking_uri: str, run_id: str) -> None:
+    """End the run of a process that could not do so itself. Raises what MLflow, a driver or the network throws."""
+    check_reachable(tracking_uri)
+    with quick_http():
+        client = MlflowClient(tracking_uri=tracking_uri)
+        client.set_tag(run_id, "rlft.status", "failed")
+        client.set_terminated(run_id, "KILLED")
+
+
+def _place(kind: str) -> str:
+    """Artifacts lie elsewhere than the rest: a bucket that is away does not hold up the curves."""
+    return "artifacts" if kind == "text" else "store"

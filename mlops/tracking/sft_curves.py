@@ -1,0 +1,20 @@
+"""The curves of supervised fine-tuning in the tracker: `sft/*` of the warm start, `sft_control/*` of the control."""
+
+from __future__ import annotations
+
+from mlops.tracking.run import Tracker
+from rlft.sft.state import SftState
+from rlft.sft.training import SftReport
+
+_SECTIONS = {"warm_start": "sft", "sft_control": "sft_control"}
+
+
+def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
+    """Log what every step so far came to, of training that goes on or of its report. Steps count from 1."""
+    section = _SECTIONS[stage]
+    curves = {
+        f"{section}/loss": training.losses,
+        f"{section}/learning_rate": training.learning_rates,
+        f"{section}/grad_norm": training.grad_norms,
+    }
+    tracker.log_curves(curves)

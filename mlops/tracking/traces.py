@@ -1,0 +1,207 @@
+"""Chosen rollouts as MLflow traces: a conversation that a person can read, with its scores beside it.
+
+Traces are written straight to the store of the given address, one after the other: no tracer, no queue that drops
+under load, no global state. Their ids come from the run and the rollout, so writing one again changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from mlflow import MlflowClient
+from mlflow.entities import (
+    Assessment,
+    AssessmentError,
+    AssessmentSource,
+    Feedback,
+    TraceInfo,
+    TraceLocation,
+    TraceState,
+)
+
+# The one module here that MLflow does not document: its public calls take the address from global state.
+from mlflow.tracing.client import TracingClient
+
+from mlops.tracking.reach import check_reachable, quick_http
+from mlops.tracking.spans import rollout_spans, token_usage, trace_id
+from mlops.tracking.values import redact
+from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.visible import visible
+
+log = logging.getLogger(__name__)
+
+ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
+TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
+STOP_TAG = "rlft.stop_reason"
+PREVIEW = 1000
+SOURCE = AssessmentSource(source_type="CODE", source_id="rlft")
+
+
+def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[Rollout, ...]:
+    """At most `count` rollouts, evenly spread from the worst reward to the best, both ends included.
+
+    Those without a score rank below the worst: they are what a person wants to see first. The choice depends on
+    rewards and rollout ids alone.
+    """
+    totals = {reward.rollout_id: reward.total for reward in rewards}
+    ranked = sorted(rollouts, key=lambda r: (*_rank(totals.get(r.rollout_id)), r.rollout_id))
+    if count >= len(ranked):
+        return tuple(ranked)
+    if count <= 1:
+        return tuple(ranked[-1:] if count == 1 else ())
+    return tuple(ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count))
+
+
+def _rank(total: float | None) -> tuple[bool, float]:
+    return (total is not None, total or 0.0)
+
+
+def log_rollout_traces(
+    tracking_uri: str,
+    experiment_id: str,
+    run_id: str,
+    rollouts: Sequence[Rollout] | Rollouts,
+    rewards: Rewards,
+    tasks: TaskSet | Mapping[str, Task],
+    round: int,
+) -> int:
+    """Store rollouts as traces of an MLflow run; returns how many of them the run now has, as read from the store.
+
+    A rollout that the run has already is not written again. A store that fails is warned of once and never raises.
+    """
+    by_id = tasks.by_id() if isinstance(tasks, TaskSet) else tasks
+    scores = {reward.rollout_id: reward for reward in rewards}
+    wanted = list(rollouts)
+    with quick_http():
+        try:
+            check_reachable(tracking_uri)
+            there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
+            client = TracingClient(tracking_uri)
+            for rollout in wanted:
+                if rollout.rollout_id not in there:
+                    prompt = prompt_count(rollout, by_id.get(rollout.task_id))
+                    feedback = reward_feedback(
+                        scores.get(rollout.rollout_id), rewards.weights, trace_id(_trace_key(run_id, rollout))
+                    )
+                    _store(client, experiment_id, run_id, rollout, feedback, prompt, round)
+            there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
+        except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
+            reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
+            log.warning("round %d: traces were not stored; training goes on. %s", round, reason)
+            return 0
+    stored = sum(rollout.rollout_id in there for rollout in wanted)
+    if stored < len(wanted):
+        log.warning("round %d: the store has %d of %d traces", round, stored, len(wanted))
+    return stored
+
+
+def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int) -> set[str]:
+    """Ids of the rollouts of one round that the run has traces of."""
+    client = MlflowClient(tracking_uri=tracking_uri)
+    query = f"metadata.`mlflow.sourceRun` = '{run_id}' AND tags.`{ROUND_TAG}` = '{round}'"
+    found: set[str] = set()
+    token = None
+    while True:
+        page = client.search_traces(
+            locations=[experiment_id], filter_string=query, include_spans=False, max_results=500, page_token=token
+        )
+        found |= {trace.info.tags.get(ROLLOUT_TAG, "") for trace in page}
+        token = page.token
+        if not token:
+            return found
+
+
+def prompt_count(rollout: Rollout, task: Task | None) -> int:
+    """How many of the rollout's first messages are its prompt: the task's, and what the context put before them.
+
+    Without the task, those before the first answer of the model.
+    """
+    if task is not None:
+        size = len(task.prompt)
+        for start in range(len(rollout.messages) - size + 1):
+            if rollout.messages[start : start + size] == task.prompt:
+                return start + size
+    roles = [message["role"] for message in rollout.messages]
+    return roles.index("assistant") if "assistant" in roles else len(roles)
+
+
+def _store(
+    client: TracingClient,
+    experiment_id: str,
+    run_id: str,
+    rollout: Rollout,
+    feedback: Sequence[Assessment],
+    prompt: int,
+    round: int,
+) -> None:
+    """Spans first: a trace that the search finds by its run is whole."""
+    trace_key = _trace_key(run_id, rollout)
+    end = time.time_ns()
+    start = end - max(1_000_000, int(rollout.seconds * 1e9))
+    client.log_spans(experiment_id, rollout_spans(rollout, prompt, trace_key, start, end))
+    client.start_trace(
+        TraceInfo(
+            trace_id=trace_id(trace_key),
+            trace_location=TraceLocation.from_experiment_id(experiment_id),
+            request_time=start // 1_000_000,
+            execution_duration=(end - start) // 1_000_000,
+            state=TraceState.ERROR if rollout.error else TraceState.OK,
+            request_preview=_last_text(rollout.messages[:prompt]),
+            response_preview=rollout.error or _last_text(rollout.messages[prompt:]),
+            trace_metadata={
+                "mlflow.trace.session": rollout.task_id,
+                "mlflow.sourceRun": run_id,
+                "mlflow.trace_schema.version": "3",
+                "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
+            },
+            tags={
+                "mlflow.traceName": "rollout",
+                # Set by MLflow when spans arrive first; a start_trace without it would point to a file.
+                "mlflow.trace.spansLocation": "TRACKING_STORE",
+                ROLLOUT_TAG: rollout.rollout_id,
+                ROUND_TAG: str(round),
+                POLICY_TAG: rollout.policy,
+                TURNS_TAG: str(rollout.turns),
+                CALLS_TAG: str(rollout.tool_calls),
+                FAILED_TAG: str(rollout.tool_errors),
+                STOP_TAG: rollout.stop_reason,
+            },
+            assessments=list(feedback),
+        )
+    )
+
+
+def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_id: str) -> list[Assessment]:
+    """`reward` and `solved`, and each part that applies as `rewards/<part>` with its weight in the metadata.
+
+    A failed score is an error, not a 0. Without a reward there is nothing.
+    """
+    if reward is None:
+        return []
+    if reward.total is None:
+        error = AssessmentError(error_code="SCORING_FAILED", error_message=(reward.error or "no score")[:1000])
+        return [Feedback(name="reward", error=error, source=SOURCE, trace_id=trace_id)]
+    found = [
+        Feedback(name=name, value=value, source=SOURCE, trace_id=trace_id)
+        for name, value in (("reward", reward.total), ("solved", reward.solved))
+    ]
+    for part, score in reward.parts.items():
+        if score is not None:
+            weight = {"weight": f"{weights.get(part, 1.0):g}"}
+            found.append(
+                Feedback(name=f"rewards/{part}", value=score, source=SOURCE, trace_id=trace_id, metadata=weight)
+            )
+    return [*found]
+
+
+def _trace_key(run_id: str, rollout: Rollout) -> bytes:
+    return hashlib.sha256(f"{run_id}/{rollout.rollout_id}".encode()).digest()[:16]
+
+
+def _last_text(messages: Sequence[Message]) -> str:
+    """Without what a database refuses or a terminal obeys; the messages themselves are stored as JSON."""
+    return visible(messages[-1]["content"][:PREVIEW])[:PREVIEW] if messages else ""

@@ -1,0 +1,245 @@
+"""An environment tried as its author would: gold is full, silence earns nothing, scores repeat, tools are described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rlft.audit.rewards import GOLD_NEEDS_TOOLS, AuditReport, audit_reward, has_text_gold, none_on
+from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
+from rlft.config import SourceConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.faults import described
+from rlft.contract.loading import load_environment
+from rlft.contract.signatures import check_signatures
+from rlft.contract.tools import ToolSpec
+from rlft.errors import RlftError
+from rlft.files import files_read, named_files
+from rlft.fingerprints.identity import environment_fingerprints
+from rlft.harness.scripted import as_script
+from rlft.harness.stage import Limits, open_stage
+from rlft.progress import Progress, silent
+from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
+from rlft.secrets import hide
+from rlft.tasks import read_tasks
+from rlft.types import Reward, Rollout, Task
+
+_AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
+_WRITE_GOLD = "define gold_completion(task): the assistant's messages in order, with their tool_calls"
+_ABOUT_GOLDS = ("gold_completion failed", "no task has a gold completion")
+_MEND = "mend it; it must work before anything can be tried"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What was found. `problems` are sentences that name a place and a way out; none of them means all is well.
+
+    `gold`: every task has a gold completion and it is full. `silence`: an empty answer earns nothing, on every task.
+    `repeats`: the same conversation comes to the same messages and state, the same rollout to the same score. All
+    three are `None` where they could not be tried. `rollout`, `reward` and `weights` (of its parts) are those of the
+    first task's gold; `notes` say what could not be checked and is no problem.
+    """
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    gold: bool | None = None
+    silence: bool | None = None
+    repeats: bool | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    audit: AuditReport | None = None
+    rollout: Rollout | None = None
+    reward: Reward | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: gold, silence, repeats, tools, problems, rollout (`None` where there is none)."""
+        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
+        return {
+            "gold": self.gold,
+            "silence": self.silence,
+            "repeats": self.repeats,
+            "tools": tools,
+            "problems": list(self.problems),
+            "rollout": _rollout_json(self.rollout, self.reward),
+        }
+
+
+def check_named(
+    name: str,
+    kwargs: dict[str, Any],
+    source: SourceConfig,
+    *,
+    timeout_seconds: float = 10.0,
+    progress: Progress = silent,
+) -> CheckReport:
+    """`check_environment` for an environment and tasks as a config names them. What cannot be loaded is a problem."""
+    try:
+        tasks = read_tasks(source, environment=name, progress=progress)
+        with files_read() as files:
+            environment = load_environment(name, kwargs)
+            environment_fingerprints(environment, name, kwargs)
+            report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
+    except (Exception, SystemExit) as error:
+        return CheckReport((_sentence(error, name),))
+    unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
+    if not unknown or environment.data_fingerprint():
+        return report
+    return replace(report, problems=(*report.problems, _unseen(unknown)))
+
+
+def check_environment(
+    environment: BaseEnv, tasks: Sequence[Task], *, timeout_seconds: float = 10.0, progress: Progress = silent
+) -> CheckReport:
+    """Try an environment on tasks: its tools, gold and silence on every task twice, and the attacks of the audit.
+
+    `timeout_seconds` bounds each call of a tool and each score. Raises nothing for what is wrong with the environment.
+    What nothing can be tried without (the tools' descriptions, a score that comes at all) ends the check early.
+    """
+    limits = Limits(tool_timeout_seconds=timeout_seconds)
+    try:
+        check_signatures(environment)
+        tools = tuple(open_stage(environment, limits).tools.values())
+    except Exception as error:
+        return CheckReport((_sentence(error, "list_tools"),))
+    golds, problems = gold_scripts(tasks, environment, timeout_seconds)
+    problems = [*_undescribed(tools), *problems]
+    scripts = [("gold", task, golds[task.id]) for task in tasks if task.id in golds]
+    scripts += [("silence", task, as_script("")) for task in tasks]
+    try:
+        trials = try_scripts(scripts[:1], environment, limits)
+        broken = failures(trials)  # what fails at once would fail, or hang, on every task
+        if not broken or all(reward.parts for trial in trials for reward in trial.scored):
+            trials = try_scripts(scripts, environment, limits, progress=progress)
+            broken = failures(trials)
+    except RlftError as error:
+        return CheckReport((*problems, _sentence(error, "compute_reward")), tools=tools)
+    return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds, progress)
+
+
+def _unseen(files: Sequence[Path]) -> str:
+    """Data whose change nobody would notice."""
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return (
+        f"data_fingerprint: it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change "
+        "rollouts of the old data would come from the cache; what to do: return rlft.file_hash(PATH) from "
+        "data_fingerprint(), or take the path from environment.kwargs, whose files are known"
+    )
+
+
+def _report(
+    environment: BaseEnv,
+    tasks: Sequence[Task],
+    tools: tuple[ToolSpec, ...],
+    trials: Sequence[Trial],
+    problems: Sequence[str],
+    broken: Sequence[str],
+    timeout_seconds: float,
+    progress: Progress,
+) -> CheckReport:
+    golds = [trial for trial in trials if trial.kind == "gold"]
+    silences = [trial for trial in trials if trial.kind == "silence"]
+    cut, other = list(unfinished(golds)), list(changed(trials))
+    never = _never_given(environment, tasks, tools, trials)
+    audit = None
+    if not broken and not cut and not never:  # the audit plays the same conversations: it would say the same again
+        audit = audit_reward(
+            tasks,
+            environment,
+            weights={},
+            full=None,
+            timeout_seconds=timeout_seconds,
+            limits=Limits(tool_timeout_seconds=timeout_seconds),
+            max_tasks=len(tasks),
+            progress=progress,
+        )
+    attacks, notes = _audit_findings(audit, gold_failed=any(each.startswith("gold_completion: ") for each in problems))
+    if broken and len(trials) == 1 < len(tasks):
+        notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
+    if GOLD_NEEDS_TOOLS in notes:
+        problems = [*problems, f"gold_completion: {GOLD_NEEDS_TOOLS.partition(', and ')[2]}; what to do: {_WRITE_GOLD}"]
+    return CheckReport(
+        problems=(*problems, *never, *broken, *cut, *other, *paid(silences), *attacks),
+        notes=notes,
+        gold=_holds(
+            len(golds) == len(tasks) and not never and all(each.solved for t in golds for each in t.scored), golds
+        ),
+        silence=_holds(len(silences) == len(tasks) and all(map(_earns_nothing, silences)), silences),
+        repeats=_holds(not other, trials if other or not broken else ()),
+        tools=tools,
+        audit=audit,
+        rollout=golds[0].played[0] if golds else None,
+        reward=golds[0].scored[0] if golds else None,
+        weights=environment.reward_weights(),
+    )
+
+
+def _never_given(
+    environment: BaseEnv, tasks: Sequence[Task], tools: Sequence[ToolSpec], trials: Sequence[Trial]
+) -> list[str]:
+    """Weighed parts that apply to nothing, as a sentence; none where a gold is missing or only the answer as text."""
+    has_golds = {trial.task.id for trial in trials if trial.kind == "gold"} >= {task.id for task in tasks}
+    if not has_golds or (tools and has_text_gold(environment)):
+        return []
+    never = never_given((each.parts for trial in trials for each in trial.scored), environment.reward_weights())
+    return [f"compute_reward: {none_on(never, 'every task')}"] if never else []
+
+
+def _undescribed(tools: Sequence[ToolSpec]) -> list[str]:
+    """What a model would have to guess about tools."""
+    problems: list[str] = []
+    for tool in tools:
+        if not tool.description.strip():
+            problems.append(
+                f"tool {tool.name}: it has no description; what to do: say what it does, and when to use it"
+            )
+        properties: dict[str, Any] = tool.parameters.get("properties", {})
+        bare = [name for name, schema in properties.items() if not _described(schema)]
+        if bare:
+            problems.append(
+                f"tool {tool.name}: nothing says what {', '.join(bare)} should be; what to do: add a line for each "
+                "under Args: in the docstring, or a description in the schema"
+            )
+    return problems
+
+
+def _described(schema: Any) -> bool:
+    return isinstance(schema, dict) and bool(str(schema.get("description", "")).strip())
+
+
+def _holds(holds: bool, tried: Sequence[Trial]) -> bool | None:
+    return holds if tried else None
+
+
+def _earns_nothing(trial: Trial) -> bool:
+    return all(reward.total is not None and reward.total <= TOLERANCE for reward in trial.scored)
+
+
+def _audit_findings(audit: AuditReport | None, *, gold_failed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Findings of the audit as problems, or as notes where it passed; what was said of a gold that failed is not said
+    again."""
+    if audit is None:
+        return (), ()
+    if audit.passed:
+        return (), audit.findings
+    found = [each for each in audit.findings if not (gold_failed and each.startswith(_ABOUT_GOLDS))]
+    ways_out = ("" if WAY_OUT in finding else WAY_OUT + _AUDIT_WAY_OUT for finding in found)
+    return tuple(f"reward audit: {each}{way_out}" for each, way_out in zip(found, ways_out, strict=True)), ()
+
+
+def _sentence(error: BaseException, where: str) -> str:
+    """An error as one sentence with its place and way out."""
+    if isinstance(error, RlftError):
+        return hide(f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}")
+    return f"{where}: {described(error)}; what to do: {_MEND}"
+
+
+def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:
+    if rollout is None:
+        return None
+    shown = {
+        name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state", "error")
+    }
+    scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
+    return {**shown, **scores, "messages": list(rollout.messages)}

@@ -1,0 +1,233 @@
+"""Attempts that an environment is tried with: gold and silence, each played twice and scored twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rlft.contract.base import BaseEnv
+from rlft.contract.faults import described, kind_of, names_place
+from rlft.errors import RlftError
+from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.harness.stage import Limits
+from rlft.progress import Progress, silent
+from rlft.rewards.rubric import TOLERANCE, WAY_OUT
+from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.worker import RewardWorker, ScoringTimeout
+from rlft.types import Reward, Rollout, Rollouts, Task
+
+_SHORT = 300
+_WAYS_OUT = {
+    "setup": "context and setup must work for every task; setup returns a dict or None",
+    "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
+    "respond": "return text, a message, or None to end the conversation",
+    "final_answer": "return text or None",
+}
+_GOLD_WAY_OUT = "return text, the assistant's messages in order, or None"
+_REWARD_WAY_OUT = "return {part: a finite number, or None} for whatever a model says, within the time limit"
+
+
+class CannotTry(RlftError):
+    """Nothing more can be tried before this is mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One task attempted in one way (`gold` or `silence`): played twice, and the first of these scored twice.
+
+    `tool_faults` say what tools raised the first time, and where.
+    """
+
+    kind: str
+    task: Task
+    script: Script
+    played: tuple[Rollout, Rollout]
+    scored: tuple[Reward, Reward]
+    tool_faults: tuple[str, ...] = ()
+
+
+def gold_scripts(
+    tasks: Sequence[Task], environment: BaseEnv, timeout_seconds: float
+) -> tuple[dict[str, Script], list[str]]:
+    """{task id: gold completion} of those that have one, and what is wrong with the others, in sentences."""
+    golds: dict[str, Script] = {}
+    wrong: dict[str, list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
+    without: list[str] = []
+    with RewardWorker() as worker:
+        for task in tasks:
+            try:
+                (said,) = worker.call(_gold, environment, task, timeout_seconds=timeout_seconds)
+                if said is None:
+                    without.append(task.id)
+                else:
+                    golds[task.id] = as_script(said)
+            except KeyboardInterrupt:
+                raise
+            except RlftError as error:
+                wrong.setdefault(error.what, []).append((task.id, error.what))
+                break
+            except BaseException as error:
+                said = described(error, task)
+                wrong.setdefault(kind_of(f"gold_completion: {said}"), []).append((task.id, said))
+    problems = [
+        f"gold_completion: {rows[0][1]} ({_tasks([task for task, _ in rows])}); what to do: "
+        + ("mend this line; it must work for every task" if names_place(rows[0][1]) else _GOLD_WAY_OUT)
+        for rows in wrong.values()
+    ]
+    if without and not golds:
+        problems.append(
+            "gold_completion: no task has a gold answer, so nothing shows that the reward can be earned; what to do: "
+            "give the tasks an answer, or define gold_completion(task)"
+        )
+    elif without:
+        problems.append(
+            f"gold_completion: returned None ({_tasks(without)}); what to do: give every task an answer, or leave "
+            "those without one out"
+        )
+    return golds, problems
+
+
+def try_scripts(
+    scripts: Iterable[tuple[str, Task, Script]], environment: BaseEnv, limits: Limits, *, progress: Progress = silent
+) -> list[Trial]:
+    """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
+    wanted = list(scripts)
+    faults: dict[str, list[str]] = {}
+    first, again = (_play(wanted, time, environment, limits, faults, progress) for time in ("first", "again"))
+    scored = [_score(first, [task for _, task, _ in wanted], environment, limits, progress) for _ in range(2)]
+    return [
+        Trial(kind, task, script, played, rewards, tuple(faults.get(played[0].rollout_id, ())))
+        for (kind, task, script), played, rewards in zip(
+            wanted, zip(first, again, strict=True), zip(*scored, strict=True), strict=True
+        )
+    ]
+
+
+def failures(trials: Sequence[Trial]) -> list[str]:
+    """What failed in playing and scoring: one sentence for each place and kind of error, with how often."""
+    found: dict[str, list[tuple[str, Trial]]] = {}
+    for trial in trials:
+        errors = [each.error for each in (*trial.played, *trial.scored) if each.error]
+        for error in dict.fromkeys(error.removeprefix("rollout: ") for error in errors):
+            found.setdefault(kind_of(error), []).append((error, trial))
+    return [
+        _failure(rows[0][0], _WAYS_OUT.get(key.split(":")[0], _REWARD_WAY_OUT), rows) for key, rows in found.items()
+    ]
+
+
+def _failure(error: str, way_out: str, rows: Sequence[tuple[str, Trial]]) -> str:
+    """One error with its own way out, if it names one, else this one."""
+    what, _, own = error.partition(WAY_OUT)
+    return f"{what} ({_on([trial for _, trial in rows])}){WAY_OUT}{own or way_out}"
+
+
+def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
+    """Gold conversations that ended early, and those in which a tool failed."""
+    cut = [trial for trial in trials if trial.played[0].turns < len(trial.script) and not trial.played[0].error]
+    if cut:
+        said, whole = cut[0].played[0].turns, len(cut[0].script)
+        yield (
+            f"gold_completion: {said} of its {whole} messages were said before the conversation was over ({_on(cut)}); "
+            "what to do: call a tool in every message but the last, or raise max_turns"
+        )
+    if failed := [trial for trial in trials if trial.played[0].tool_errors]:
+        told = [m for m in failed[0].played[0].messages if m["role"] == "tool" and m["content"].startswith("error: ")]
+        where = f"tool {told[0].get('name', '')}" if told else "a tool"
+        said = told[0]["content"][:_SHORT] if told else ""
+        if failed[0].tool_faults:
+            where, said = failed[0].tool_faults[0].split(": ", 1)
+        yield (
+            f"{where}: a call of the gold conversation failed: {said} "
+            f"({_on(failed)}); what to do: mend the tool, or the call in gold_completion"
+        )
+
+
+def changed(trials: Sequence[Trial]) -> Iterator[str]:
+    """What was not the same the second time."""
+    other = [trial for trial in trials if _played(trial.played[0]) != _played(trial.played[1])]
+    if other:
+        one, two = (_played(rollout) for rollout in other[0].played)
+        what = "state" if one[0] == two[0] else "messages"
+        yield (
+            f"setup and tools: the same conversation came to other {what} when it was played again ({_on(other)}); "
+            "what to do: keep what a rollout changes in its state, not on the environment, and draw what is random "
+            "from the task"
+        )
+    if scores := [trial for trial in trials if _scored(trial.scored[0]) != _scored(trial.scored[1])]:
+        one, two = (_scored(reward) for reward in scores[0].scored)
+        yield (
+            f"compute_reward: the same rollout was scored {one} and then {two} ({_on(scores)}); what to do: let the "
+            "score follow from the task, the messages and the state alone, and change none of them"
+        )
+
+
+def paid(trials: Sequence[Trial]) -> Iterator[str]:
+    """Attempts that earn something and should not."""
+    earning = [trial for trial in trials if (trial.scored[0].total or 0.0) > TOLERANCE]
+    if earning:
+        reward = earning[0].scored[0]
+        yield (
+            f"compute_reward: an empty answer earns {reward.total:g} from {reward.parts} ({_on(earning)}); what to do: "
+            "pay nothing where there is no answer"
+        )
+
+
+def _play(
+    wanted: Sequence[tuple[str, Task, Script]],
+    time: str,
+    environment: BaseEnv,
+    limits: Limits,
+    tool_faults: dict[str, list[str]],
+    progress: Progress,
+) -> list[Rollout]:
+    """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
+    parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
+    seconds = limits.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
+    with RewardWorker() as worker:
+        try:
+            play = partial(play_scripts, tool_faults=tool_faults, progress=progress)
+            return worker.call(play, parts, environment, limits, timeout_seconds=seconds)
+        except ScoringTimeout as error:
+            raise CannotTry(
+                f"the conversations were not over within {seconds:g} s",
+                where="setup, tools or respond",
+                fix="await what takes long, or write the method without async: then it runs in a thread of its own",
+            ) from error
+
+
+def _score(
+    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, limits: Limits, progress: Progress
+) -> tuple[Reward, ...]:
+    return score_rollouts(
+        Rollouts(tuple(rollouts)),
+        {task.id: task for task in tasks},
+        environment,
+        weights={},
+        full=None,
+        timeout_seconds=limits.tool_timeout_seconds,
+        progress=progress,
+    ).rows
+
+
+def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
+    """In a tuple, so that nothing awaits it: what is to be awaited is no gold."""
+    return (environment.gold_completion(task),)
+
+
+def _played(rollout: Rollout) -> tuple[Any, ...]:
+    return (rollout.messages, rollout.state, rollout.error)
+
+
+def _scored(reward: Reward) -> tuple[Any, ...]:
+    return (reward.total, reward.parts, reward.answer)
+
+
+def _tasks(ids: Sequence[str]) -> str:
+    return f"on {len(ids)} task{'s' * (len(ids) > 1)}, for example {ids[0]}"
+
+
+def _on(trials: Sequence[Trial]) -> str:
+    more = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
+    return f"{trials[0].kind} on task {trials[0].task.id}{more}"

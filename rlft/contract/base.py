@@ -1,0 +1,223 @@
+"""The contract of an environment: with which tools a task may be attempted, and what an attempt is worth.
+
+Three coroutines make one; all else has a default:
+
+    class Capitals(rlft.BaseEnv):
+        async def list_tools(self):
+            return [{"name": "look_up", "description": "Read an article.", "parameters": {"title": "Its title."}}]
+
+        async def run_tool(self, rollout_id, tool_name, **args):
+            return ARTICLES.get(args["title"], "no such article")
+
+        async def compute_reward(self, completion, ground_truth):
+            return {"exact": float(completion.text.strip() == ground_truth)}
+
+The same, with less to write (`rlft.contract.marks`):
+
+    class Capitals(rlft.BaseEnv):
+        @rlft.tool
+        def look_up(self, title: str) -> str:
+            \"\"\"Read an article.\"\"\"
+            return ARTICLES.get(title, "no such article")
+
+        @rlft.reward(weight=1.0)
+        def exact(self, text, ground_truth):
+            return float(text.strip() == ground_truth)
+
+A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. What it
+needs of the tools' side is left in the rollout's `state`, which is JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from rlft.contract.calling import call
+from rlft.contract.marks import marked_maxima, marked_names, marked_tools, marked_weights, taken
+from rlft.errors import EnvironmentSetupError
+from rlft.secrets import hiding
+from rlft.types import Message, Task, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the model sees beside the task's own prompt; `BaseEnv.context` returns one, or the system prompt alone.
+
+    >>> from rlft import Context
+    >>> Context(system_prompt="Answer with the city alone.").history
+    'full'
+    """
+
+    system_prompt: str = ""
+    """The first message, of role `system`; none where it is empty."""
+    history: Literal["full"] = "full"
+    """Which earlier turns stay visible: `full` is all of them, the only policy there is so far. With another one a
+    turn's tokens are no prefix of the next turn's."""
+
+    def __post_init__(self) -> None:
+        if self.history != "full":
+            raise EnvironmentSetupError(
+                f"history={self.history!r} is not built: what was sampled must stay as it was sampled",
+                where="context",
+                fix='use history="full" and fewer turns (max_turns)',
+            )
+
+
+class BaseEnv:
+    """Base class of environments. Constructor arguments come from `environment.kwargs` in the config.
+
+    Methods that are coroutines here may be plain functions too; the others are plain. A subclass need not call
+    `super().__init__()`. Arguments are given by position, in the order below, those of a tool by name.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     system_prompt = "Answer with the city alone."
+    ...     def compute_reward(self, completion, ground_truth):
+    ...         return {"right": float(completion.text.strip() == ground_truth)}
+    """
+
+    max_turns: int | None = None
+    """Bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`."""
+    system_prompt: str = ""
+    """What `context` says of every task where it is not overridden."""
+
+    def context(self, task: Task) -> Context | Mapping[str, Any] | str:
+        """System prompt and history policy for this task; text alone is the system prompt."""
+        del task
+        return Context(self.system_prompt)
+
+    async def setup(self, task: Task) -> dict[str, Any] | None:
+        """The state that a rollout of this task begins with."""
+        del task
+        return None
+
+    async def teardown(self, rollout_id: str) -> None:
+        """Let go of what belongs to a rollout that has ended, whichever way it did."""
+
+    def state(self, rollout_id: str) -> dict[str, Any]:
+        """The state of a live rollout, for its tools to read and change; JSON, as it is stored with the rollout."""
+        return live_states(self)[rollout_id]
+
+    async def list_tools(self) -> Sequence[Any]:
+        """The tools a model may call: dicts with `name`, `description` and `parameters`; by default the `@tool`s."""
+        return list(marked_tools(self))
+
+    async def run_tool(self, rollout_id: str, tool_name: str, /, **args: Any) -> Any:
+        """Run one call and return what the model should see. An exception becomes a message to the model."""
+        if tool_name not in marked_names(type(self)):
+            raise LookupError(f"no tool named {tool_name!r}")
+        given = {"state": self.state(rollout_id), "rollout_id": rollout_id}
+        return await call(getattr(self, tool_name), **taken(getattr(self, tool_name), {**args, **given}))
+
+    async def respond(self, rollout_id: str, completion: Trajectory) -> Message | str | None:
+        """What the environment, or a simulated user, says to an answer without tool calls; `None` ends the rollout."""
+        del rollout_id, completion
+        return None
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """Score an attempt; by default each `@reward` and `@metric` is a part.
+
+        `completion` holds the messages after the prompt, tool results included (`completion.text` is the last answer,
+        `completion.task` the task, `completion.state` what the rollout left); `ground_truth` is the task's answer.
+        Returns {part: score}, or one score, the part `reward`; `None` means not applicable. 1 is full, unless
+        `reward_maxima` says otherwise. An exception, NaN, infinity, a part above its maximum and a penalty (negative
+        weight) below 0 are recorded as an error of this rollout, never as 0.
+        """
+        names = marked_weights(self)
+        if not names:
+            raise NotImplementedError(f"{type(self).__name__} must define compute_reward(completion, ground_truth)")
+        known = {
+            "completion": completion,
+            "text": completion.text,
+            "ground_truth": ground_truth,
+            "task": completion.task,
+            "state": completion.state,
+        }
+        parts: dict[str, float | None] = {}
+        for name in names:
+            score = getattr(self, name)(**taken(getattr(self, name), known))
+            parts[name] = await score if inspect.isawaitable(score) else score
+        return parts
+
+    def reward_weights(self) -> dict[str, float]:
+        """{part: weight} where it is not 1; `reward.weights` in a config goes before. 0 is a metric.
+
+        The weight under `*` is that of all parts that are named nowhere.
+        """
+        return marked_weights(self)
+
+    def reward_maxima(self) -> dict[str, float]:
+        """{part: its score in an attempt that is full} where it is not 1; 0 or more, `*` as for weights.
+
+        The full total is the sum of weight times maximum over the parts with a positive weight. 0 is the maximum of a
+        part that only takes away: a score of 0 or less with a positive weight.
+        """
+        return marked_maxima(self)
+
+    def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
+        """What deserves the full reward, for the reward audit and for demonstrations; `None` if unknown.
+
+        Text is one answer. With tools: the assistant's messages in order, with their `tool_calls`; the tools are run.
+        Any form of message that `rlft.messages.as_messages` takes will do.
+        """
+        if task.answer is None:
+            return None
+        return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
+
+    def demonstration(self, task: Task) -> str | Sequence[Message] | None:
+        """What is shown of this task in supervised fine-tuning; the gold completion by default."""
+        return self.gold_completion(task)
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """The answer an attempt comes down to, for majority votes; the stripped text by default."""
+        return completion.text.strip() or None
+
+    def data_fingerprint(self) -> str:
+        """Identity of data the environment reads (a corpus, an index); override when it reads any."""
+        return ""
+
+    def reward_fingerprint(self) -> str:
+        """Identity of code of the reward that reading the class does not find, such as functions named in a config."""
+        return ""
+
+
+def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
+    """{rollout id: state} of the rollouts in progress. Kept beside what a subclass may call its own attributes."""
+    return environment.__dict__.setdefault("_rlft_live_states", {})
+
+
+def told_faults(environment: BaseEnv) -> set[str]:
+    """Kinds of what its tools raised that have been logged already."""
+    return environment.__dict__.setdefault("_rlft_told_faults", set())
+
+
+def context_of(task: Task, environment: BaseEnv) -> Context:
+    """The context of a task, whichever way the environment says it. Raises EnvironmentSetupError."""
+    with hiding():
+        said = environment.context(task)
+    if isinstance(said, Context):
+        return said
+    if isinstance(said, str):
+        return Context(said)
+    try:
+        return Context(**said)
+    except TypeError as error:
+        raise EnvironmentSetupError(
+            f"{said!r:.200} is no context", where="context", fix="return rlft.Context(system_prompt=..., history=...)"
+        ) from error
+
+
+def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
+    """The messages a rollout of this task begins with: the context's system prompt, if any, then the task's prompt.
+
+    The one place that says so: the harness renders these, and scoring takes what follows them for the attempt. The
+    prompt may hold assistant messages of its own (worked examples); they are never scored.
+    """
+    system_prompt = context_of(task, environment).system_prompt
+    if not system_prompt:
+        return tuple(task.prompt)
+    return (cast(Message, {"role": "system", "content": system_prompt}), *task.prompt)

@@ -1,0 +1,148 @@
+"""What an environment's own code raised, in one text: what, where in the user's file, and what there is instead.
+
+`KeyError: 'text', at capitals.py:12; task.info has: id, queue, when`. Every error that reaches a rollout, a reward, the
+check, the audit or the log is written here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rlft.contract.hints import instead
+from rlft.errors import EnvironmentSetupError, RlftError
+from rlft.files import RLFT_FOLDER, is_installed
+from rlft.secrets import hide, hide_in
+from rlft.types import Task
+from rlft.visible import visible
+
+LONGEST = 500
+"""Characters of an error's description."""
+_LONGEST_TAIL = 400  # of the place and of what there is
+_OURS = tuple(RLFT_FOLDER.parent / name for name in ("rlft", "mlops", "materializers", "steps", "pipelines", "cli"))
+_STANDARD = Path(sysconfig.get_paths()["stdlib"]).resolve()
+_PLACE = re.compile(r", at ([^;]+:[0-9]+)(?:;|\Z)")
+
+
+def described(error: BaseException, task: Task | None = None) -> str:
+    """The error's type and text, its place in the user's code, and what there is where something is missing.
+
+    At most `LONGEST` characters, of which the text gives way first. Values of variables are hidden, and what would
+    steer a terminal is written out. An `RlftError` says its own place. `task` is the one that was at hand.
+    """
+    whole = error
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # as task groups raise
+        error = error.exceptions[0]
+    head = type(error).__name__
+    if text := _text_of(error):
+        head += f": {text}"
+    tail = ""
+    if not isinstance(error, RlftError) and (found := _own_frame(error) or _own_frame(whole)) is not None:
+        frame, entry = found
+        tail = f", at {_shown(entry.filename)}:{entry.lineno}"
+        if there_is := instead(error, frame, entry, task):
+            tail += f"; {there_is}"
+    tail = _clean(tail)[:_LONGEST_TAIL]
+    return _clean(head)[: LONGEST - len(tail)] + tail
+
+
+def place_of(error: BaseException) -> tuple[str, str] | None:
+    """`file.py:line` of the innermost line of the user's own code that led to an error, and the line's text.
+
+    For a file that cannot be parsed it is the line that is wrong. `None` where no such code is part of it.
+    """
+    if isinstance(error, SyntaxError) and error.lineno and not (error.filename or "<").startswith("<"):
+        line = error.text if isinstance(error.text, str) else ""  # anyone may raise one, with anything in it
+        return f"{_shown(str(error.filename))}:{error.lineno}", _clean(line.strip())
+    if (found := _own_frame(error)) is None:
+        return None
+    entry = found[1]
+    return f"{_shown(entry.filename)}:{entry.lineno}", _clean((entry.line or "").strip())
+
+
+def defined_at(function: Callable[..., Any]) -> str:
+    """`, at file.py:line`, where a function or method is defined; nothing where it is not written in Python."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f", at {_shown(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
+
+
+def kind_of(described_error: str) -> str:
+    """What two descriptions have in common that say the same of two tasks: where, the type, and the place."""
+    said = described_error.removeprefix("rollout: ")
+    place = _PLACE.search(said)
+    return ":".join([*said.split(":")[:2], place[1] if place else ""])
+
+
+def names_place(described_error: str) -> bool:
+    """Whether a description names a line of the user's code."""
+    return _PLACE.search(described_error) is not None
+
+
+@contextmanager
+def calling(where: str, task: Task | None = None) -> Iterator[None]:
+    """Around a call of an environment's code that nothing can go on without.
+
+    Raises EnvironmentSetupError with the description of what the code raises; an RlftError stays itself.
+    """
+    try:
+        yield
+    except RlftError as error:
+        hide_in(error)
+        raise
+    except Exception as error:
+        hide_in(error)
+        on, when = (f" (task {task.id})", "for every task") if task else ("", "before anything can be tried")
+        fix = f"mend it: it must work {when}"
+        raise EnvironmentSetupError(f"{described(error, task)}{on}", where=where, fix=fix) from error
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except (Exception, SystemExit) as unreadable:
+        return f"(its text cannot be read: {type(unreadable).__name__})"
+
+
+def _clean(text: str) -> str:
+    return visible(hide(text))
+
+
+def _own_frame(error: BaseException) -> tuple[FrameType, traceback.FrameSummary] | None:
+    """The innermost frame in the user's own code, of the error or of the one that led to it."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = [frame for frame, _ in traceback.walk_tb(current.__traceback__)]
+        pairs = list(zip(frames, traceback.extract_tb(current.__traceback__), strict=False))
+        if own := next((pair for pair in reversed(pairs) if _is_own(*pair)), None):
+            return own
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return None
+
+
+def _is_own(frame: FrameType, entry: traceback.FrameSummary) -> bool:
+    """Neither rlft's, nor Python's, nor that of an installed library, unless an environment's class stands there."""
+    if entry.filename.startswith("<"):
+        return False
+    path = Path(entry.filename).resolve()
+    if any(path.is_relative_to(folder) for folder in _OURS):
+        return False
+    if is_installed(Path(entry.filename)):
+        return hasattr(type(frame.f_locals.get("self")), "compute_reward")
+    return not path.is_relative_to(_STANDARD)
+
+
+def _shown(filename: str) -> str:
+    """From the working directory on, where it lies below it."""
+    try:
+        return str(Path(filename).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return filename

@@ -1,0 +1,129 @@
+"""The module that a name in the config means, `package.module:Class` or `path/to/file.py:Class`, and its import."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from rlft.contract.faults import place_of
+from rlft.errors import EnvironmentSetupError
+from rlft.secrets import hide, redact
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`location:attribute` of a setting, and what kind of thing it names."""
+
+    location: str
+    attribute: str
+    setting: str
+    kind: str
+
+    @classmethod
+    def read(cls, name: str, setting: str, kind: str) -> Name:
+        """Take a name apart. Raises EnvironmentSetupError that shows how one is written."""
+        location, _, attribute = name.rpartition(":")
+        if not location or not attribute.isidentifier():
+            raise EnvironmentSetupError(
+                f"{name!r} does not name a {kind.lower()}",
+                where=setting,
+                fix=f"write package.module:{kind} or path/to/file.py:{kind}",
+            )
+        return cls(location, attribute, setting, kind)
+
+    @property
+    def where(self) -> str:
+        """The place in an error."""
+        return f"{self.setting}: {self.location}"
+
+
+def import_named(named: Name) -> ModuleType:
+    """Import the module of a name. Raises EnvironmentSetupError with the line that is wrong."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    return _load_file(named) if named.location.endswith(".py") else _load_module(named)
+
+
+def check_syntax(name: str, setting: str, kind: str) -> None:
+    """Parse the file that `name` names, if it names one, and run nothing of it: this needs no library's import.
+
+    Raises EnvironmentSetupError as importing it would.
+    """
+    named = Name.read(name, setting, kind)
+    if not named.location.endswith(".py"):
+        return
+    path = _file_of(named)
+    try:
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes
+        raise _import_failed(named, error) from error
+
+
+def _load_module(named: Name) -> ModuleType:
+    location = named.location
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(location)
+    except ModuleNotFoundError as error:
+        if error.name and (location == error.name or location.startswith(error.name + ".")):
+            raise EnvironmentSetupError(
+                f"no module named {error.name!r}",
+                where=named.where,
+                fix=f"check the spelling, run from the folder that holds it ({Path.cwd()} is searched), or give the "
+                f"file: path/to/file.py:{named.kind}",
+            ) from error
+        raise _import_failed(named, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(named, error) from error
+
+
+def _load_file(named: Name) -> ModuleType:
+    path = _file_of(named)
+    digest = hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()[:12]
+    module_name = f"rlft_file_{path.stem}_{digest}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    importlib.invalidate_caches()
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:  # pragma: no cover - only for suffixes other than .py
+        raise EnvironmentSetupError(f"{path} is no Python file", where=named.where)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[module_name]
+        raise _import_failed(named, error) from error
+    return module
+
+
+def _file_of(named: Name) -> Path:
+    path = Path(named.location).expanduser().resolve()
+    if not path.is_file():
+        raise EnvironmentSetupError(
+            f"there is no file {path}",
+            where=named.where,
+            fix="give the path from the working directory, or an absolute one",
+        )
+    return path
+
+
+def _import_failed(named: Name, error: BaseException) -> EnvironmentSetupError:
+    place, line = place_of(error) or ("", "")
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    said = error.msg if isinstance(error, SyntaxError) else str(error)  # whose text names the file without its folder
+    at = f"\n  {place}: {redact(line)}" if place else ""
+    return EnvironmentSetupError(
+        f"its import failed: {type(error).__name__}: {hide(said)}{at}",
+        where=named.where,
+        fix=f"install {missing}, or remove its import"
+        if missing
+        else f"mend {'this line' if place else 'the module'}; the module must import by itself",
+    )

@@ -1,0 +1,189 @@
+"""Environments and functions from their names in the config: `package.module:Class`, `path/to/file.py:function`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from rlft.config.addresses import named_addresses, refuse_metadata
+from rlft.contract.base import BaseEnv
+from rlft.contract.faults import defined_at, described
+from rlft.contract.importing import Name, import_named
+from rlft.contract.marks import marked_weights
+from rlft.contract.signatures import check_signatures
+from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
+from rlft.secrets import hide, hide_in, require, resolve
+
+_TARGET = "_target_"  # the name that Hydra gave it
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A function, the name it has after the colon, and the module it was found in."""
+
+    name: str
+    call: Callable[..., Any]
+    module: ModuleType
+
+
+def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
+    """Import the class that `name` names and build it with `kwargs`; objects among these are made first (`construct`).
+
+    A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
+    anew when its text has changed. A text `env:NAME` within `kwargs` is read from the environment's variables here, so
+    that nobody else has it. Raises `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError`
+    for a variable that is not set and for an address of a cloud's metadata service.
+    """
+    require(kwargs, "environment.kwargs")  # before an import that may take long
+    named = Name.read(name, "environment.name", "Class")
+    read = resolve(kwargs, "environment.kwargs")
+    _ask_no_metadata_server(read)
+    environment = _build(_find_class(import_named(named), named), construct(read))
+    _hides_no_method(environment)
+    check_signatures(environment)
+    return environment
+
+
+def _hides_no_method(environment: BaseEnv) -> None:
+    """An attribute that a class written elsewhere has may have the name of a method that is called here."""
+    for name, method in vars(BaseEnv).items():
+        if inspect.isfunction(method) and not callable(getattr(environment, name)):
+            raise EnvironmentSetupError(
+                f"the attribute {name!r} of {type(environment).__name__} hides the method of this name",
+                where="environment.name",
+                fix="give the attribute another name",
+            )
+
+
+def _ask_no_metadata_server(read: dict[str, Any]) -> None:
+    for path, address in named_addresses(read, "environment.kwargs"):
+        try:
+            refuse_metadata(address)
+        except ValueError:  # which says what a variable holds
+            raise ConfigError(
+                f"{path} leads to a link-local or metadata address, or to two servers at once",
+                fix="name another server in it, or in the variable that it names",
+            ) from None
+
+
+def construct(value: Any, where: str = "environment.kwargs") -> Any:
+    """A value of lists and maps in which every map with `_target_` is what the class or function so named makes.
+
+    Its arguments are the map's other keys, as in Hydra: `{_target_: my_client.py:Client, url: http://localhost:8000}`.
+    The inner ones are made first. Raises `EnvironmentSetupError` with the place.
+    """
+    if isinstance(value, list):
+        return [construct(each, f"{where}[{place}]") for place, each in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    arguments = {key: construct(each, f"{where}.{key}") for key, each in value.items() if key != _TARGET}
+    if _TARGET not in value:
+        return arguments
+    found = load_function(str(value[_TARGET]), f"{where}.{_TARGET}")
+    try:
+        return found.call(**arguments)
+    except RlftError:
+        raise
+    except Exception as error:
+        raise EnvironmentSetupError(
+            f"{value[_TARGET]} cannot be made: {described(error)}",
+            where=where,
+            fix=f"check the keys beside {_TARGET}: they are its arguments{_arguments_of(found.call)}",
+        ) from error
+
+
+def _arguments_of(function: Callable[..., Any]) -> str:
+    try:
+        return f", {getattr(function, '__name__', 'it')}{inspect.signature(function)}"
+    except (ValueError, TypeError):  # written in C, it does not say
+        return ""
+
+
+def constructed_modules(value: Any) -> Iterator[ModuleType]:
+    """The modules of all that `construct` would make of a value, in order. Raises as it does."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    for each in inner:
+        yield from constructed_modules(each)
+    if isinstance(value, Mapping) and _TARGET in value:
+        yield load_function(str(value[_TARGET]), _TARGET).module
+
+
+def load_function(name: str, setting: str) -> LoadedFunction:
+    """Import the function that `name` names, found as an environment is; anything that can be called will do.
+
+    `setting` is where the name stands in the config. Raises `EnvironmentSetupError`.
+    """
+    named = Name.read(name, setting, "function")
+    module = import_named(named)
+    found = getattr(module, named.attribute, None)
+    if found is None:
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        close = get_close_matches(named.attribute, functions, cutoff=0.5) or functions
+        hint = f"did you mean {' or '.join(close)}?" if close else "define it there"
+        raise EnvironmentSetupError(f"there is no function {named.attribute!r}", where=named.where, fix=hint)
+    if not callable(found):
+        raise EnvironmentSetupError(
+            f"{named.attribute} is {type(found).__name__}, not a function", where=named.where, fix="name a function"
+        )
+    return LoadedFunction(named.attribute, found, module)
+
+
+def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
+    where, class_name = named.where, named.attribute
+    found = getattr(module, class_name, None)
+    if found is None:
+        environments = [key for key, value in vars(module).items() if _is_environment(value)]
+        close = get_close_matches(class_name, environments, cutoff=0.5) or environments
+        hint = f"did you mean {' or '.join(close)}?" if close else "define a class there that derives from rlft.BaseEnv"
+        raise EnvironmentSetupError(f"there is no class {class_name!r}", where=where, fix=hint)
+    if not _is_environment(found):
+        raise EnvironmentSetupError(
+            f"{class_name} is no environment",
+            where=where,
+            fix=f"derive it from rlft.BaseEnv: class {class_name}(rlft.BaseEnv)",
+        )
+    if found.compute_reward is BaseEnv.compute_reward and not marked_weights(found):
+        raise EnvironmentSetupError(
+            f"{class_name} does not say what an attempt is worth",
+            where=where,
+            fix="define compute_reward(self, completion, ground_truth) and return {part: score}, or mark a method "
+            "with @rlft.reward()",
+        )
+    return found
+
+
+def _is_environment(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseEnv) and value is not BaseEnv
+
+
+def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
+    where, signature = "environment.kwargs", inspect.signature(environment_class)
+    called = f"{environment_class.__name__}{signature}"
+    try:
+        signature.bind(**kwargs)
+    except TypeError as error:
+        unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        close = get_close_matches(unknown, signature.parameters, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise EnvironmentSetupError(
+            f"{environment_class.__name__} cannot be built: {error}",
+            where=where,
+            fix=f"{hint}its arguments are {called}{defined_at(environment_class.__init__)}",
+        ) from error
+    try:
+        return environment_class(**kwargs)
+    except RlftError as error:
+        hide_in(error)
+        raise
+    except Exception as error:
+        hide_in(error)
+        says_none = hide(str(error)) == str(error)
+        raise EnvironmentSetupError(
+            f"{environment_class.__name__} cannot be built: {described(error)}",
+            where=where,
+            fix=f"check the values; its arguments are {called}",
+        ) from (error if says_none else None)  # what it still says would be printed with the trace

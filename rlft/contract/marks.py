@@ -1,0 +1,124 @@
+"""`@tool`, `@reward` and `@metric`: methods of an environment as its tools and as the parts of its reward."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar, overload
+
+from rlft.contract.functions import tool_from_function
+from rlft.contract.tools import ToolSpec
+from rlft.errors import EnvironmentSetupError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+HIDDEN = ("self", "state", "rollout_id")  # parameters that the harness gives a tool
+REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")  # what a reward may take, by name
+_TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
+
+
+def tool(method: Method) -> Method:
+    """The method is a tool of this name; types become its schema, the docstring what the model reads.
+
+    It may also take `state`, the dict of the rollout, and `rollout_id`; the model does not see these.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.tool
+    ...     def look_up(self, country: str, state: dict) -> str:
+    ...         \"\"\"Read the article about a country.
+    ...
+    ...         Args:
+    ...             country: Its name in English.
+    ...         \"\"\"
+    ...         return "Its capital is Lima."
+    """
+    setattr(method, _TOOL, True)
+    return method
+
+
+@overload
+def reward(weight: Method) -> Method: ...
+@overload
+def reward(weight: float = 1.0, maximum: float = 1.0) -> Callable[[Method], Method]: ...
+def reward(weight: Any = 1.0, maximum: Any = 1.0) -> Any:
+    """The method is a part of the reward with this weight, which `reward.weights` in a config replaces.
+
+    It takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`), `ground_truth`
+    (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or `None` where it
+    does not apply. `maximum` (0 or more) is what it returns for an attempt that is full; more than that is an error.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.reward(weight=2.0)
+    ...     def right(self, text, ground_truth):
+    ...         return float(text.strip() == ground_truth)
+    >>> Capitals().reward_weights()
+    {'right': 2.0}
+    """
+    if callable(weight):  # written without parentheses
+        return reward()(weight)
+    for name, value in (("weight", weight), ("maximum", maximum)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise EnvironmentSetupError(f"{name}={value!r} is not a finite number", where="@reward")
+    if maximum < 0:
+        raise EnvironmentSetupError(f"maximum={maximum!r} is below 0", where="@reward", fix="use 0 or more")
+
+    def mark(method: Method) -> Method:
+        setattr(method, _WEIGHT, float(weight))
+        setattr(method, _MAXIMUM, float(maximum))
+        return method
+
+    return mark
+
+
+def metric(method: Method) -> Method:
+    """The method is measured and shown like a part of the reward, and weighs nothing. It takes what a reward takes.
+
+    >>> import rlft
+    >>> class Capitals(rlft.BaseEnv):
+    ...     @rlft.metric
+    ...     def words(self, text):
+    ...         return len(text.split())
+    >>> Capitals().reward_weights()
+    {'words': 0.0}
+    """
+    setattr(method, _WEIGHT, 0.0)
+    return method
+
+
+def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
+    """The tools that methods of the environment are, in the order of definition, base classes first."""
+    found = _marked(environment, _TOOL)
+    return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in found)
+
+
+def marked_weights(environment: object) -> dict[str, float]:
+    """{part: weight} of the methods that are rewards and metrics; of an environment or its class."""
+    return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
+
+
+def marked_maxima(environment: object) -> dict[str, float]:
+    """{part: maximum} of the methods that are rewards; of an environment or its class."""
+    return {name: getattr(method, _MAXIMUM) for name, method in _marked(environment, _MAXIMUM)}
+
+
+def marked_names(environment_class: type) -> frozenset[str]:
+    """Names of the methods that are tools."""
+    return frozenset(name for name, _ in _marked(environment_class, _TOOL))
+
+
+def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Those of the known values whose names the method takes."""
+    names = inspect.signature(method).parameters
+    return {name: value for name, value in known.items() if name in names}
+
+
+def _marked(environment: object, mark: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    own = environment if isinstance(environment, type) else type(environment)
+    names = dict.fromkeys(name for each in reversed(own.__mro__) for name in vars(each))
+    for name in names:
+        if hasattr(getattr(own, name, None), mark):
+            yield name, getattr(environment, name)

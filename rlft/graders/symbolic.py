@@ -1,0 +1,234 @@
+"""Whether an answer in LaTeX is the gold answer, by math-verify and sympy.
+
+math-verify bounds its time with signals, which work in the main thread alone, and rewards run in another. So its time
+limits are off here, and `may_be_parsed` bounds what it sees instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rlft.graders.expansion import MOST_TERMS, has_power_of_matrix, terms
+from rlft.graders.latex import LONGEST_ANSWER, may_be_parsed
+from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
+
+_POINTS = 3  # at which expressions with letters are compared
+_DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
+_ROUNDED = 1e-3  # how much of a value may be rounding where a long decimal stands
+_HIGH = 30  # exponents that a relation or a set may have beyond its gold's
+_LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
+_NONSENSE = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError)
+"""What sympy raises for expressions that mean nothing, such as the number of operations in an interval less a set."""
+
+
+def same_answer(gold: str, answer: str) -> bool:
+    r"""Whether an answer in LaTeX is the gold one, by math-verify's symbolic comparison, and as finished as it is.
+
+    Words, choices, ratios and times are compared letter by letter, and capital letters side by side keep their order.
+    Beyond being equal, an answer must be of the gold's kind (a set is no number, `x = 1 or 2` is not 2; `x = 2` is),
+    have no functions that the gold has not (`\arcsin(1/2)` is not `\pi/6`; `\cos` may stand for `\sin`), no decimals
+    for an irrational number, and few operations more than the gold. Raises `ValueError` for a gold answer that cannot
+    be read; what sympy makes nothing of is not the gold answer.
+    """
+    if len(answer) > LONGEST_ANSWER:
+        return False
+    gold, answer = plain_latex(gold), plain_latex(answer)
+    words = words_of(gold)
+    if words is not None and gold not in "abcdefghijklmnopqrstuvwxyz":
+        return same_words(words, answer)
+    gold, answer = map(without_unit, _without_names(gold, answer))
+    wanted, found = _parse(gold), _parse(answer)
+    if wanted is None:
+        raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
+    if found is None or capital_names(answer) != capital_names(gold):
+        return False
+    points = random.Random(f"{gold}\n{answer}")  # not to be foreseen by the answer, and the same in every run
+    try:
+        return (
+            _same_letters(found, wanted)
+            and _is_finished(found, wanted)
+            and _equal(_uniform(found, answer), _uniform(wanted, gold), points)
+        )
+    except _NONSENSE:
+        return False
+
+
+def _without_names(gold: str, answer: str) -> tuple[str, str]:
+    """The values, where both have the same name or only one has any and the other is no equation."""
+    one, other = named_value(gold), named_value(answer)
+    if one and other:
+        return (one[1], other[1]) if one[0] == other[0] else (gold, answer)
+    if one and "=" not in answer:
+        return one[1], answer
+    return (gold, other[1]) if other and "=" not in gold else (gold, answer)
+
+
+def _parse(text: str) -> Any:
+    """The expression as sympy has it; `None` for what may not or cannot be parsed."""
+    from latex2sympy2_extended import NormalizationConfig
+    from math_verify import LatexExtractionConfig, parse
+
+    text = text.replace("°", r"^\circ ")
+    if not may_be_parsed(text):
+        return None
+    # Without units: it would read the t of 3t as one.
+    normal = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all")
+    config = [LatexExtractionConfig(False, 0, normal)]
+    with _without_warnings("math_verify.parser"):
+        found = parse(f"\\boxed{{{text}}}", config, "no_fallback", "first_match", parsing_timeout=0)  # 0: none
+    return found[0] if found and not has_power_of_matrix(found[0]) else None
+
+
+def _uniform(expression: Any, text: str) -> Any:
+    """With real letters, the imaginary unit for i, exact numbers for decimals, and intervals for what x may be."""
+    import sympy
+
+    symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
+    symbols |= {each: sympy.I for each in symbols if each.name == "i"}
+    decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
+    return _as_interval(expression.xreplace(symbols | decimals))
+
+
+def _as_interval(expression: Any) -> Any:
+    """The numbers for which `x > 3` or `1 < x < 2` is true; anything else as it is."""
+    import sympy
+
+    relations = expression.args if isinstance(expression, sympy.And) else (expression,)
+    letters = {letter for relation in relations for letter in relation.free_symbols}
+    intervals = [_half_line(relation) for relation in relations]
+    return expression if None in intervals or len(letters) > 1 else sympy.Intersection(*intervals)
+
+
+def _half_line(relation: Any) -> Any:
+    import sympy
+
+    if not isinstance(relation, sympy.core.relational._Inequality):
+        return None
+    relation = relation.reversed if relation.rhs.is_Symbol else relation
+    end = relation.rhs
+    if not relation.lhs.is_Symbol or end.is_extended_real is not True or end.free_symbols:
+        return None
+    if isinstance(relation, sympy.Lt | sympy.Le):
+        return sympy.Interval(-sympy.oo, end, True, isinstance(relation, sympy.Lt))
+    return sympy.Interval(end, sympy.oo, isinstance(relation, sympy.Gt), True)
+
+
+def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
+    from math_verify import verify
+
+    if not _same_kind(found, wanted) or _differ(found, wanted, points):
+        return False
+    if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
+        return False
+    with _without_warnings("math_verify.grader"):
+        return bool(verify(wanted, found, timeout_seconds=None))
+
+
+def _same_kind(found: Any, wanted: Any) -> bool:
+    import sympy
+
+    both_equations = isinstance(found, sympy.Equality) and isinstance(wanted, sympy.Equality)
+    return both_equations or _kind(found) == _kind(wanted)
+
+
+def _kind(expression: Any) -> str:
+    import sympy
+
+    if isinstance(expression, sympy.Equality) and (expression.lhs.is_Symbol or expression.rhs.is_Symbol):
+        expression = expression.rhs if expression.lhs.is_Symbol else expression.lhs
+    if isinstance(expression, sympy.Interval | sympy.Tuple):
+        return "ordered"  # (1, 2) may be either
+    kinds = {"set": sympy.Set, "matrix": sympy.MatrixBase, "relation": sympy.logic.boolalg.Boolean}
+    return next((kind for kind, types in kinds.items() if isinstance(expression, types)), "value")
+
+
+def _same_letters(found: Any, wanted: Any) -> bool:
+    """Whether they speak of the same letters, whatever their case, if both have any: `x < 3` is not `y < 3`."""
+    said, asked = ({each.name.lower() for each in expression.free_symbols} for expression in (found, wanted))
+    return said == asked or not (said and asked)
+
+
+def _is_finished(found: Any, wanted: Any) -> bool:
+    import sympy
+
+    if _kind(wanted) == "matrix":
+        return True
+    if not _functions(found) <= _functions(wanted):
+        return False
+    most = 2 * _operations(wanted) + 4 if wanted.free_symbols else _operations(wanted) + 2
+    is_rounded = found.has(sympy.Float) and not wanted.has(sympy.Float) and wanted.is_rational is False
+    return not is_rounded and _operations(found) <= most
+
+
+def _operations(expression: Any) -> int:
+    """How many there are; e is a number here, and no exponential."""
+    import sympy
+
+    return sympy.count_ops(expression) - sum(each is sympy.E for each in sympy.preorder_traversal(expression))
+
+
+def _functions(expression: Any) -> set[Any]:
+    """The functions in it, with all trigonometric ones for any of them: they stand for each other."""
+    import sympy
+
+    circle = {sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc}
+    functions = {each.func for each in expression.atoms(sympy.Function)}
+    return functions | circle if functions & circle else functions
+
+
+def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
+    """Whether two expressions have other values at points drawn at random, as far as numbers can tell.
+
+    Computer algebra is for those that have the same: it multiplies `(x+1)^{999}` out, and for `\\log 2 - 1000000` makes
+    10 to the power of a million. Letters stand for the same number whatever their case, as in math-verify.
+    """
+    import sympy
+
+    both = (found, wanted)
+    if all(isinstance(each, sympy.MatrixBase) for each in both):
+        return found.shape != wanted.shape or any(_differ(*pair, points) for pair in zip(found, wanted, strict=True))
+    if all(isinstance(each, sympy.Equality) for each in both) and found.lhs == wanted.lhs and found.lhs.is_Symbol:
+        return _differ(found.rhs, wanted.rhs, points)
+    if not all(isinstance(each, sympy.Expr) for each in both):
+        return _power(found) > max(_power(wanted), _HIGH)  # multiplied out it has no end
+    if all(each.is_Symbol for each in both):
+        return False
+    symbols = sorted({symbol for each in both for symbol in each.free_symbols}, key=str)
+    return any(_differ_once(found, wanted, symbols, points) for _ in range(_POINTS if symbols else 1))
+
+
+def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Random) -> bool:
+    import sympy
+
+    drawn = {name: points.uniform(0.2, 0.9) for name in sorted({symbol.name.lower() for symbol in symbols})}
+    point = {symbol: sympy.Float(drawn[symbol.name.lower()], _DIGITS) for symbol in symbols}
+    is_rounded = found.has(sympy.Float) or wanted.has(sympy.Float)
+    same = _ROUNDED if is_rounded else sympy.Float(10, _DIGITS) ** -LONGEST_ANSWER
+    try:
+        one, other = (each.subs(point).evalf(_DIGITS) for each in (found, wanted))
+        return bool(abs(one - other) > same * (1 + abs(other)))
+    except (TypeError, ValueError, ArithmeticError):  # no number, such as an infinity less another
+        return False
+
+
+def _power(expression: Any) -> int:
+    """The highest whole exponent in an expression; 0 where there is none."""
+    import sympy
+
+    return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)
+
+
+@contextmanager
+def _without_warnings(logger: str) -> Iterator[None]:
+    """Keep math-verify from saying, once per process, that its time limits are off."""
+    log = logging.getLogger(logger)
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before

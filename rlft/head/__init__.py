@@ -1,0 +1,5 @@
+"""The output layer: log-probabilities of chosen tokens without logits of tokens times vocabulary.
+
+`split` takes a model apart into backbone and head, `blockwise` works through a head in blocks, and `selected` gives
+log-probabilities with their gradients.
+"""

@@ -1,0 +1,157 @@
+"""Supervised fine-tuning on demonstrations: before reinforcement learning, and as the control arm beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from rlft.chat import Chat, open_chat
+from rlft.errors import PolicyError
+from rlft.policy.folder import Policy
+from rlft.policy.optimizer import Optimizer
+from rlft.progress import Progress, silent
+from rlft.sft.checkpoint import Checkpoints
+from rlft.sft.demonstration_file import Demonstration
+from rlft.sft.encoding import Row, encode_demonstrations, identity_of
+from rlft.sft.state import Budget, SftState
+from rlft.types import Report
+
+
+@dataclass(frozen=True, slots=True)
+class SftReport(Report):
+    """Steps done, seconds of training, and the mean loss per token of the last tenth of the steps.
+
+    `losses`, `learning_rates` and `grad_norms` (before clipping) are those of every step.
+    """
+
+    steps: int
+    seconds: float
+    loss: float
+    demonstrations: int
+    losses: tuple[float, ...] = ()
+    learning_rates: tuple[float, ...] = ()
+    grad_norms: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, state: SftState, demonstrations: int) -> SftReport:
+        """The report of training that has ended."""
+        tail = state.losses[-max(1, math.ceil(state.steps / 10)) :]
+        return cls(
+            steps=state.steps,
+            seconds=state.seconds,
+            loss=sum(tail) / len(tail) if tail else math.nan,
+            demonstrations=demonstrations,
+            losses=tuple(state.losses),
+            learning_rates=tuple(state.learning_rates),
+            grad_norms=tuple(state.grad_norms),
+        )
+
+
+def train_sft(
+    policy: Policy,
+    demonstrations: Sequence[Demonstration],
+    *,
+    batch_size: int,
+    learning_rate: float,
+    warmup_steps: int,
+    seed: int,
+    steps: int | None = None,
+    seconds: float | None = None,
+    chat: Chat | None = None,
+    progress: Progress = silent,
+    checkpoints: Checkpoints | None = None,
+) -> SftReport:
+    """Change `policy` in place by cross-entropy on the assistant's tokens, for so many `steps` or `seconds`.
+
+    `chat` writes the messages; by default that of the policy's tokenizer, without tools. With `checkpoints` a policy
+    that was saved goes on where the same training was cut off; what they take is not counted in `seconds`.
+
+    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
+    AdamW over float32 masters with a linear warm-up and is not kept: reinforcement learning starts with its own, and
+    one that the policy had from earlier is dropped. Raises PolicyError before a loss that is no number reaches the
+    weights, and for a demonstration that the model cannot read whole.
+    """
+    budget = Budget.of(steps, seconds)
+    chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
+    rows = encode_demonstrations(policy, chat, demonstrations, progress)
+    start = policy.metadata.content_hash  # empty for weights that were never saved: nobody can tell them again
+    policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
+    optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer.zero_grad()
+    policy.model.eval()
+    state = SftState()
+    if checkpoints is not None and start:
+        settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit]
+        state = checkpoints.restore([start, identity_of(rows), *settings], optimizer)
+        if state.steps:
+            policy.note_change(update=0)
+    started, tokens = time.perf_counter() - state.seconds, 0
+    for batch in islice(_batches(len(rows), batch_size, seed), state.steps, None):
+        state.seconds = time.perf_counter() - started
+        last = state.losses[-1] if state.losses else None
+        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=last)
+        if budget.spent(state) >= budget.amount:
+            break
+        _step(policy, optimizer, [rows[i] for i in batch], state, learning_rate, warmup_steps)
+        tokens += sum(len(rows[i][0]) for i in batch)
+        if checkpoints is not None:
+            state.seconds = time.perf_counter() - started
+            started += checkpoints.save_if_due(optimizer, state)
+    return SftReport.of(state, len(rows))
+
+
+def _step(
+    policy: Policy,
+    optimizer: Optimizer,
+    rows: Sequence[Row],
+    state: SftState,
+    learning_rate: float,
+    warmup_steps: int,
+) -> None:
+    """One optimizer step, noted in `state`. Raises PolicyError before a loss that is no number is taken."""
+    loss = _loss(policy, rows)
+    with optimizer.accumulating():
+        loss.backward()
+    norm, value = optimizer.clip(1.0), loss.item()
+    if not (math.isfinite(value) and math.isfinite(norm)):
+        raise PolicyError(
+            f"the loss of step {state.steps + 1} is {value:g}, the norm of its gradient {norm:g}",
+            where="warm_start",
+            fix="lower warm_start.learning_rate",
+        )
+    rate = learning_rate * min(1.0, (state.steps + 1) / max(warmup_steps, 1))
+    optimizer.step(rate)
+    policy.note_change(update=0)
+    state.note_step(value, rate, norm)
+
+
+def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+    """Endless batches of indices, each epoch in an order of its own."""
+    generator = torch.Generator().manual_seed(seed)
+    size = min(batch_size, count)
+    while True:
+        order = torch.randperm(count, generator=generator).tolist()
+        for start in range(0, count - size + 1, size):
+            yield order[start : start + size]
+
+
+def _loss(policy: Policy, rows: Sequence[Row]) -> Tensor:
+    """Mean cross-entropy over the imitated tokens."""
+    width = max(len(ids) for ids, _ in rows)
+    token_ids = torch.zeros(len(rows), width, dtype=torch.int64)
+    labels = torch.full((len(rows), width), -100)
+    attention = torch.zeros(len(rows), width, dtype=torch.int64)
+    for row, (ids, imitated) in enumerate(rows):
+        token_ids[row, : len(ids)] = torch.tensor(ids)
+        labels[row, : len(ids)] = torch.tensor(ids).where(torch.tensor(imitated), torch.tensor(-100))
+        attention[row, : len(ids)] = 1
+    token_ids, labels, attention = (t.to(policy.device) for t in (token_ids, labels, attention))
+    logits = policy.model(input_ids=token_ids, attention_mask=attention, use_cache=False).logits[:, :-1]
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)

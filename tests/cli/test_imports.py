@@ -1,0 +1,69 @@
+"""Which libraries a command imports: each of the heavy ones costs every call of it seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import ROOT, TINY
+
+HEAVY = ["datasets", "mlflow", "pandas", "peft", "reasoning_gym", "scipy", "torch", "transformers", "vllm", "zenml"]
+PROGRAM = f"""
+import json, sys
+from cli.__main__ import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    code = end.code
+print(json.dumps([code, sorted(set({HEAVY}) & set(sys.modules))]))
+"""
+
+
+def imported(folder, *arguments) -> tuple[int, list[str]]:
+    """Exit code and heavy libraries of a command that runs in `folder`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ZENML_", "RLFT_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout, done.stderr
+    code, libraries = json.loads(done.stdout.splitlines()[-1])
+    return code, libraries
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (0, ["--help"]),
+        (0, ["doctor"]),
+        (2, ["ui"]),  # nothing has been tracked
+        (0, ["environments", "new", "cups"]),
+        (2, ["run", TINY, "--set", "environment.name=nowhere:Thing"]),
+        (2, ["run", TINY, "--set", "tasks={source: jsonl, path: absent.jsonl}"]),
+    ],
+)
+def test_these_need_none_of_them(tmp_path, code, arguments):
+    if arguments == ["doctor"] and sys.platform == "linux":
+        from rlft.readiness.device import why_no_gpu
+
+        if why_no_gpu() is None:
+            pytest.skip("no sure answer without torch: there is a driver for a GPU")
+    assert imported(tmp_path, *arguments) == (code, [])
+
+
+def test_registering_a_stack_needs_zenml_alone(tmp_path):
+    (tmp_path / "broken.yaml").write_text("name: broken\n")
+    assert imported(tmp_path, "stack", "broken.yaml") == (2, ["zenml"])
+
+
+def test_tables_and_reports_are_read_without_torch():
+    program = "import sys, json, materializers.report, materializers.tables; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(HEAVY) & set(json.loads(done.stdout.splitlines()[-1])) == {"zenml"}

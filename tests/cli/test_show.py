@@ -1,0 +1,83 @@
+"""`rlft show RUN ROUND` in this process: which rollouts are listed, and how one goes on from there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app as cli
+from cli import show as show_cli
+from cli.interrupted import _state
+from mlops.home.folder import Home
+from mlops.home.processes import Note
+from mlops.runs import stored_rollouts
+from mlops.runs.stored_rollouts import ScoredRound
+from rlft.types import Rewards, Rollouts
+from tests.factories import make_reward, make_rollout
+
+
+def round_of_60():
+    """Solved, wrong, without a score, and wrong after 2 failed calls: 15 of each."""
+    rollouts = [
+        make_rollout(f"t{index:02}", tool_calls=3, tool_errors=2 if index % 4 == 3 else 0) for index in range(60)
+    ]
+    totals = (1.0, 0.5, None, 0.5)
+    rewards = tuple(make_reward(rollout, totals[index % 4]) for index, rollout in enumerate(rollouts))
+    return ScoredRound("baseline", Rollouts(tuple(rollouts)), Rewards(rewards, {}), {})
+
+
+@pytest.fixture
+def show(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
+    monkeypatch.setattr(stored_rollouts, "load_round", lambda run, round: round_of_60())
+    monkeypatch.setattr(show_cli.console, "_width", 200)
+    return lambda *arguments: CliRunner().invoke(cli.app, ["show", "runs-name", "baseline", *arguments])
+
+
+def listed(result):
+    """The places of the listed rollouts."""
+    assert result.exit_code == 0, result.output
+    rows = [line for line in result.stdout.splitlines() if "train-0-t" in line]
+    return [int(line.split()[0]) for line in rows if line.split()[0].isdigit()]
+
+
+@pytest.mark.parametrize(("kind", "places"), [("solved", 0), ("errors", 2), ("tool-errors", 3)])
+def test_one_kind_of_them(show, kind, places):
+    assert listed(show("--only", kind)) == list(range(places, 60, 4))
+    assert [row["index"] for row in json.loads(show("--only", kind, "--json").stdout)] == list(range(places, 60, 4))
+
+
+def test_what_has_no_score_is_not_unsolved(show):
+    assert listed(show("--only", "unsolved")) == [place for place in range(60) if place % 4 in (1, 3)]
+
+
+def test_the_first_are_listed_with_failed_calls_and_the_command_that_shows_one(show):
+    result = show()
+    assert listed(result) == list(range(50))
+    assert "3 (2 failed)" in result.stdout
+    assert (
+        "60 rollouts of baseline, of which 50 are listed (--limit 0 lists all); --only solved | unsolved | errors"
+        in result.stdout
+    )
+    assert "`rlft show runs-name baseline 0` shows the first one's conversation" in result.stdout
+    assert listed(show("--limit", "0")) == list(range(60))
+    assert "`rlft show runs-name baseline 3`" in show("--only", "tool-errors", "--limit", "1").stdout
+    assert len(json.loads(show("--json").stdout)) == 60
+
+
+def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):
+    result = CliRunner().invoke(cli.app, ["show", "sums, it's $(ls)", "baseline"])
+    (command,) = re.findall("`(rlft show .*)` shows", result.stdout)
+    assert shlex.split(command) == ["rlft", "show", "sums, it's $(ls)", "baseline", "0"]
+
+
+def test_so_can_the_one_that_goes_on(tmp_path):
+    note = Note("id", "sums, it's $(ls)", 1, 0.0)
+    (command,) = re.findall("`(rlft resume .*)` goes on", _state(Home(tmp_path), note, None))
+    assert shlex.split(command) == ["rlft", "resume", "sums, it's $(ls)"]

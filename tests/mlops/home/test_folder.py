@@ -1,0 +1,144 @@
+"""The folder of all runs is its owner's alone."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from mlops.home.folder import Home, find_home, use_own_setup
+from rlft.errors import StorageError
+from rlft.files import make_private
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_new_home_is_its_owners_alone_whatever_the_umask(tmp_path, umask):
+    os.umask(umask)
+    home = Home(tmp_path / "between" / "runs-of-mine")
+    home.make()
+    assert mode(home.root) == 0o700
+
+
+def test_a_home_is_never_open_to_others_not_even_for_a_moment(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathlib.Path.chmod", lambda *_: pytest.fail("narrowed after it was made"))
+    make_private(tmp_path / "new")
+    assert mode(tmp_path / "new") == 0o700
+
+
+def test_a_wide_home_of_before_is_narrowed(tmp_path):
+    for name, inside in ((".rlft", "notes.txt"), ("elsewhere", "zenml"), ("other", "mlflow.db")):
+        root = tmp_path / name
+        (root / inside).mkdir(parents=True)
+        root.chmod(0o755)
+        Home(root).make()
+        assert mode(root) == 0o700
+
+
+@pytest.mark.parametrize(
+    "inside", ["stores.lock", "unfinished.json", "unfinished.json.partial", "demo.json", "demo.json.partial"]
+)
+def test_every_file_that_rlft_puts_there_is_known(tmp_path, inside):
+    (tmp_path / "zenml").mkdir()
+    (tmp_path / inside).touch()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o700
+
+
+@pytest.mark.parametrize(("holds", "narrowed"), [("mlflow.db", 0o700), ("notes.txt", 0o755)])
+def test_a_home_that_is_a_link_is_narrowed_where_its_folder_holds_nothing_else(tmp_path, monkeypatch, holds, narrowed):
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    disk = tmp_path / "big" / "disk"
+    disk.mkdir(parents=True)
+    (disk / holds).touch()
+    disk.chmod(0o755)
+    (tmp_path / ".rlft").symlink_to(disk)
+    home = find_home()
+    home.make()
+    assert home.root == disk
+    assert mode(disk) == narrowed
+
+
+def test_a_folder_of_json_files_is_not_taken_for_a_home(tmp_path):
+    (tmp_path / "tasks.json").touch()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o755
+
+
+def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, caplog):
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "zenml").mkdir()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == 0o755
+    assert "can be read by others, and holds more than runs" in caplog.text
+
+
+def test_someone_elses_folder_is_not_changed_and_said(tmp_path, monkeypatch, caplog):
+    root = tmp_path / ".rlft"
+    root.mkdir(mode=0o755)
+    monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
+    Home(root).make()
+    assert mode(root) == 0o755
+    assert "can be read by others, and is another user's" in caplog.text
+
+
+def test_a_file_system_without_modes_is_said(tmp_path, monkeypatch, caplog):
+    root = tmp_path / ".rlft"
+    root.mkdir(mode=0o755)
+    monkeypatch.setattr("pathlib.Path.chmod", lambda *_: None)
+    Home(root).make()
+    assert "can be read by others, and cannot be narrowed" in caplog.text
+
+
+def test_a_private_home_is_no_reason_for_a_warning(tmp_path, caplog):
+    for _ in range(2):
+        Home(tmp_path / ".rlft").make()
+    assert not caplog.text
+
+
+def test_a_home_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="RLFT_HOME"):
+        Home(tmp_path / "file" / ".rlft").make()
+
+
+def test_a_run_of_its_own_makes_its_home(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    use_own_setup(Home(tmp_path / ".rlft"))
+    assert mode(tmp_path / ".rlft") == 0o700
+    assert (tmp_path / ".rlft" / "zenml").is_dir()
+    assert os.environ["ZENML_CONFIG_PATH"] == str(tmp_path / ".rlft" / "zenml")
+
+
+def test_the_settings_of_an_archive_are_copied_since_zenml_writes_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    own = tmp_path / ".rlft" / "zenml"
+    own.mkdir(parents=True)
+    (own / "config.yaml").write_text("version: 1")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != own)  # root may write to any folder of this disk
+    use_own_setup(Home(tmp_path / ".rlft"))
+    copy = Path(os.environ["ZENML_CONFIG_PATH"])
+    assert tmp_path not in copy.parents
+    assert (copy / "config.yaml").read_text() == "version: 1"
+    assert mode(copy) == 0o700
+    assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(own / "local_stores")
+
+
+def test_a_home_whose_path_is_no_path_in_an_address_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(StorageError, match="question mark"):
+        use_own_setup(Home(tmp_path / "what?" / ".rlft"))
+    assert list(tmp_path.iterdir()) == []

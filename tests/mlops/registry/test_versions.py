@@ -1,0 +1,285 @@
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import pandas as pd
+import pytest
+import torch
+from mlflow import MlflowClient
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
+
+from mlops.registry import served_policy
+from mlops.registry.versions import current_champion, download_champion, register_policy_version
+from rlft.errors import PolicyError, StorageError
+from rlft.policy import origin
+from rlft.policy.tokens import character_tokenizer, render_prompt
+from rlft.promotion import Decision
+
+PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"))
+# Loads a version in a fresh process, with no rlft in reach, and prints greedy and sampled answers.
+ANSWER = """
+import json, sys
+import mlflow, pandas as pd
+mlflow.set_tracking_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+ask = [{"role": "user", "content": "1+1="}]
+greedy = model.predict(pd.DataFrame({"prompt": ["1+1=", "2+"]}), params={"max_new_tokens": 5})
+messages = model.predict(pd.DataFrame({"messages": [ask, json.dumps(ask)]}))
+sampled = [model.predict(pd.DataFrame({"prompt": ["1+1="]}), params={"temperature": 2.0, "seed": s}) for s in (1, 1, 2)]
+print(json.dumps([greedy, messages, sampled, "rlft" in sys.modules]))
+"""
+
+
+def write_policy(folder, model, tokenizer, **metadata):
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "tokenizer")
+    (folder / "optimizer.safetensors").write_bytes(b"large")
+    given = {"kind": "full", "base_model": None, "base_revision": None, "base_hash": None, "dtype": "float32"}
+    given |= {"round": 3, "parent": None, "weights_hash": origin.hash_weights(folder / "model")} | metadata
+    (folder / "policy.json").write_text(json.dumps(given))
+    return folder
+
+
+def qwen(tokenizer, seed):
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "initializer_range": 0.5}
+    ids = {"vocab_size": len(tokenizer), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
+    return Qwen3ForCausalLM(Qwen3Config(**sizes, **heads, **ids, max_position_embeddings=64)).eval()
+
+
+def gpt2(tokenizer, seed):
+    torch.manual_seed(seed)
+    ids = {"vocab_size": len(tokenizer), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 1}
+    return GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=1, n_head=2, n_positions=64, initializer_range=0.5, **ids))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return character_tokenizer("0123456789+=-")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mlflow")
+    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    return client, client.create_experiment("registry", artifact_location=f"file:{folder}/artifacts")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory, tokenizer):
+    return write_policy(tmp_path_factory.mktemp("full"), qwen(tokenizer, 0), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory, tokenizer):
+    """An adapter whose B matrices are not zero, so that it changes the logits."""
+    base = tmp_path_factory.mktemp("base")
+    qwen(tokenizer, 1).save_pretrained(base)
+    model = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(base), LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    )
+    torch.manual_seed(2)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(0, 0.5)
+    names = {"kind": "adapter", "base_model": str(base), "base_hash": origin.hash_weights(base)}
+    return write_policy(tmp_path_factory.mktemp("adapter"), model, tokenizer, **names)
+
+
+def register(store, name, folder, decision=PROMOTE, run_id=None, **kwargs):
+    client, experiment = store
+    run_id = run_id or client.create_run(experiment).info.run_id
+    return register_policy_version(client.tracking_uri, run_id, name, folder, decision=decision, **kwargs)
+
+
+def greedy(model, tokenizer, prompt, count):
+    """What `generate` should say, by the plainest loop there is."""
+    ids = render_prompt(tokenizer, [{"role": "user", "content": prompt}])
+    start = len(ids)
+    while len(ids) < start + count and (len(ids) == start or ids[-1] != tokenizer.eos_token_id):
+        with torch.no_grad():
+            ids = [*ids, int(model(torch.tensor([ids])).logits[0, -1].argmax())]
+    return tokenizer.decode(ids[start:], skip_special_tokens=True)
+
+
+def test_the_champion_answers_in_a_fresh_process(store, full, tokenizer, tmp_path):
+    before = mlflow.get_tracking_uri(), mlflow.active_run(), dict(os.environ)
+    registered = register(store, "fresh", full, max_new_tokens=7)
+    assert (mlflow.get_tracking_uri(), mlflow.active_run(), dict(os.environ)) == before
+    assert registered.aliases == ("challenger", "champion")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", ANSWER, store[0].tracking_uri, "models:/fresh@champion"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    answers, messages, sampled, knows_rlft = json.loads(result.stdout.splitlines()[-1])
+    model = qwen(tokenizer, 0)
+    assert answers == [greedy(model, tokenizer, "1+1=", 5), greedy(model, tokenizer, "2+", 5)]
+    assert len(answers[0]) > 0
+    assert messages == [greedy(model, tokenizer, "1+1=", 7)] * 2  # the registered default
+    assert sampled[0] == sampled[1] != sampled[2]
+    assert not knows_rlft
+
+
+def test_an_adapter_gives_the_logits_of_peft(store, adapter, tokenizer):
+    registered = register(store, "adapter", adapter, KEEP)
+    files = store[0].get_model_version_download_uri("adapter", registered.version)
+    loaded = mlflow.pyfunc.load_model(files)
+    served = loaded.unwrap_python_model()
+    base = AutoModelForCausalLM.from_pretrained(json.loads((adapter / "policy.json").read_text())["base_model"])
+    ids = torch.tensor([[3, 4, 5, 6]])
+    with torch.no_grad():
+        plain = base(ids).logits.clone()
+        direct = PeftModel.from_pretrained(base, str(adapter / "model"))(ids).logits
+        found = served.model(ids).logits
+    assert torch.equal(found, direct)
+    assert (found - plain).abs().max() > 0.1
+    assert loaded.predict(pd.DataFrame({"prompt": ["1+"]}), params={"max_new_tokens": 4}) == [
+        greedy(served.model, tokenizer, "1+", 4)
+    ]
+
+
+def test_an_adapter_refuses_another_base(adapter, tokenizer, tmp_path, monkeypatch):
+    settings = json.loads((adapter / "policy.json").read_text())
+    qwen(tokenizer, 9).save_pretrained(tmp_path / "other")
+    monkeypatch.setenv("BASE_MODEL", str(tmp_path / "other"))
+    with pytest.raises(RuntimeError, match=r"are not those the adapter was trained on .*set BASE_MODEL"):
+        served_policy.load_weights(adapter, settings)
+    monkeypatch.setenv("BASE_MODEL", str(tmp_path / "nowhere"))
+    with pytest.raises(RuntimeError, match="does not load; set BASE_MODEL"):
+        served_policy.load_weights(adapter, settings)
+    monkeypatch.setenv("BASE_MODEL", settings["base_model"])
+    assert served_policy.load_weights(adapter, settings | {"base_model": "moved/away"}) is not None
+
+
+def test_what_is_registered(store, full):
+    client = store[0]
+    registered = register(store, "content", full, KEEP, tags={"rlft.tasks": "fingerprint"})
+    assert registered.aliases == ("challenger",)
+    version = client.get_model_version("content", registered.version)
+    assert version.tags["rlft.promote"] == "false"
+    assert version.tags["rlft.reasons"] == "fails: base\nno champion"
+    assert version.tags["rlft.tasks"] == "fingerprint"
+    assert version.tags["rlft.round"] == "3"
+    assert version.tags["rlft.run_id"] == version.run_id
+    logged = client.get_logged_model(registered.model_id)
+    assert json.loads(logged.tags["mlflow.modelVersions"]) == [{"name": "content", "version": 1}]
+    assert (logged.status, logged.source_run_id) == ("READY", version.run_id)
+    assert [o.model_id for o in client.get_run(version.run_id).outputs.model_outputs] == [registered.model_id]
+
+    folder = Path(logged.artifact_location.removeprefix("file://"))
+    assert not list(folder.rglob("optimizer.safetensors"))
+    assert {p.name for p in (folder / "artifacts" / "policy").iterdir()} == {"policy.json", "model", "tokenizer"}
+    requirements = (folder / "requirements.txt").read_text().split()
+    assert f"torch=={torch.__version__.split('+')[0]}" in requirements
+    assert all("==" in line for line in requirements)
+
+
+def test_versions_and_aliases(store, full, tokenizer, tmp_path):
+    client = store[0]
+    uri = client.tracking_uri
+    assert current_champion(uri, "aliases") is None
+    assert download_champion(uri, "aliases", tmp_path) is None
+    run_id = client.create_run(store[1]).info.run_id
+    first = register(store, "aliases", full, run_id=run_id)
+    assert current_champion(uri, "aliases").version == first.version == "1"
+
+    second = register(store, "aliases", write_policy(tmp_path / "p", gpt2(tokenizer, 3), tokenizer), KEEP)
+    assert (second.version, second.aliases) == ("2", ("challenger",))
+    assert client.get_registered_model("aliases").aliases.keys() == {"champion", "challenger"}
+    assert current_champion(uri, "aliases").version == "1"
+
+    # A replay of the first run makes no version and moves no alias, not even back onto itself.
+    client.set_registered_model_alias("aliases", "champion", "2")
+    again = register(store, "aliases", full, run_id=run_id)
+    assert (again.version, again.model_id, again.aliases) == ("1", first.model_id, ())
+    assert len(client.search_model_versions("name = 'aliases'")) == 2
+    assert current_champion(uri, "aliases").version == "2"
+
+    # The same weights from another run are another version: they have another history.
+    assert register(store, "aliases", full, KEEP).version == "3"
+
+
+def test_aliases_are_set_when_a_run_was_killed_before_them(store, full, monkeypatch):
+    run_id = store[0].create_run(store[1]).info.run_id
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "set_registered_model_alias", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            register(store, "killed", full, run_id=run_id)
+    assert current_champion(store[0].tracking_uri, "killed") is None
+    assert register(store, "killed", full, run_id=run_id).aliases == ("challenger", "champion")
+    assert len(store[0].search_model_versions("name = 'killed'")) == 1
+
+
+def test_the_champion_can_be_downloaded_and_is_checked(store, full, tmp_path):
+    uri = store[0].tracking_uri
+    registered = register(store, "download", full)
+    champion = download_champion(uri, "download", tmp_path / "a")
+    assert (
+        champion.weights_hash
+        == origin.hash_weights(full / "model")
+        == origin.hash_weights(champion.policy_folder / "model")
+    )
+    assert json.loads((champion.policy_folder / "policy.json").read_text())["round"] == 3
+    location = store[0].get_logged_model(registered.model_id).artifact_location.removeprefix("file://")
+    weights = Path(location) / "artifacts" / "policy" / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
+    with pytest.raises(StorageError, match="models:/download/1: the weights have sha256"):
+        download_champion(uri, "download", tmp_path / "b")
+
+
+def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
+    with pytest.raises(PolicyError, match=r"no policy\.json"):
+        register(store, "none", tmp_path)
+    (tmp_path / "policy.json").write_text((full / "policy.json").read_text())
+    with pytest.raises(PolicyError, match="no weights"):
+        register(store, "none", tmp_path)
+
+
+def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenizer, tmp_path):
+    tree = ast.parse(Path(served_policy.__file__).read_text())
+    imported = {
+        n.names[0].name if isinstance(n, ast.Import) else n.module for n in ast.walk(tree) if hasattr(n, "names")
+    }
+    assert not any(str(module).split(".")[0] in ("rlft", "steps", "pipelines", "mlops") for module in imported)
+    assert served_policy.hash_weights(full / "model") == origin.hash_weights(full / "model")
+    messages = [{"role": "system", "content": "1+"}, {"role": "user", "content": "2="}]
+    assert served_policy.prompt_ids(tokenizer, messages) == render_prompt(tokenizer, messages)
+    chat = character_tokenizer("0123456789+=-<>")
+    chat.chat_template = (
+        "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}={% endif %}"
+    )
+    assert served_policy.prompt_ids(chat, messages) == render_prompt(chat, messages)
+    assert chat.decode(served_policy.prompt_ids(chat, messages)) == "<1+><2=>="
+
+
+def test_rows():
+    ask = [{"role": "user", "content": "q"}]
+    table = pd.DataFrame({"messages": [ask, json.dumps(ask), None], "prompt": [None, None, "q"]})
+    assert served_policy.conversations(table) == [ask, ask, ask]
+    with pytest.raises(ValueError, match="row 0 has neither"):
+        served_policy.conversations(pd.DataFrame({"prompt": [None]}))
+    with pytest.raises(ValueError, match="there are only: text"):
+        served_policy.conversations(pd.DataFrame({"text": ["q"]}))
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [(7, [7]), ([7, 8], [7, 8]), (None, [1])],  # 1 is the tokenizer's end token
+)
+def test_stop_tokens(tokenizer, configured, expected):
+    model = qwen(tokenizer, 0)
+    model.generation_config.eos_token_id = configured
+    assert served_policy.stop_token_ids(model, tokenizer) == expected

@@ -1,0 +1,92 @@
+"""What a run can be called, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mlops.runs.labels import labels_of, make_labels
+from rlft.errors import RlftError
+
+ID = "c5d0749b-0ea4-431f-bc29-a3a14a3a0040"
+ESCAPE, LONG = "a=\x1b[31m", f"a={'x' * 250}"
+
+
+def labels(name=None, note=None, tags=()):
+    return make_labels("demo", name=name, note=note, tags=tags, commits={"config": "no repository"})
+
+
+def test_all_that_was_given_is_kept():
+    made = labels("sums, second try", "With a lower rate.\nSee the *first*.", ["dataset=2026-11", "url=a=b"])
+    assert made.model_dump() == {
+        "name": "sums, second try",
+        "note": "With a lower rate.\nSee the *first*.",
+        "tags": {"dataset": "2026-11", "url": "a=b"},
+        "commits": {"config": "no repository"},
+    }
+    assert labels_of(made.model_dump(mode="json")) == made
+
+
+def test_without_a_name_it_is_the_experiments_with_the_time():
+    assert re.fullmatch(r"demo-\d{8}-\d{6}-\d{6}", labels().name)
+
+
+def test_a_run_of_before_has_its_name_alone():
+    assert labels_of(None, "demo-1").name == "demo-1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a/b", "a:b", " a", "a\x1b[31m", "-x", "{date}", "12", "production", "a-again", "a-resumed-1", "x" * 201, ID],
+)
+def test_names_that_cannot_be_found_again_are_refused(name):
+    with pytest.raises(RlftError) as refused:
+        labels(name)
+    assert refused.value.where == "--name"
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["novalue", "=x", "key=", "1st=x", "a b=x", "mlflow.user=me", "rlft.status=fine", "round=3", ESCAPE, LONG],
+)
+def test_tags_that_mean_something_else_are_refused(tag):
+    with pytest.raises(RlftError) as refused:
+        labels(tags=[tag])
+    assert refused.value.where == "--tag"
+
+
+@pytest.mark.parametrize("note", ["\x1b[31mred", "caf\udce9", "a\u202eb"])
+def test_a_note_that_steers_a_terminal_or_is_no_utf_8_is_refused(note):
+    with pytest.raises(RlftError, match="cannot be seen") as refused:
+        labels(note=note)
+    assert refused.value.where == "--note"
+
+
+def test_a_key_given_twice_is_refused():
+    with pytest.raises(RlftError, match="dataset is given twice"):
+        labels(tags=["dataset=1", "dataset=2"])
+
+
+def test_a_note_is_bounded():
+    assert labels(note="x" * 5000).note == "x" * 5000
+    for note in ("x" * 5001, "  "):
+        with pytest.raises(RlftError, match="a note has 1 to 5000 characters"):
+            labels(note=note)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"note": "see ghp_0123456789abcdefghij"},
+        {"tags": ["api_key=q8Zt4Lm2Xw9"]},
+        {"tags": ["ghp_0123456789abcdefghij=1"]},
+        {"name": "ghp_0123456789abcdefghij"},
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(given):
+    with pytest.raises(RlftError, match="looks like a secret") as refused:
+        labels(**given)
+    assert "ghp_0123456789" not in str(refused.value)
+    assert "q8Zt4Lm2Xw9" not in str(refused.value)

@@ -1,0 +1,141 @@
+"""A round read from a home's files, and everything that is left to ZenML instead.
+
+That both read the same is tested with a real run: tests/e2e/test_new_environment.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pyarrow.parquet as pq
+import pytest
+
+from mlops.home.folder import Home
+from mlops.home.stores import DATABASE
+from mlops.runs.stored_files import read_round
+from rlft import storage
+from tests.factories import make_scored
+
+TABLES = """
+CREATE TABLE pipeline_run (id TEXT, name TEXT, original_run_id TEXT);
+CREATE TABLE step_run (id TEXT, name TEXT, pipeline_run_id TEXT);
+CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
+CREATE TABLE artifact_version (id TEXT, uri TEXT);
+INSERT INTO pipeline_run VALUES ('aa11', 'first', NULL), ('bb22', 'first-resumed', 'aa11'), ('ab33', 'second', NULL);
+"""
+ROLLOUTS, REWARDS = make_scored({"a": [1.0, 0.0], "b": [0.5]})
+
+
+class Stored:
+    """A home with tables of ZenML's kind, and what its steps have stored."""
+
+    def __init__(self, root):
+        self.home = Home(root)
+        file = root / DATABASE
+        file.parent.mkdir(parents=True)
+        self.database = sqlite3.connect(file, isolation_level=None)
+        self.database.executescript(TABLES)
+        self.count = 0
+
+    def folder(self, run, step, output, uri=None):
+        """Where a step of a run has put an output."""
+        self.count += 1
+        uri = uri or self.home.root / f"artifact-{self.count}"
+        uri.mkdir(exist_ok=True)
+        one = str(self.count)
+        self.database.execute("INSERT INTO step_run VALUES (?, ?, ?)", (one, step, run))
+        self.database.execute("INSERT INTO step_run_output_artifact VALUES (?, ?, ?)", (output, one, one))
+        self.database.execute("INSERT INTO artifact_version VALUES (?, ?)", (one, str(uri)))
+        return uri
+
+    def rollouts(self, run, name="r001", uri=None):
+        folder = self.folder(run, f"generate_rollouts_{name}", "rollouts", uri)
+        pq.write_table(storage.rollouts_to_table(ROLLOUTS), folder / "rollouts.parquet")
+        return folder
+
+    def rewards(self, run, name="r001"):
+        folder = self.folder(run, f"score_rewards_{name}", "rewards")
+        pq.write_table(storage.rewards_to_table(REWARDS), folder / "rewards.parquet")
+
+    def report(self, run, name="r001"):
+        folder = self.folder(run, f"train_grpo_{name}", "train_report")
+        (folder / "report.json").write_text(json.dumps({"fates": {"x": "trained"}, "round": 1}))
+
+
+@pytest.fixture
+def stored(tmp_path):
+    made = Stored(tmp_path / "home")
+    yield made
+    made.database.close()
+
+
+@pytest.mark.parametrize("run", ["second", "sec", "ab33", "ab"])
+def test_a_round_is_read_by_the_name_or_id_of_its_run_or_their_beginning(stored, run):
+    stored.rollouts("ab33")
+    stored.rewards("ab33")
+    stored.report("ab33")
+    found = read_round(stored.home, run, "1")
+    assert found.name == "r001"
+    assert [each.rollout_id for each in found.rollouts] == [each.rollout_id for each in ROLLOUTS]
+    assert [each.total for each in found.rewards] == [1.0, 0.0, 0.5]
+    assert found.fates == {"x": "trained"}
+
+
+def test_a_round_that_was_neither_scored_nor_trained_has_neither(stored):
+    stored.rollouts("ab33", "baseline")
+    found = read_round(stored.home, "second", "baseline")
+    assert (found.rewards, found.fates) == (None, {})
+
+
+def test_a_resumed_run_is_looked_through_with_those_that_it_resumes(stored):
+    stored.rollouts("aa11")
+    stored.rewards("bb22")
+    found = read_round(stored.home, "first-resumed", "r001")
+    assert found.rewards is not None
+    # A whole name goes before the beginning of another.
+    assert read_round(stored.home, "first", "r001").rewards is None
+
+
+@pytest.mark.parametrize("run", ["fir", "a", "nobody", "s%", "secon_"])
+def test_a_run_that_is_not_clear_is_left_to_zenml(stored, run):
+    stored.rollouts("aa11")
+    stored.rollouts("ab33")
+    assert read_round(stored.home, run, "r001") is None
+
+
+def test_what_is_not_there_or_elsewhere_is_left_to_zenml(stored, tmp_path):
+    assert read_round(stored.home, "second", "r001") is None  # no such round
+    stored.rollouts("ab33", "r002").joinpath("rollouts.parquet").unlink()
+    assert read_round(stored.home, "second", "r002") is None
+    stored.rollouts("ab33", "r003", tmp_path / "elsewhere")
+    assert read_round(stored.home, "second", "r003") is None
+    stored.rollouts("ab33", "r004")
+    stored.rollouts("ab33", "r004")  # tried twice
+    assert read_round(stored.home, "second", "r004") is None
+
+
+def test_a_database_that_is_not_there_or_of_another_version_is_left_to_zenml(stored, tmp_path):
+    assert read_round(Home(tmp_path / "none"), "second", "r001") is None
+    stored.rollouts("ab33")
+    stored.database.execute("ALTER TABLE artifact_version RENAME COLUMN uri TO place")
+    assert read_round(stored.home, "second", "r001") is None
+    assert not (tmp_path / "none").exists()
+
+
+def test_runs_that_resume_each_other_or_one_that_was_deleted_are_left_to_zenml(stored):
+    stored.rollouts("ab33")
+    stored.database.execute("UPDATE pipeline_run SET original_run_id = 'bb22' WHERE id = 'aa11'")
+    assert read_round(stored.home, "first", "r001") is None
+    stored.database.execute("UPDATE pipeline_run SET original_run_id = 'gone' WHERE id = 'ab33'")
+    assert read_round(stored.home, "second", "r001") is None
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%62", "a#b"])
+def test_the_path_of_a_home_is_a_path_and_no_address(tmp_path, name):
+    assert read_round(Home(tmp_path / name / "home"), "second", "r001") is None
+    assert list(tmp_path.iterdir()) == []
+    stored = Stored(tmp_path / name / "home")
+    stored.rollouts("ab33")
+    assert read_round(stored.home, "second", "r001") is not None
+    stored.database.close()

@@ -1,0 +1,163 @@
+"""A stored rollout as a record and in the terminal; a round by its name."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cli import show as show_cli
+from cli.conversation import call_text, cut, number
+from mlops.display.terminal import Terminal
+from mlops.runs import stored_rollouts
+from mlops.runs.stored_rollouts import ScoredRound, round_name
+from rlft.calls import make_call
+from rlft.errors import RlftError, StorageError
+from rlft.types import Rewards, Rollouts
+from tests.factories import make_reward, make_rollout, user
+
+CALL = make_call("search", {"query": "moon", "count": 3}, "c")
+MESSAGES = (
+    user("Where?"),
+    {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
+    {"role": "tool", "content": "x" * 2000, "name": "search", "tool_call_id": "c"},
+    {"role": "assistant", "content": "There \x1b[31m[bold]"},
+)
+# 4 tokens of prompt; then 2 sampled, 3 told by the tool, 1 sampled
+MASK = [False] * 4 + [True, True, False, False, False, True]
+
+
+def some_round():
+    first = make_rollout(
+        messages=MESSAGES, turns=2, tool_calls=1, state={"seen": ["moon"]}, stop_reason="length", truncated=True,
+        token_ids=np.arange(10, dtype=np.int32), loss_mask=np.asarray(MASK), logprobs=np.zeros(10, np.float32),
+    )  # fmt: skip
+    failed = make_rollout(sample=1)
+    rewards = (make_reward(first, 0.5, parts={"exact": 0.5, "style": None}, answer="There"), make_reward(failed, None))
+    fates = {first.rollout_id: "trained"}
+    return ScoredRound("r003", Rollouts((first, failed)), Rewards(rewards, {"exact": 2.0, "style": 0.5}), fates)
+
+
+def test_a_record_counts_tokens_and_weighs_parts():
+    scored = some_round()
+    record = scored.record(scored.find("train-0-t0-0"))
+    assert json.loads(json.dumps(record)) == record
+    assert record["tokens"] == {"prompt": 4, "sampled": 3, "told": 3}
+    assert record["reward"]["parts"] == {"exact": 0.5, "style": None}
+    assert record["reward"]["weights"] == {"exact": 2.0, "style": 0.5}
+    assert (record["fate"], record["stop_reason"], record["truncated"]) == ("trained", "length", True)
+    assert [message["role"] for message in record["messages"]] == ["user", "assistant", "tool", "assistant"]
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": {"query": "moon", "count": 3}}}
+    assert record["messages"][1]["tool_calls"] == [call]
+    assert not {"token_ids", "logprobs", "loss_mask"} & set(record)
+
+
+def test_a_round_that_was_not_scored_has_no_reward():
+    scored = ScoredRound("r000", some_round().rollouts, None, {})
+    record = scored.record(scored.find("0"))
+    assert (record["reward"], record["fate"]) == (None, None)
+    assert [row["total"] for row in scored.rows()] == [None, None]
+
+
+def test_the_list_has_one_row_each():
+    assert list(some_round().rows()) == [
+        {"index": 0, "rollout_id": "train-0-t0-0", "total": 0.5, "solved": False, "turns": 2, "tool_calls": 1,
+         "tool_errors": 0, "stop_reason": "length", "error": None},
+        {"index": 1, "rollout_id": "train-0-t0-1", "total": None, "solved": None, "turns": 1, "tool_calls": 0,
+         "tool_errors": 0, "stop_reason": "stop", "error": "compute_reward: ValueError"},
+    ]  # fmt: skip
+
+
+def test_a_rollout_is_found_by_id_or_place():
+    scored = some_round()
+    assert scored.find("train-0-t0-1") is scored.find("1")
+    with pytest.raises(RlftError, match="did you mean train-0-t0-"):
+        scored.find("train-0-t0-7")
+    with pytest.raises(RlftError, match="a number from 0 to 1"):
+        scored.find("2")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("0", "r000"), ("12", "r012"), ("r3", "r003"), ("r003", "r003"), ("1000", "r1000"), ("baseline", "baseline"),
+     ("validation_r001", "validation_r001")],
+)  # fmt: skip
+def test_a_round_by_number_or_name(text, name):
+    assert round_name(text) == name
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `show_record` prints of the first rollout."""
+
+    def lines(full):
+        console = Terminal(width=4000, record=True, file=io.StringIO())
+        monkeypatch.setattr(show_cli, "console", console)
+        scored = some_round()
+        show_cli.show_record(scored.record(scored.find("0")), full=full)
+        return [line.rstrip() for line in console.export_text().splitlines()]
+
+    return lines
+
+
+def test_every_message_stands_under_its_role(shown):
+    lines = shown(full=False)
+    start = lines.index("user")
+    assert lines[start : start + 5] == [
+        "user", "  Where?", "assistant, turn 1", "  I look.", '  search(query="moon", count=3)'
+    ]  # fmt: skip
+    assert lines[start + 5] == "tool search"
+    assert lines[start + 6] == "  " + "x" * 1500 + " ... (500 more characters; --full shows them)"
+    assert lines[start + 7 : start + 9] == ["assistant, turn 2", "  There \\x1b[31m[bold]"]
+    assert " exact  0.5    2" in lines
+    assert " style  -      0.5" in lines
+    assert "stop      length, truncated" in lines
+    assert "tokens    4 prompt, 3 sampled, 3 told" in lines
+    assert "fate      trained" in lines
+    assert 'state     {"seen": ["moon"]}' in lines
+
+
+def test_a_call_that_could_not_be_read_is_shown_as_it_was_written_with_the_place_marked(monkeypatch):
+    text = '<tool_call>\n{"query": "[red]moon\x1b[31m}\n</tool_call>'
+    broken = {"text": text, "error": "tool call 1 is not JSON: ...", "position": 22}
+    asked = {"role": "assistant", "content": "", "invalid_tool_calls": [broken]}
+    told = {"role": "tool", "content": "error: tool call 1 is not JSON: ..."}
+    rollout = make_rollout(messages=(user("Where?"), asked, told))
+    record = ScoredRound("r000", Rollouts((rollout,)), None, {}).record(rollout)
+    assert json.loads(json.dumps(record))["messages"][1]["invalid_tool_calls"] == [broken]
+    console = Terminal(width=4000, record=True, file=io.StringIO())
+    monkeypatch.setattr(show_cli, "console", console)
+    show_cli.show_record(record, full=False)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    start = lines.index("assistant, turn 1")
+    assert lines[start + 1 : start + 6] == [
+        "  not read: <tool_call>", '            {"query": >>>"[red]moon\\x1b[31m}', "            </tool_call>", "tool",
+        "  error: tool call 1 is not JSON: ...",
+    ]  # fmt: skip
+
+
+def test_nothing_is_cut_when_all_is_asked_for(shown):
+    assert "  " + "x" * 2000 in shown(full=True)
+
+
+def test_texts_and_numbers():
+    assert cut("x" * 1500, full=False) == "x" * 1500
+    assert call_text(make_call("f", {}, "")) == "f()"
+    assert [number(value) for value in (None, 0.0, 1.0, 0.12345, -2.5, 10.0)] == ["-", "0", "1", "0.123", "-2.5", "10"]
+
+
+def test_files_that_were_removed_are_named(monkeypatch):
+    def load():
+        raise FileNotFoundError("rollouts.parquet")
+
+    version = SimpleNamespace(load=load, uri="/home/rollouts/1")
+    step = SimpleNamespace(outputs={"rollouts": [version]}, id="s")
+    client = SimpleNamespace(list_run_steps=lambda **_: [step], get_run_step=lambda _: step)
+    monkeypatch.setattr("zenml.client.Client", lambda: client)
+    monkeypatch.setattr(stored_rollouts, "_attempts", lambda run: [SimpleNamespace(id="r")])
+    with pytest.raises(StorageError, match="their files are gone") as caught:
+        stored_rollouts._output(None, "generate_rollouts_r000", "rollouts")
+    assert caught.value.where == "/home/rollouts/1"

@@ -1,0 +1,253 @@
+import json
+
+import pytest
+
+import rlft
+from rlft.audit.attacks import attack_scripts
+from rlft.audit.rewards import AuditReport, audit_reward
+from rlft.calls import make_call
+from rlft.contract.base import BaseEnv
+from rlft.errors import ConfigError
+from rlft.harness import Limits
+from rlft.messages import as_openai
+from tests.rlft.attempts import make_task
+
+TASKS = [make_task(f"t{n}", f"What is {n}+{n}?", str(2 * n)) for n in range(1, 7)]
+
+
+class Pays(BaseEnv):
+    """An environment that pays what a function of (text, gold, prompt) says."""
+
+    def __init__(self, pay, gold=True):
+        self.pay, self.gold = pay, gold
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"part": self.pay(completion.text, ground_truth, completion.task.prompt[0]["content"])}
+
+    def gold_completion(self, task):
+        return super().gold_completion(task) if self.gold else None
+
+
+def exact(text, gold, prompt):
+    return float(text == gold)
+
+
+def audit(pay, tasks=TASKS, *, gold=True, **settings) -> AuditReport:
+    return audit_reward(tasks, Pays(pay, gold), **{"weights": {}, "full": None, "timeout_seconds": 2.0, **settings})
+
+
+def test_an_exact_reward_passes_with_no_findings():
+    report = audit(exact)
+    assert report.passed
+    assert report.findings == ()
+    assert report.attacks["gold"].mean == 1.0
+    assert report.attacks["empty"].mean == report.attacks["echo"].maximum == 0.0
+    assert [row["attack"] for row in report.table()] == [
+        "gold", "empty", "echo", "constant", "other_gold", "most_common",
+    ]  # fmt: skip
+    # The most common gold is the right answer of one task of six and is no attack there.
+    assert [row["count"] for row in report.table()] == [6, 6, 6, 6, 6, 5]
+
+
+@pytest.mark.parametrize(
+    ("pay", "kind"),
+    [
+        (lambda text, gold, prompt: float(text in gold), "empty"),  # "" is in every text
+        (lambda text, gold, prompt: float(text in (gold, prompt)), "echo"),
+        (lambda text, gold, prompt: float(bool(text.strip())), "constant"),
+        (lambda text, gold, prompt: float(text.isdigit()), "other_gold"),
+        (lambda text, gold, prompt: float(text in (gold, "2")), "most_common"),
+    ],
+)
+def test_a_reward_that_pays_an_attack_is_caught(pay, kind):
+    report = audit(pay)
+    assert not report.passed
+    assert any(finding.startswith(f"{kind} earns as much as gold on") for finding in report.findings), report.findings
+    assert "for example t" in report.text()
+
+
+def test_an_attack_on_one_task_is_enough_to_fail():
+    # The mean is fine (1/6 below 1), the one task is not.
+    report = audit(lambda text, gold, prompt: float(text == gold or (text == "" and gold == "6")))
+    assert not report.passed
+    assert [f for f in report.findings if f.startswith("empty")] == [
+        "empty earns as much as gold on 1 task, for example t3: 1 from {'part': 1.0}"
+    ]
+
+
+def test_a_gold_that_is_not_full_is_caught():
+    report = audit(lambda text, gold, prompt: 0.5 * (text == gold))
+    assert report.findings == ("gold is not full on 6 tasks, for example t1: 0.5 from {'part': 0.5}",)
+    assert not report.passed
+    assert audit(lambda text, gold, prompt: 0.5 * (text == gold), full=0.5).passed
+
+
+def test_a_reward_of_ten_of_one_is_a_finding_that_names_a_task():
+    report = audit(lambda text, gold, prompt: 10.0 * (text == gold))
+    assert not report.passed
+    (finding,) = report.findings
+    assert finding.startswith(
+        "gold could not be scored on 6 tasks, for example t1: compute_reward: part 'part' is above its maximum: "
+        "10 of 1; what to do: return 1 for what is full, or declare another maximum"
+    )
+    attack = audit(lambda text, gold, prompt: float(text == gold) or 2.0 * (text == ""))
+    assert attack.findings[0].startswith(
+        "empty could not be scored on 6 tasks, for example t1: compute_reward: part 'part'"
+    )
+
+
+class Forgetful(Pays):
+    """Has a second part, and forgets to return it."""
+
+    async def compute_reward(self, completion, ground_truth):
+        return {"queue": None, **await super().compute_reward(completion, ground_truth)}
+
+
+def test_a_part_that_is_none_on_every_task_is_said_instead_of_what_follows_from_it():
+    settings = {"full": None, "timeout_seconds": 2.0}
+    forgetful = Forgetful(lambda text, gold, prompt: float(text.isdigit()))
+    report = audit_reward(TASKS, forgetful, weights={}, **settings)
+    said = "part queue is None on every task; what to do: return a score (is a `return` missing?), or give the weight 0"
+    assert (report.findings, report.passed) == ((said,), False)
+    # not all tasks were tried: a part may apply to those that were not
+    report = audit_reward(TASKS, Forgetful(exact), weights={}, max_tasks=3, **settings)
+    (note,) = report.findings
+    assert note.startswith("part queue is None on the 3 tasks tried; what to do: ")
+    assert report.passed
+    assert audit_reward(TASKS, Forgetful(exact), weights={"queue": 0.0}, **settings).findings == ()
+    # without a gold nobody knows what a part would have applied to
+    assert audit_reward(TASKS, Forgetful(lambda *_: 0.0, gold=False), weights={}, **settings).passed
+
+
+def test_a_reward_without_any_return_is_said_once_for_all_attempts():
+    report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
+    assert [finding.split(";")[0] for finding in report.findings] == [
+        "part part is None on every task",
+        "gold, empty, echo, constant, other_gold, most_common could not be scored on 6 tasks, for example t1: "
+        "compute_reward: no part with a weight applies (parts: {'part': None})",
+    ]
+    assert "mean" not in report.text()  # nothing was scored, so there is no table
+
+
+def test_a_weight_of_no_part_is_an_error_with_the_nearest_name():
+    with pytest.raises(ConfigError) as caught:
+        audit(exact, weights={"prat": 2.0})
+    assert (caught.value.where, caught.value.what) == ("reward.weights", "no rollout has a part named 'prat'")
+    assert caught.value.fix == "did you mean part? The parts are: part"
+    with pytest.raises(ConfigError) as caught:
+        audit(exact, weights={"length": 2.0})
+    assert caught.value.fix == "The parts are: part"
+
+
+def test_another_tasks_gold_with_the_same_final_answer_is_no_attack():
+    class Numbers(Pays):
+        def final_answer(self, completion):
+            return completion.text.removesuffix(".0") or None
+
+    same = [make_task("a", "1+1?", "2"), make_task("b", "4-2?", "2.0")]
+    numbers = Numbers(lambda text, gold, prompt: float(text.removesuffix(".0") == gold.removesuffix(".0")))
+    report = audit_reward(same, numbers, weights={}, full=None, timeout_seconds=2.0)
+    assert report.passed
+    assert report.attacks["other_gold"].count == 0
+    assert report.findings == ("all tasks share one gold answer: a wrong answer in the right form was not checked",)
+
+
+def test_without_gold_the_attacks_must_stay_below_full():
+    fine = audit(lambda text, gold, prompt: 0.9, gold=False)
+    assert fine.passed
+    assert "no task has a gold completion" in fine.findings[0]
+    bad = audit(lambda text, gold, prompt: 1.0, gold=False)
+    assert not bad.passed
+    assert bad.findings[0].startswith("empty is full on 6 tasks, for example t1")
+
+
+def test_scores_that_fail_are_findings():
+    def fails_on_silence(text, gold, prompt):
+        return float(text == gold) if text[0] else 0.0
+
+    report = audit(fails_on_silence)
+    assert not report.passed
+    said = "empty could not be scored on 6 tasks, for example t1: compute_reward: IndexError: string index out of range"
+    assert report.findings[0].startswith(f"{said}, at tests/rlft/audit/test_rewards.py:")
+
+
+def test_a_hanging_reward_is_a_finding_with_its_way_out():
+    def stuck(text, gold, prompt):
+        while True:
+            pass
+
+    (finding,) = audit(stuck, timeout_seconds=0.02).findings
+    assert finding.startswith("scoring stopped: the reward hangs")
+    assert "; what to do: look for endless loops" in finding
+
+
+def test_a_gold_completion_that_raises_is_a_finding():
+    class Broken(Pays):
+        def gold_completion(self, task):
+            raise KeyError("entry")
+
+    report = audit_reward(TASKS, Broken(exact), weights={}, full=None, timeout_seconds=2.0)
+    assert not report.passed
+    said = "gold_completion failed on 6 of 6 tasks, for example t1: KeyError: 'entry'"
+    assert report.findings[0].startswith(f"{said}, at tests/rlft/audit/test_rewards.py:")
+
+
+def test_the_other_gold_is_one_that_differs():
+    golds = {"t1": "same", "t2": "same", "t3": "different"}
+    for seed in range(10):
+        assert attack_scripts(TASKS[:3], golds, TASKS[:1], seed)["t1"]["other_gold"] == "different"
+
+
+def test_no_tasks_is_a_finding():
+    assert not audit(exact, []).passed
+
+
+def test_the_sample_is_bounded_and_repeatable():
+    tasks = [make_task(f"t{n}", f"{n}?", str(n)) for n in range(200)]
+    report = audit(exact, tasks, max_tasks=20, seed=1)
+    assert report.num_tasks == 20
+    assert report == audit(exact, tasks, max_tasks=20, seed=1)
+
+
+def test_the_report_is_json():
+    report = audit(exact)
+    assert json.loads(json.dumps(report.to_json()))["attacks"]["gold"]["mean"] == 1.0
+
+
+class AfterTwoLooks(BaseEnv):
+    """Gold looks twice before it answers."""
+
+    @rlft.tool
+    def look(self, state: dict) -> str:
+        """Look."""
+        state["looks"] = state.get("looks", 0) + 1
+        return "seen"
+
+    @rlft.reward
+    def careful(self, text, ground_truth, state):
+        return float(text == ground_truth and state.get("looks", 0) == 2)
+
+    def gold_completion(self, task):
+        call = make_call("look", {}, "1")
+        looks = {"role": "assistant", "content": "", "tool_calls": [call]}
+        return [looks, looks, {"role": "assistant", "content": task.answer}]
+
+
+class AfterTwoLooksElsewhere(AfterTwoLooks):
+    """Its gold is written as OpenAI's clients write messages."""
+
+    def gold_completion(self, task):
+        return [as_openai(message) for message in super().gold_completion(task)]
+
+
+def test_a_gold_as_openai_writes_it_is_played():
+    report = audit_reward(TASKS, AfterTwoLooksElsewhere(), weights={}, full=None, timeout_seconds=2.0)
+    assert report.passed, report.findings
+
+
+@pytest.mark.parametrize(("turns", "passed"), [(3, True), (1, False)])
+def test_a_gold_that_the_limits_cut_off_is_a_finding(turns, passed):
+    limits = Limits(max_turns=turns)
+    report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, limits=limits)
+    assert report.passed == passed
+    assert passed or any("gold is not full on 6 tasks" in finding for finding in report.findings)

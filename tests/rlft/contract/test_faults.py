@@ -1,0 +1,378 @@
+"""An error of an environment's own code says its file, its line and what there is, wherever it is shown."""
+
+import asyncio
+import inspect
+import logging
+import re
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rlft.audit.environment import check_environment
+from rlft.audit.rewards import audit_reward
+from rlft.calls import make_call
+from rlft.config import WarmStartConfig
+from rlft.contract.faults import LONGEST, described, kind_of, place_of
+from rlft.environments.calculator import Calculator
+from rlft.errors import EnvironmentSetupError
+from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.harness.stage import Limits
+from rlft.rewards.scoring import score_rollouts
+from rlft.sft.demonstrations import choose_demonstrations
+from rlft.types import Rollouts, Task, Trajectory
+from tests.rlft.contract import user_code
+from tests.rlft.contract.user_code import Asks
+
+FILE = Path(user_code.__file__)
+HAS = "has: id, queue, when"
+PROMPT = "task.prompt is a tuple of messages; task.text is the prompt's text"
+COMPLETION = "a completion is a list of messages; completion.text is the answer"
+TASK = "a task has: id, environment, prompt, answer, info, split, group, text"
+ARTICLE = {"name": "look_up", "description": "Read an article.", "parameters": {"country": "Its name."}}
+
+
+def make_task(id="t1", answer="Lima"):
+    prompt = ({"role": "user", "content": "The capital of Peru?"},)
+    info = {"id": id, "queue": "maps", "when": 7}
+    return Task(id=id, environment="", prompt=prompt, answer=answer, info=info, split="train", group=id)
+
+
+TASKS = [make_task(f"t{n}", f"City {n}") for n in range(1, 5)]
+
+
+def place(function):
+    """`file.py:line` of the last line of a function of the user's file, as a person reads it."""
+    lines = FILE.read_text().splitlines()
+    code = function.__code__
+    first = next(n for n, line in enumerate(lines, start=1) if n >= code.co_firstlineno and "def " in line)
+    last = first
+    while last < len(lines) and lines[last].strip():
+        last += 1
+    return f"{FILE.relative_to(Path.cwd())}:{last}"
+
+
+def raised(function, given):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - any at all
+        function(given)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("function", "said", "there_is"),
+    [
+        (user_code.of_info, "KeyError: 'text'", f"task.info {HAS}"),
+        (user_code.of_info_by_another_name, "KeyError: 'text'", f"row {HAS}"),
+        (user_code.of_info_in_a_text, "KeyError: 'text'", f"info {HAS}"),
+        (user_code.of_info_by_a_template, "KeyError: 'text'", f"info {HAS}"),
+        (user_code.of_the_prompt, "AttributeError: 'tuple' object has no attribute 'split'", PROMPT),
+        (user_code.of_the_prompt_by_key, "TypeError: tuple indices must be integers or slices, not str", PROMPT),
+        (user_code.of_the_prompt_and_a_text, 'TypeError: can only concatenate tuple (not "str") to tuple', PROMPT),
+        (user_code.of_a_message, "AttributeError: 'dict' object has no attribute 'content'",
+         "a message is a dict that has: role, content; write ['content']"),
+        (user_code.of_a_task, "AttributeError: 'Task' object has no attribute 'question'", TASK),
+        (user_code.of_a_task_by_key, "TypeError: 'Task' object is not subscriptable", TASK),
+    ],
+)  # fmt: skip
+def test_it_says_the_line_and_what_there_is(function, said, there_is):
+    text = described(raised(function, make_task()), make_task())
+    assert text.startswith(f"{said}, at {place(function)}; ")
+    assert text.endswith(there_is)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [user_code.of_a_completion, user_code.of_a_completion_as_a_number, user_code.of_a_completion_by_key],
+)
+def test_it_says_what_a_completion_is(function):
+    completion = Trajectory([{"role": "assistant", "content": "7"}], task=make_task())
+    text = described(raised(function, completion))
+    assert f", at {place(function)}; {COMPLETION}" in text
+
+
+def test_an_answer_that_is_an_object_is_said_to_have_its_keys():
+    text = described(raised(user_code.of_an_answer, make_task(answer={"city": "Lima", "since": 1535})))
+    assert text == f"KeyError: 'value', at {place(user_code.of_an_answer)}; task.answer has: city, since"
+
+
+def test_keys_that_are_no_text_are_counted():
+    text = described(raised(user_code.of_an_answer, make_task(answer={("a", 1): 1, ("b", 2): 2})))
+    assert text.endswith("; task.answer has: 2 keys, which are of the type tuple")
+
+
+def test_an_object_within_the_answer_is_said_to_have_its_keys():
+    text = described(raised(user_code.of_an_inner_answer, make_task(answer={"city": {"name": "Lima"}})))
+    assert text.endswith("; task.answer['city'] has: name")
+
+
+def test_the_place_is_the_users_line_and_not_the_librarys():
+    text = described(raised(user_code.of_a_library, make_task()))
+    assert text == f"JSONDecodeError: Expecting value: line 1 column 1 (char 0), at {place(user_code.of_a_library)}"
+
+
+def test_code_of_rlft_has_no_place():
+    assert described(raised(lambda _: score_rollouts(None, {}, None), None)).startswith("TypeError: ")  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile("1 / 0", "<string>", "exec"), {})
+    caught.value.__traceback__ = caught.value.__traceback__.tb_next  # without the line of this test
+    assert described(caught.value) == "ZeroDivisionError: division by zero"
+
+
+INSTALLED = """import json
+import rlft
+
+
+class Installed(rlft.BaseEnv):
+    def setup(self, task):
+        return helper()
+
+
+def helper():
+    return json.loads("")
+"""
+
+
+def test_an_error_of_a_class_that_is_installed_has_its_place(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_capitals.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(folder)
+    import installed_capitals  # type: ignore[import-not-found]
+
+    error = raised(installed_capitals.Installed().setup, None)
+    error.__traceback__ = error.__traceback__.tb_next  # without the line of this test
+    assert described(error).endswith(f", at {folder / 'installed_capitals.py'}:7")
+
+
+def test_it_tells_of_the_one_error_in_a_group():
+    text = described(raised(user_code.of_a_group, make_task()))
+    assert text == f"ValueError: the server is down, at {place(user_code.of_a_group)}"
+
+
+def test_an_error_that_names_its_own_way_out_stays_as_it_is():
+    text = described(raised(user_code.of_a_tool_that_says_why, make_task()))
+    assert text == "TaskError: here: no text\n  what to do: write one"
+
+
+def test_a_long_text_gives_way_to_the_place():
+    text = described(raised(user_code.of_a_long_text, make_task()))
+    assert len(text) == LONGEST == 500
+    assert text.endswith(f"x, at {place(user_code.of_a_long_text)}")
+
+
+def test_many_keys_are_counted():
+    task = make_task(answer={f"key {n}": n for n in range(25)})
+    text = described(raised(user_code.of_an_answer, task))
+    assert text.endswith(", key 19 and 5 more")
+
+
+def test_nothing_in_it_steers_a_terminal():
+    text = described(raised(user_code.of_an_escape, make_task()))
+    assert text.startswith(r"ValueError: \x1b[31mred, at ")
+    keys = described(raised(user_code.of_an_answer, make_task(answer={"\x1b[2J": 1})))
+    assert keys.endswith(r"task.answer has: \x1b[2J")
+
+
+def test_an_error_whose_text_cannot_be_read_is_told_all_the_same():
+    text = described(raised(user_code.of_an_unreadable_error, make_task()))
+    assert text.startswith("Unreadable: (its text cannot be read: RuntimeError), at ")
+
+
+class Remote(Mapping):
+    def __getitem__(self, key):
+        raise RuntimeError("out of reach")
+
+    def __iter__(self):
+        raise RuntimeError("out of reach")
+
+    def __len__(self):
+        return 1
+
+
+class Listless(dict):
+    def __iter__(self):
+        raise RuntimeError("out of reach")
+
+
+class Untold(KeyError):
+    def __str__(self):
+        raise SystemExit(3)
+
+
+def unhashable_key():
+    info = ["a"]
+    raise KeyError(info)
+
+
+def remote_attribute():
+    return Remote().text
+
+
+def listless_key():
+    rows = Listless()
+    return rows["a"]
+
+
+def untold():
+    raise Untold
+
+
+@pytest.mark.parametrize("function", [unhashable_key, remote_attribute, listless_key, untold])
+def test_an_error_about_an_object_that_raises_in_its_turn_is_told_without_a_hint(function):
+    task = Task(id="t", environment="e", prompt=(), answer=None, info={}, split="train", group="t")
+    with pytest.raises((KeyError, AttributeError)) as caught:
+        function()
+    said = described(caught.value, task)
+    assert said.startswith(f"{caught.type.__name__}: ")
+    assert re.search(r", at \S*test_faults\.py:\d+$", said)
+
+
+def test_a_syntax_error_that_a_library_raises_may_hold_anything():
+    with pytest.raises(SyntaxError) as caught:
+        raise SyntaxError("no template", ("page.html", 3, 1, b"{% if"))
+    assert place_of(caught.value) == ("page.html:3", "")
+
+
+def test_two_tasks_say_the_same_if_place_and_type_are_the_same():
+    one, two = (raised(user_code.of_an_answer, make_task(answer={key: 1})) for key in ("a", "b"))
+    other = raised(user_code.of_info, make_task())
+    assert kind_of(f"setup: {described(one)}") == kind_of(f"setup: {described(two)}")
+    assert kind_of(f"setup: {described(one)}") != kind_of(f"setup: {described(other)}")
+    assert kind_of(f"setup: {described(one)}") != kind_of(f"compute_reward: {described(one)}")
+
+
+# Where it is shown.
+
+
+def play(environment, *said):
+    script = as_script(said[0]) if len(said) == 1 else as_script(said)
+    (rollout,) = play_scripts([Part("r", make_task(), script)], environment)
+    return rollout
+
+
+def score(environment, rollout):
+    tasks = {"t1": make_task()}
+    rewards = score_rollouts(Rollouts((rollout,)), tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    return rewards.rows[0]
+
+
+ERROR = f"KeyError: 'text', at {place(user_code.of_info)}; task.info {HAS}"
+
+
+@pytest.mark.parametrize(("method", "where"), [("context", "setup"), ("setup", "setup")])
+def test_in_the_rollouts_error_before_the_first_turn(method, where):
+    assert play(Asks(**{method: user_code.of_info}), "x").error == f"{where}: {ERROR}"
+
+
+def test_in_the_rollouts_error_after_an_answer():
+    error = play(Asks(respond=user_code.of_a_completion), "x").error
+    said = "respond: AttributeError: 'Trajectory' object has no attribute 'strip'"
+    assert error.startswith(f"{said}, at {place(user_code.of_a_completion)}; {COMPLETION}")
+
+
+def test_in_the_rewards_error_and_once_in_the_log(caplog):
+    environment = Asks(compute_reward=lambda completion: user_code.of_info(completion.task))
+    parts = [Part(f"{task.id}/{n}", task, as_script("x")) for task in TASKS for n in range(3)]
+    rollouts = Rollouts(tuple(play_scripts(parts, environment)))
+    tasks = {task.id: task for task in TASKS}
+    rewards = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+    assert {reward.error for reward in rewards} == {f"compute_reward: {ERROR}"}
+    (record,) = caplog.records
+    assert record.getMessage() == f"12 of 12 rollouts, on 4 tasks, have no score: compute_reward: {ERROR}"
+
+
+def test_where_tools_are_listed():
+    (problem,) = check_environment(Asks(list_tools=lambda _: user_code.ARTICLES["Chad"]), TASKS).problems
+    assert problem.startswith("Asks.list_tools: KeyError: 'Chad', at ")
+    assert "user_code.ARTICLES has: France, Peru" in problem
+
+
+def test_what_a_tool_raises_is_told_to_the_author_and_not_to_the_model(caplog):
+    caplog.set_level(logging.INFO)
+    asks = {"role": "assistant", "content": "", "tool_calls": [make_call("look_up", {"country": "Chad"}, "1")]}
+    golds = {"list_tools": lambda _: [ARTICLE], "gold_completion": lambda task: [asks, *as_script(task.answer)]}
+    environment = Asks(**golds)
+    line = f"KeyError: 'Chad', at {place(Asks.run_tool)}; ARTICLES has: France, Peru"
+    for _ in range(3):
+        rollout = play(environment, asks, *as_script("x"))
+        assert rollout.messages[2]["content"] == "error: KeyError: 'Chad'"
+    (record,) = caplog.records
+    assert record.getMessage() == f"tool look_up: {line} (the model is told; said here once)"
+    problems = check_environment(environment, TASKS).problems
+    assert (
+        f"tool look_up: a call of the gold conversation failed: {line} (gold on task t1, and 3 more); what"
+        in problems[0]
+    )
+
+
+def test_what_a_shipped_tool_refuses_is_told_to_the_model_alone(caplog):
+    caplog.set_level(logging.INFO)
+    call = make_call("calculate", {"expression": "2 **"}, "1")
+    asks = {"role": "assistant", "content": "", "tool_calls": [call]}
+    rollout = play(Calculator(), asks, *as_script("x"))
+    assert rollout.messages[-2]["content"].startswith("error: ValueError: ")
+    assert not caplog.records
+
+
+def test_in_the_check_once_with_how_many_tasks_it_concerns():
+    problems = check_environment(Asks(gold_completion=user_code.of_info), TASKS).problems
+    assert [problem for problem in problems if "KeyError" in problem] == [
+        f"gold_completion: {ERROR} (on 4 tasks, for example t1); what to do: mend this line; it must work for every "
+        "task"
+    ]
+    assert not any("no task has a gold" in problem for problem in problems)
+
+
+def test_two_errors_are_said_apart_each_with_its_tasks():
+    def gold(task):
+        return user_code.of_info(task) if task.id == "t3" else user_code.of_the_prompt(task)
+
+    problems = check_environment(Asks(gold_completion=gold), TASKS).problems
+    assert "'split'" in problems[0]
+    assert "(on 3 tasks, for example t1)" in problems[0]
+    assert f"{ERROR} (on 1 task, for example t3)" in problems[1]
+
+
+def test_what_fails_at_once_says_that_the_others_were_not_tried():
+    report = check_environment(Asks(setup=user_code.of_info), TASKS)
+    assert report.problems[0].startswith(f"setup: {ERROR} (gold on task t1); what to do: context and setup")
+    assert report.notes == ("the other 3 tasks were not tried: what fails on the first fails on most",)
+
+
+def test_in_the_audit_once_with_how_many_tasks_it_concerns():
+    kept = {"weights": {}, "full": None, "timeout_seconds": 5.0}
+    report = audit_reward(TASKS, Asks(gold_completion=user_code.of_info), **kept)
+    assert report.findings[0] == f"gold_completion failed on 4 of 4 tasks, for example t1: {ERROR}"
+    environment = Asks(compute_reward=lambda completion: user_code.of_info(completion.task))
+    report = audit_reward(TASKS, environment, **kept)
+    found = [finding for finding in report.findings if "KeyError" in finding]
+    assert found == [
+        "gold, empty, echo, constant, other_gold, most_common could not be scored on 4 tasks, for example t1: "
+        f"compute_reward: {ERROR}"
+    ]
+
+
+def test_a_demonstration_that_fails_names_the_task():
+    with pytest.raises(EnvironmentSetupError) as caught:
+        choose_demonstrations(WarmStartConfig(steps=1), TASKS, Asks(demonstration=user_code.of_info))
+    assert caught.value.where == "demonstration"
+    assert caught.value.what == f"{ERROR} (task t1)"
+
+
+def test_the_cause_is_kept():
+    with pytest.raises(EnvironmentSetupError) as caught:
+        choose_demonstrations(WarmStartConfig(steps=1), TASKS, Asks(demonstration=user_code.of_info))
+    assert 'return task.info["text"]' in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_time_out_names_the_line_that_waits():
+    class Waits(Asks):
+        async def setup(self, task):
+            await asyncio.sleep(60)
+
+    (rollout,) = play_scripts([Part("r", make_task(), as_script("x"))], Waits(), Limits(tool_timeout_seconds=0.1))
+    line = inspect.getsourcelines(Waits.setup)[1] + 1
+    assert (
+        rollout.error == f"setup: TimeoutError: longer than 0.1 s, at {Path(__file__).relative_to(Path.cwd())}:{line}"
+    )
