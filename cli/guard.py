@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import sys
@@ -26,6 +27,8 @@ from rlft.errors import RlftError, StorageError
 from rlft.secrets import hide
 from rlft.visible import visible
 
+_OWN = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
+
 
 @contextmanager
 def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
@@ -38,8 +41,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
     started = time.time()
     interrupt = installed() or Interrupt()
     interrupt.summary, interrupt.started = summary, started
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # environments are named by import path, often beside the config
+    _import_from_working_directory()
     try:
         with visible_logs():
             yield interrupt
@@ -67,6 +69,14 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
         errors.print(f"  the whole trace is in {trace}{_way_on(started, interrupt)}")
         _fail(summary, started, hide(f"{type(error).__name__}: {error}"))
         raise typer.Exit(1) from None
+
+
+def _import_from_working_directory() -> None:
+    """Environments are named by import path, and often lie beside the config."""
+    for name in _OWN:
+        importlib.import_module(name)  # first: a user's own repository may well have folders `steps` and `pipelines`
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
 
 def keep_trace(error: BaseException) -> Path:
@@ -97,7 +107,7 @@ def _way_on(started: float, interrupt: Interrupt) -> str:
 def _show_logs(verbose: bool) -> None:
     """Our own logs, quiet or full. They do not go up to the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
-    for name in ("rlft", "mlops", "materializers", "steps", "pipelines", "cli"):
+    for name in _OWN:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -105,7 +105,7 @@ def test_the_glossary_has_the_terms_of_the_field_with_the_files_that_hold_them()
     assert sorted(found) == sorted(TERMS)
     for term, text in found.items():
         assert text.count("\n") == 2, f"{term} has two lines"
-        files = re.findall(r"`((?:rlft|steps|pipelines)/[\w/]+\.py)`", text)
+        files = re.findall(r"`((?:rlft|mlops|steps|pipelines)/[\w/]+\.py)`", text)
         assert files, f"{term} names its file"
         assert [file for file in files if not (ROOT / file).is_file()] == []
 

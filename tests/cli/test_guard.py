@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -47,3 +49,28 @@ def test_a_full_disk_is_a_sentence_without_statements(tmp_path, monkeypatch, cap
     said = capsys.readouterr().err
     assert f"the disk is full: a database in {tmp_path} could not be written" in said
     assert "SQL" not in said
+
+
+def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlfts_own(tmp_path):
+    for name in ("steps", "pipelines"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "prices.py").write_text("ROW = 3\n")
+    program = """if True:
+        from cli.guard import guarded
+        with guarded(False, None):
+            import importlib.util, prices
+            found = [importlib.util.find_spec(name) for name in ("pipelines.train", "steps.train_grpo")]
+            print(prices.ROW, None not in found)
+    """
+    environment = os.environ | {"RLFT_HOME": str(tmp_path / "home")}
+    # as the console script: without the working directory in the path
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["3 True"], done.stderr

@@ -272,7 +272,7 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "typing", "urllib.parse", "pydantic", "rlft.errors", "rlft.secrets"
+        "__future__", "collections.abc", "pathlib", "typing", "urllib.parse", "pydantic", "rlft.errors", "rlft.secrets"
     }  # fmt: skip
 
 
