@@ -8,7 +8,6 @@ Exit codes: 0 the run finished (improved or not), 1 it failed, 2 the set-up cann
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -231,12 +230,16 @@ def _finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> 
     from cli.result import show_summary
     from mlops.home.files import write_file
     from mlops.runs.summary import EXIT_CODES
+    from mlops.runs.summary_file import read_summary, summary_text
+    from rlft.errors import StorageError
 
-    text = home.summary_file(run_id).read_text()
-    content: dict[str, Any] = json.loads(text)
+    summary = read_summary(home, run_id)
+    if summary is None:
+        file = home.summary_file(run_id)
+        raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")
     if target is not None:
-        write_file(target, text)
+        write_file(target, summary_text(summary))
     ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
     where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
-    show_summary(content, console, where=where)
-    raise typer.Exit(EXIT_CODES[content["status"]])
+    show_summary(summary, console, where=where)
+    raise typer.Exit(EXIT_CODES[summary.status])

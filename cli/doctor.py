@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from rich.table import Table
 
@@ -20,6 +19,7 @@ from mlops.home.folder import BACKUP, PROJECT, Home
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
 from mlops.home.stores import RESTORE, all_runs_ended, damaged_databases
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, read_summary
 from mlops.stacks.stack import connect
 from rlft.errors import EnvironmentSetupError, StorageError
@@ -174,9 +174,9 @@ def _runs(home: Home) -> Iterator[Finding]:
         yield Finding("ok", "no run was killed midway")
 
 
-def _end_in_mlflow(name: str, uri: str, summary: dict[str, Any] | None) -> Iterator[Finding]:
+def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:
     """Tell MLflow that a killed run goes on no more; a finding where that cannot be done."""
-    if summary is None or (tracked := summary.get("mlflow_run_id")) is None:
+    if summary is None or (tracked := summary.mlflow_run_id) is None:
         return
     from mlops.tracking.run import end_killed
 

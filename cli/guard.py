@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import sys
 import tempfile
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import typer
 from rich.logging import RichHandler
@@ -22,7 +20,8 @@ from rich.logging import RichHandler
 from cli.interrupt import Interrupt, installed
 from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import find_home, quieten
-from mlops.runs.summary_file import failed, summary_since
+from mlops.runs.summary import Summary
+from mlops.runs.summary_file import failed, summary_since, summary_text
 from rlft.errors import RlftError, StorageError
 from rlft.secrets import hide
 from rlft.visible import visible
@@ -100,7 +99,7 @@ def keep_trace(error: BaseException) -> Path:
 
 def _way_on(started: float, interrupt: Interrupt) -> str:
     """How the run of this command goes on, if it had begun one."""
-    run = summary_since(find_home(), started)["pipeline_run_id"]
+    run = summary_since(find_home(), started).pipeline_run_id
     return f"; `rlft resume {quote(interrupt.run_name or run)}` goes on from there" if run else ""
 
 
@@ -113,12 +112,12 @@ def _show_logs(verbose: bool) -> None:
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def write_summary(target: Path, content: dict[str, Any]) -> None:
+def write_summary(target: Path, content: Summary) -> None:
     """Write a summary where it was asked for, or say why it is not there."""
     from mlops.home.files import write_file
 
     try:
-        write_file(target, json.dumps(content, indent=1))
+        write_file(target, summary_text(content))
     except OSError as cause:
         errors.print(f"the summary could not be written to {target}: {cause}")
 

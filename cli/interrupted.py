@@ -25,8 +25,10 @@ from cli.interrupt import EXIT_CODE, SIGNALS
 from mlops.display.terminal import errors, styled
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import Note, own_note
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, failed, summary_since
 
+INTERRUPTED = "interrupted"
 _CHILDREN_SECONDS = 2.0
 
 
@@ -39,7 +41,7 @@ def main(facts: dict[str, Any]) -> None:
     try:
         home = find_home()
         note, left = own_note(home), summary_since(home, facts["started"])
-        ended = note is None and left["pipeline_run_id"] is not None
+        ended = note is None and left.pipeline_run_id is not None
         state = _state(home, note, left if ended else None)
     except Exception as error:  # a working directory that was removed, a disk that is gone
         ended, state = False, f"what there is to go on with could not be read: {type(error).__name__}: {error}"
@@ -60,11 +62,14 @@ def _say(*what: Any) -> None:
         errors.print(*what, sep="", soft_wrap=True, highlight=False)
 
 
-def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict[str, Any], *, ended: bool) -> None:
+def _write_down(home: Home, note: Note | None, left: Summary, facts: dict[str, Any], *, ended: bool) -> None:
     """The summary where it was asked for, and the end of the run in the stores."""
     try:
         if not ended:
-            left = _interrupted(home, left, time.time() - facts["started"])
+            seconds = time.time() - facts["started"]
+            if left.pipeline_run_id is not None:
+                end_summary(home, left.pipeline_run_id, INTERRUPTED, seconds)
+            left = failed(left, INTERRUPTED, seconds)
         if facts["summary"]:
             write_summary(Path(facts["summary"]), left)
         if run := note.run_id if note else facts["run_name"]:
@@ -74,19 +79,12 @@ def _write_down(home: Home, note: Note | None, left: dict[str, Any], facts: dict
         _say(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
 
 
-def _interrupted(home: Home, left: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The summary of a run that an interrupt ended, or of a command that had begun none; also in the home."""
-    if left["pipeline_run_id"] is not None:
-        end_summary(home, left["pipeline_run_id"], "interrupted", seconds)
-    return {**failed(left, "interrupted"), "seconds": {**left["seconds"], "total": seconds}}
-
-
-def _state(home: Home, note: Note | None, summary: dict[str, Any] | None) -> str:
+def _state(home: Home, note: Note | None, summary: Summary | None) -> str:
     """What there is to go on with."""
     if note is not None:
         return f"`rlft resume {quote(note.run_name)}` goes on from here"
     if summary is not None:
-        return f"the run had ended, and its summary is {home.summary_file(summary['pipeline_run_id'])}"
+        return f"the run had ended, and its summary is {home.summary_file(str(summary.pipeline_run_id))}"
     return "no run was going on in this process"
 
 
@@ -106,15 +104,15 @@ def _send(child: psutil.Process, number: signal.Signals) -> None:
         return
 
 
-def _settle(home: Home, run: str, summary: dict[str, Any], *, ended: bool) -> None:
+def _settle(home: Home, run: str, summary: Summary, *, ended: bool) -> None:
     """Tell ZenML and MLflow that the run goes on no more. A run that had ended has told MLflow itself."""
     from mlops.runs.runs import end_run
 
-    end_run(home, run, completed=ended and summary["status"] != "failed")
-    if not ended and summary["mlflow_run_id"] is not None:
+    end_run(home, run, completed=ended and summary.status != "failed")
+    if not ended and summary.mlflow_run_id is not None:
         from mlops.tracking.run import end_killed
 
-        end_killed(os.environ["MLFLOW_TRACKING_URI"], summary["mlflow_run_id"])
+        end_killed(os.environ["MLFLOW_TRACKING_URI"], summary.mlflow_run_id)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
 from mlops.display.terminal import Terminal, styled
+from mlops.runs.summary import Difference, Metrics, Summary
 
 HEADLINES = {
     "improved": ("The trained model is better than what it started from.", "green"),
@@ -26,67 +27,64 @@ ARMS = (
 )
 
 
-def show_summary(summary: dict[str, Any], console: Terminal, *, where: list[str]) -> None:
+def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and where to look next."""
-    parts: list[RenderableType] = [styled(*HEADLINES[summary["status"]])]
-    if summary.get("error"):
-        parts.append(str(summary["error"]))
-    if "baseline" in summary and summary["status"] in ("too_hard", "already_solved"):
-        parts.append(summary["baseline"]["advice"])
-    if summary["difference"]:
-        parts += [_sentence(summary), _arms(summary)]
-    if len(summary.get("differences", {})) > 1:
-        parts.append(_parts(summary))
-    promotion = summary["promotion"]
-    if promotion["version"]:
-        parts.append(f"Registry: {promotion['name']} version {promotion['version']}, alias {promotion['alias']}")
-    parts += [f"  {reason}" for reason in promotion["reasons"] if summary["difference"]]
-    ledger = summary["ledger"]
-    if ledger["errored"]:
-        left = f"{ledger['errored']} of {ledger['sampled']} rollouts errored and were left out"
+    parts: list[RenderableType] = [styled(*HEADLINES[summary.status])]
+    if summary.error:
+        parts.append(summary.error)
+    if summary.baseline and summary.status in ("too_hard", "already_solved"):
+        parts.append(summary.baseline.advice)
+    if summary.difference:
+        parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
+    if len(summary.differences) > 1:
+        parts.append(_parts(summary.differences))
+    promotion, ledger = summary.promotion, summary.ledger
+    if promotion.version:
+        parts.append(f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}")
+    parts += [f"  {reason}" for reason in promotion.reasons if summary.difference]
+    if ledger.errored:
+        left = f"{ledger.errored} of {ledger.sampled} rollouts errored and were left out"
         parts.append(styled(left, "yellow"))
-    if summary["rounds"] and not ledger["trained"]:
-        none = f"none of {ledger['sampled']} rollouts could be trained on, no weight changed"
+    if summary.rounds and not ledger.trained:
+        none = f"none of {ledger.sampled} rollouts could be trained on, no weight changed"
         parts.append(styled(none, "yellow"))
-    rounds = "1 round" if summary["rounds"] == 1 else f"{summary['rounds']} rounds"
-    parts.append(f"{rounds}, {summary['seconds']['total']:.0f} s")
+    rounds = "1 round" if summary.rounds == 1 else f"{summary.rounds} rounds"
+    parts.append(f"{rounds}, {summary.seconds.total:.0f} s")
     parts += where
-    console.print(Panel(Group(*parts), title=styled(f"rlft: {summary['status']}"), expand=False))
+    console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
 
 
-def _sentence(summary: dict[str, Any]) -> str:
-    change = summary["difference"]
-    metric, scale, unit = change["metric"], 100, " points"
+def _sentence(change: Difference) -> str:
+    metric, scale, unit = change.metric, 100, " points"
     if metric == "reward":
         scale, unit = 1, ""
-    before, after = change["before"] * scale, change["after"] * scale
-    low, high = change["ci_low"] * scale, change["ci_high"] * scale
+    before, after = change.before * scale, change.after * scale
+    low, high = change.ci_low * scale, change.ci_high * scale
     return (
-        f"{metric} on {change['tasks']} unseen test tasks: {before:.3g} -> {after:.3g} "
-        f"({change['mean'] * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
+        f"{metric} on {change.tasks} unseen test tasks: {before:.3g} -> {after:.3g} "
+        f"({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
     )
 
 
-def _arms(summary: dict[str, Any]) -> Table:
-    metric = summary["difference"]["metric"]
+def _arms(summary: Summary, metric: str) -> Table:
     table = Table("", "test", "gate", "off distribution", title=metric, title_justify="left")
     for key, label in ARMS:
-        arm = summary.get(key) or {}
+        arm: Metrics = getattr(summary, key)
         cells = [arm.get(name) for name in (metric, f"gate/{metric}", f"off_distribution/{metric}")]
         if any(cell is not None for cell in cells):
             table.add_row(label, *("" if cell is None else f"{cell:.3f}" for cell in cells))
     return table
 
 
-def _parts(summary: dict[str, Any]) -> Table:
+def _parts(differences: Mapping[str, Difference | None]) -> Table:
     table = Table(
         "on test", "before", "after", "change (95 % interval)", "tasks", title="parts and metrics", title_justify="left"
     )
-    for name, change in summary["differences"].items():
+    for name, change in differences.items():
         if change is not None:
-            interval = f"{change['mean']:+.3f} ({change['ci_low']:+.3f} to {change['ci_high']:+.3f})"
-            before, after = f"{change['before']:.3f}", f"{change['after']:.3f}"
-            table.add_row(name.removeprefix("rewards/"), before, after, interval, str(change["tasks"]))
+            interval = f"{change.mean:+.3f} ({change.ci_low:+.3f} to {change.ci_high:+.3f})"
+            before, after = f"{change.before:.3f}", f"{change.after:.3f}"
+            table.add_row(name.removeprefix("rewards/"), before, after, interval, str(change.tasks))
         else:
             table.add_row(name.removeprefix("rewards/"), "-", "-", "applied to no task of both", "0")
     return table

@@ -20,8 +20,9 @@ from mlops.home.folder import PROJECT, find_home
 from mlops.registry.versions import current_champion
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import registry_name
+from mlops.runs.outcome import arm_metrics, difference, part_differences, promotion_section, status_of
 from mlops.runs.record import Record, open_record
-from mlops.runs.summary import arm_metrics, difference, part_differences, promotion_section, status_of
+from mlops.runs.summary import Baseline, Ledger
 from mlops.runtime.cache_keys import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.tracking.address import tracking_address
@@ -90,7 +91,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             return
         started = time.perf_counter()
         rounds = run_rounds(stages, tasks, start, record.tracker)
-        record.seconds["rounds"] = time.perf_counter() - started
+        record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
         _conclude(stages, tasks, base, start, rounds, record, runtime, tracking_uri)
 
@@ -122,10 +123,10 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
                 fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
             )
     base = start = stages.initialize(tasks)
-    record.seconds["setup"] = time.perf_counter() - started
+    record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
         start, report = stages.supervise(base, tasks, stage="warm_start")
-        record.seconds["warm_start"] = report.load().seconds
+        record.seconds.warm_start = report.load().seconds
         _note_training(record, runtime, "warm_start", report.load())
     return tasks, base, start
 
@@ -151,27 +152,27 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     record.tracker.log_metrics(flat_metrics(report, "baseline"), step=0)
     verdict = baseline_verdict(report, stages.config.baseline.already_solved)
     text = advice(verdict, report)
-    record.summary["baseline"] = {
-        "verdict": verdict,
-        "advice": text,
-        "frac_tasks_with_variance": report.frac_tasks_with_variance,
+    record.summary.baseline = Baseline(
+        verdict=verdict,
+        advice=text,
+        frac_tasks_with_variance=report.frac_tasks_with_variance,
         **{name: interval.mean for name, interval in report.metrics.items()},
-    }
+    )
     if verdict == "trainable":
         return True
-    record.summary["status"] = verdict
-    record.summary["promotion"]["name"] = registry_name(stages.config)
-    record.summary["promotion"]["reasons"] = [text]
+    record.summary.status = verdict
+    record.summary.promotion.name = registry_name(stages.config)
+    record.summary.promotion.reasons = [text]
     return False
 
 
 def _note_rounds(rounds: Rounds, record: Record) -> None:
-    record.summary["ledger"] = rounds.counts()
-    record.summary["rounds"] = len(rounds.reports)
-    record.summary["best_round"] = rounds.best_round
-    record.summary["stopped"] = rounds.stopped
+    record.summary.ledger = Ledger(**rounds.counts())
+    record.summary.rounds = len(rounds.reports)
+    record.summary.best_round = rounds.best_round
+    record.summary.stopped = rounds.stopped
     for kind in ("rollout", "score", "train"):
-        record.seconds[kind] = rounds.seconds(kind)
+        setattr(record.seconds, kind, rounds.seconds(kind))
 
 
 def _conclude(
@@ -198,29 +199,29 @@ def _conclude(
         note_training=partial(_note_training, record, runtime),
     )
     _summarise_arms(stages, arms, record)
-    record.seconds["evaluate"] = time.perf_counter() - started
+    record.seconds.evaluate = time.perf_counter() - started
     decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
-    record.summary["promotion"] = promotion_section(decision, version, registry_name(stages.config))
+    record.summary.promotion = promotion_section(decision, version, registry_name(stages.config))
 
 
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     evaluation, seed = stages.config.evaluation, stages.config.seed
     loaded = arms.load()
     for name, result in loaded.items():
-        record.summary[name] = arm_metrics(result)
+        setattr(record.summary, name, arm_metrics(result))
         for report in result.splits.values():
             record.tracker.log_metrics(flat_metrics(report, name), step=0)
     trained, base = loaded["final"], loaded["base"]
     options: dict[str, Any] = {"metric": evaluation.metric, "resamples": evaluation.resamples, "seed": seed}
-    record.summary["difference_base"] = difference(trained, base, **options)
+    record.summary.difference_base = difference(trained, base, **options)
     start = loaded.get("warm_start", base)
-    record.summary["difference"] = difference(trained, start, **options)
-    record.summary["differences"] = part_differences(trained, start, resamples=evaluation.resamples, seed=seed)
+    record.summary.difference = difference(trained, start, **options)
+    record.summary.differences = part_differences(trained, start, resamples=evaluation.resamples, seed=seed)
     if "sft_control" in loaded:
-        record.summary["difference_sft_control"] = difference(trained, loaded["sft_control"], **options)
-    record.summary["status"] = status_of(record.summary["difference"])
-    if record.summary["status"] == "failed":
-        record.summary["error"] = (
+        record.summary.difference_sft_control = difference(trained, loaded["sft_control"], **options)
+    record.summary.status = status_of(record.summary.difference)
+    if record.summary.status == "failed":
+        record.summary.error = (
             "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
             "errors of its rollouts (`rlft show`) name the cause"
         )

@@ -6,7 +6,6 @@ runs that it belongs to. Neither they nor the model are part of a cache key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +18,7 @@ from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
 from mlops.runs.labels import Labels, labels_of
+from mlops.runs.summary import Summary
 from mlops.tracking.address import HOME
 from rlft.config import Config
 from rlft.config.file import check_config
@@ -77,18 +77,18 @@ def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
     return Resumed(name, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri))
 
 
-def outcome_of(summary: Mapping[str, Any]) -> str:
+def outcome_of(summary: Summary) -> str:
     """What became of a run's model: `promoted`, `rejected`, or, where none was registered, why.
 
     That is `failed`, `too_hard`, `already_solved`, or `not_registered` when the registry could not be reached.
     """
-    promotion, status = summary["promotion"], summary["status"]
-    if promotion["version"] is not None:
-        return "promoted" if promotion["promoted"] else "rejected"
+    promotion, status = summary.promotion, summary.status
+    if promotion.version is not None:
+        return "promoted" if promotion.promoted else "rejected"
     return "not_registered" if status in ("improved", "not_improved") else status
 
 
-def close_model_version(run: PipelineRunResponse, summary: Mapping[str, Any]) -> None:
+def close_model_version(run: PipelineRunResponse, summary: Summary) -> None:
     """Say of the run's model version what became of it, and which version of MLflow's registry it is.
 
     Promoted is `production`, registered but not promoted `staging`, and one without a registered model `archived`.
@@ -110,12 +110,12 @@ def close_model_version(run: PipelineRunResponse, summary: Mapping[str, Any]) ->
     log_metadata(metadata=_links(summary), model_version_id=version.id)
 
 
-def _links(summary: Mapping[str, Any]) -> dict[str, MetadataType]:
-    promotion = summary["promotion"]
-    links: dict[str, MetadataType] = {"status": summary["status"]}
-    if summary["mlflow_run_id"] is not None:
-        links["mlflow_run_id"] = summary["mlflow_run_id"]
-    if promotion["version"] is not None:
-        links["mlflow_model"] = f"models:/{promotion['name']}/{promotion['version']}"
-        links["mlflow_alias"] = promotion["alias"]
+def _links(summary: Summary) -> dict[str, MetadataType]:
+    promotion = summary.promotion
+    links: dict[str, MetadataType] = {"status": summary.status}
+    if summary.mlflow_run_id is not None:
+        links["mlflow_run_id"] = summary.mlflow_run_id
+    if promotion.version is not None:
+        links["mlflow_model"] = f"models:/{promotion.name}/{promotion.version}"
+        links["mlflow_alias"] = promotion.alias or ""
     return links

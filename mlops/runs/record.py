@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from shlex import quote
-from typing import Any
 
 import torch
 from zenml import log_metadata
@@ -20,14 +18,14 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 
-from mlops.home.files import write_file
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.runs import root_run
-from mlops.runs.summary import empty_summary
+from mlops.runs.summary import Seconds, Summary
+from mlops.runs.summary_file import keep_summary
 from mlops.tracking.run import Tracker
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints
@@ -42,13 +40,13 @@ class Record:
     """The open record of a run; filled while it goes on."""
 
     tracker: Tracker
-    summary: dict[str, Any]
+    summary: Summary
     tags: dict[str, str] = field(default_factory=dict)
 
     @property
-    def seconds(self) -> dict[str, float]:
+    def seconds(self) -> Seconds:
         """Wall seconds by stage, as they end up in the summary."""
-        return self.summary["seconds"]
+        return self.summary.seconds
 
 
 @contextmanager
@@ -76,14 +74,14 @@ def open_record(
         tags=tags,
         missed_path=home.missed_file(root),
     )
-    record = Record(tracker, empty_summary("failed"), tags)
-    record.summary["pipeline_run_id"] = str(run.id)
-    record.summary["process"] = os.getpid()
+    record = Record(tracker, Summary(status="failed"), tags)
+    record.summary.pipeline_run_id = str(run.id)
+    record.summary.process = os.getpid()
     name = labels.name or run.name
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
     logger.info("run %s (`rlft resume %s%s` if it is cut short)", run.name, quote(name), there)
-    record.summary["mlflow_run_id"] = tracker.run_id
-    write_file(home.summary_file(str(run.id)), json.dumps({**record.summary, "status": "running"}, indent=1))
+    record.summary.mlflow_run_id = tracker.run_id
+    keep_summary(home, record.summary.model_copy(update={"status": "running"}))
     tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"
@@ -94,7 +92,7 @@ def open_record(
         status = "KILLED"
         raise
     except Exception as cause:
-        record.summary["error"] = hide(str(cause))
+        record.summary.error = hide(str(cause))
         raise
     finally:
         _close(record, home, run, time.perf_counter() - started, status)
@@ -103,18 +101,18 @@ def open_record(
 def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
     """Everything that must be written whatever happened."""
     run_id = str(run.id)
-    record.seconds["total"] = seconds
+    record.seconds.total = seconds
     gpus = torch.cuda.device_count()
     record.tracker.log_metrics(
-        {f"perf/{name}_seconds_total": value for name, value in record.seconds.items()}
+        {f"perf/{name}_seconds_total": value for name, value in record.seconds.model_dump().items()}
         | {"perf/gpu_hours": gpus * seconds / 3600},
         step=0,
     )
-    record.summary["mlflow_run_id"] = record.tracker.run_id
-    record.summary["disk_megabytes"] = round(_disk_use(home) / 1e6, 1)
-    record.tracker.set_tags({"rlft.status": record.summary["status"]})
-    record.tracker.log_json("summary.json", record.summary)
-    write_file(home.summary_file(run_id), json.dumps(record.summary, indent=1))
+    record.summary.mlflow_run_id = record.tracker.run_id
+    record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
+    record.tracker.set_tags({"rlft.status": record.summary.status})
+    record.tracker.log_json("summary.json", record.summary.model_dump())
+    keep_summary(home, record.summary)
     record.tracker.finish(status)
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}

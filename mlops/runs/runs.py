@@ -12,7 +12,7 @@ from mlops.home.folder import Home
 from mlops.home.processes import forget_process, read_note
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
-from mlops.runs.summary import empty_summary
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary
 from rlft.errors import RlftError
 
@@ -84,7 +84,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
     for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
         Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
-    close_model_version(run, empty_summary("failed"))
+    close_model_version(run, Summary(status="failed"))
     end_summary(home, str(run.id), "the process was killed")
     forget_process(home, str(run.id))
 

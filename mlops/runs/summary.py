@@ -1,101 +1,121 @@
-"""The summary of a run: a contract for people and programs."""
+"""The summary of a run: a contract for people and programs, with every key described at its field."""
 
 from __future__ import annotations
 
-from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
-from rlft.promotion import Decision, RegisteredVersion
-from rlft.statistics import paired_difference
-from rlft.types import Evaluation, Interval
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
-EXIT_CODES: dict[str, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
+EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
+Metrics = dict[str, float]
 
 
-def empty_summary(status: Status) -> dict[str, Any]:
-    """A summary with every key of the contract and nothing measured."""
-    seconds = dict.fromkeys(("setup", "warm_start", "rollout", "score", "train", "evaluate", "total"), 0.0)
-    return {
-        "status": status,
-        "pipeline_run_id": None,
-        "mlflow_run_id": None,
-        "base": {},
-        "warm_start": {},
-        "sft_control": {},
-        "final": {},
-        "difference": None,
-        "difference_base": None,
-        "differences": {},
-        "ledger": dict.fromkeys(("sampled", "trained", "filtered", "errored"), 0),
-        "promotion": {"promoted": False, "name": None, "version": None, "alias": None, "reasons": []},
-        "seconds": seconds,
-        "rounds": 0,
-    }
+class Section(BaseModel):
+    """A part of the summary. What is assigned is checked; keys that another version wrote are left out."""
+
+    model_config = ConfigDict(validate_assignment=True)
 
 
-def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Metrics of one arm: those of `test` by their plain names, the other splits' with the split in front."""
-    metrics: dict[str, float] = {}
-    for split, report in evaluation.splits.items():
-        prefix = "" if split == "test" else f"{split}/"
-        metrics |= {f"{prefix}{name}": interval.mean for name, interval in report.metrics.items()}
-    return metrics
+class Difference(Section):
+    """One policy minus another on `test`, over the tasks that were scored for both."""
+
+    metric: str
+    before: float = Field(description="Mean of the other policy.")
+    after: float = Field(description="Mean of the trained policy.")
+    mean: float = Field(description="Mean of after minus before.")
+    ci_low: float = Field(description="Lower end of the 95 % interval, by a paired bootstrap over tasks.")
+    ci_high: float = Field(description="Its upper end.")
+    tasks: int = Field(description="How many tasks were scored for both.")
 
 
-def difference(
-    trained: Evaluation, other: Evaluation, *, metric: str, resamples: int, seed: int
-) -> dict[str, Any] | None:
-    """Paired difference on `test`, with its 95 % interval; `None` when no task was scored for both.
+class Baseline(Section):
+    """What was measured before training; its metrics stand beside these keys."""
 
-    `before` and `after` are the means of `other` and `trained` over the same tasks as the difference: a part of the
-    reward need not apply to every task of both.
-    """
-    ours, theirs = trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric]
-    common = sorted(ours.keys() & theirs.keys())
-    if not common:
-        return None
-    interval: Interval = paired_difference(
-        {task: ours[task] for task in common},
-        {task: theirs[task] for task in common},
-        resamples=resamples,
-        seed=seed,
-    )
-    return {
-        "metric": metric,
-        "before": fmean(theirs[task] for task in common),
-        "after": fmean(ours[task] for task in common),
-        "mean": interval.mean,
-        "ci_low": interval.low,
-        "ci_high": interval.high,
-        "tasks": interval.count,
-    }
+    model_config = ConfigDict(extra="allow")
+
+    verdict: Literal["trainable", "too_hard", "already_solved"]
+    advice: str
+    frac_tasks_with_variance: float = Field(description="Share of tasks whose attempts were not all worth the same.")
 
 
-def part_differences(
-    trained: Evaluation, other: Evaluation, *, resamples: int, seed: int
-) -> dict[str, dict[str, Any] | None]:
-    """`difference` of every part of the reward and every metric of the environment, by its name."""
-    names = [name for name in trained.splits["test"].per_task if name.startswith("rewards/")]
-    both = [name for name in names if name in other.splits["test"].per_task]
-    return {name: difference(trained, other, metric=name, resamples=resamples, seed=seed) for name in both}
+class Ledger(Section):
+    """The fates of all sampled rollouts: `sampled` = `trained` + `filtered` + `errored`."""
+
+    sampled: int = 0
+    trained: int = 0
+    filtered: int = Field(default=0, description="Left out because all attempts at their task were worth the same.")
+    errored: int = Field(default=0, description="Left out because they, or their reward, failed.")
 
 
-def status_of(difference_to_start: dict[str, Any] | None) -> Status:
-    """`improved` when the whole interval on `test` is above zero; `failed` when there is nothing to compare."""
-    if difference_to_start is None:
-        return "failed"
-    return "improved" if difference_to_start["ci_low"] > 0 else "not_improved"
-
-
-def promotion_section(decision: Decision, version: RegisteredVersion | None, name: str) -> dict[str, Any]:
+class Promotion(Section):
     """What happened in the registry."""
-    registered = version is not None
-    alias = ("champion" if decision.promote else "challenger") if registered else None
-    return {
-        "promoted": bool(decision.promote and registered),
-        "name": name,
-        "version": version.version if version else None,
-        "alias": alias,
-        "reasons": list(decision.reasons),
-    }
+
+    promoted: bool = False
+    name: str | None = None
+    version: str | None = None
+    alias: Literal["champion", "challenger"] | None = None
+    reasons: list[str] = []
+
+
+class Seconds(Section):
+    """Wall seconds. A stage that came from the cache has the seconds of the run that did the work."""
+
+    setup: float = 0.0
+    warm_start: float = 0.0
+    rollout: float = 0.0
+    score: float = 0.0
+    train: float = 0.0
+    evaluate: float = 0.0
+    rounds: float = Field(default=0.0, description="All rounds, orchestration included.")
+    total: float = 0.0
+
+
+class Summary(Section):
+    """What a run came to. Every key is there, whatever happened; what was not measured is empty or null."""
+
+    status: Status = Field(
+        description="`improved`: the whole interval of `difference` is above zero. `not_improved`: it is not. "
+        "`too_hard`, `already_solved`: the baseline showed that training could not help, so nothing was trained. "
+        "`failed`: see `error`. `running`: the run goes on, or was killed in a way that left no time to say so "
+        "(`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
+    )
+    error: SkipValidation[str | None] = Field(  # may quote a model, whose text need not be valid Unicode
+        default=None,
+        description="Why it failed. `interrupted` after Ctrl-C or SIGTERM and `the process was killed` after "
+        "`kill -9`; the summary then holds no measurements.",
+    )
+    pipeline_run_id: str | None = Field(default=None, description="The run's id in ZenML.")
+    mlflow_run_id: str | None = Field(default=None, description="The run's id in MLflow.")
+    process: int | None = Field(default=None, description="Number of the process that ran it.")
+    base: Metrics = Field(
+        default={},
+        description="The untrained model's metrics on `test`, and under `gate/…` and `off_distribution/…` those on the "
+        "other splits. The models that are compared are called arms.",
+    )
+    warm_start: Metrics = Field(default={}, description="The same after the warm start, if the config has one.")
+    sft_control: Metrics = Field(default={}, description="The same of the SFT control, which only a warm start has.")
+    final: Metrics = Field(default={}, description="The same of the trained model.")
+    champion: Metrics = Field(default={}, description="The same of the champion before this run, if there was one.")
+    difference: Difference | None = Field(
+        default=None,
+        description="The trained model minus the model that training started from, on `test`: the warm start if the "
+        "config has one, else the base model.",
+    )
+    difference_base: Difference | None = Field(default=None, description="The same, minus the base model.")
+    difference_sft_control: Difference | None = Field(default=None, description="The same, minus the SFT control.")
+    differences: dict[str, Difference | None] = Field(
+        default={},
+        description="What `difference` is, for every part of the reward and every metric of the environment: "
+        "`rewards/<part>` → difference.",
+    )
+    baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
+    ledger: Ledger = Field(default_factory=Ledger, description="The fates of all sampled rollouts.")
+    promotion: Promotion = Field(default_factory=Promotion, description="What happened in the registry.")
+    seconds: Seconds = Field(default_factory=Seconds, description="Wall seconds of the stages.")
+    rounds: int = Field(default=0, description="How many rounds were done.")
+    best_round: int | None = Field(
+        default=None, description="The round, from 0, whose policy is `final`: the best in validation."
+    )
+    stopped: str | None = Field(default=None, description="Why training ended early.")
+    disk_megabytes: float | None = Field(default=None, description="Size of `.rlft/` at the end.")

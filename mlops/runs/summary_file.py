@@ -1,23 +1,33 @@
-"""The summaries of a home's runs, as files: found, read, and ended where a run was cut off."""
+"""The summaries of a home's runs, as files: written, found, read, and ended where a run was cut off."""
 
 from __future__ import annotations
 
 import json
 import os
 from contextlib import suppress
-from typing import Any
 
 from mlops.home.files import write_file
 from mlops.home.folder import Home
+from mlops.runs.summary import Summary
 
 
-def read_summary(home: Home, run_id: str) -> dict[str, Any] | None:
+def summary_text(summary: Summary) -> str:
+    """The summary as JSON, in ASCII: an error may quote what a model wrote, which need not be valid Unicode."""
+    return json.dumps(summary.model_dump(), indent=1)
+
+
+def keep_summary(home: Home, summary: Summary) -> None:
+    """Write the summary of a run to its home. Raises OSError."""
+    assert summary.pipeline_run_id is not None, "only a run that has begun is kept"
+    write_file(home.summary_file(summary.pipeline_run_id), summary_text(summary))
+
+
+def read_summary(home: Home, run_id: str) -> Summary | None:
     """The summary of a run; `None` where there is none that can be read."""
     try:
-        found = json.loads(home.summary_file(run_id).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return Summary.model_validate(json.loads(home.summary_file(run_id).read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # pydantic's and json's are both of them
         return None
-    return found if isinstance(found, dict) and "status" in found else None
 
 
 def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = None) -> bool:
@@ -27,32 +37,25 @@ def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = No
     """
     if not home.summary_file(run_id).is_file():
         return False
-    left = read_summary(home, run_id)
-    if left is None:
-        from mlops.runs.summary import empty_summary
-
-        left = {**empty_summary("running"), "pipeline_run_id": run_id}
-    if left["status"] != "running":
+    left = read_summary(home, run_id) or Summary(status="running")
+    if left.status != "running":
         return False
-    spent = {} if seconds is None else {"total": seconds}
-    left |= {"status": "failed", "error": reason, "seconds": {**left.get("seconds", {}), **spent}}
-    write_file(home.summary_file(run_id), json.dumps(left, indent=1))
+    keep_summary(home, failed(left.model_copy(update={"pipeline_run_id": run_id}), reason, seconds))
     return True
 
 
-def summary_since(home: Home, started: float) -> dict[str, Any]:
+def summary_since(home: Home, started: float) -> Summary:
     """The summary of the run that this process began since `started`, or an empty one."""
-    from mlops.runs.summary import empty_summary
-
     for file in (home.root / "runs").glob("*.json"):
         with suppress(OSError):  # another process has removed it
             if file.name.count(".") == 1 and file.stat().st_mtime >= started:
                 found = read_summary(home, file.stem)
-                if found is not None and found.get("process") == os.getpid():
+                if found is not None and found.process == os.getpid():
                     return found
-    return empty_summary("failed")
+    return Summary(status="failed")
 
 
-def failed(summary: dict[str, Any], reason: str) -> dict[str, Any]:
-    """The summary of a run that failed."""
-    return {**summary, "status": "failed", "error": reason}
+def failed(summary: Summary, reason: str, seconds: float | None = None) -> Summary:
+    """The summary of a run that failed, after so many seconds if known."""
+    spent = summary.seconds if seconds is None else summary.seconds.model_copy(update={"total": seconds})
+    return summary.model_copy(update={"status": "failed", "error": reason, "seconds": spent})

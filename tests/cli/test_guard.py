@@ -1,6 +1,5 @@
 """An error that nobody expected ends a command with one line that says where it came from."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import typer
 
 from cli import guard
 from mlops.home.folder import Home
+from mlops.runs.summary import Summary
+from mlops.runs.summary_file import keep_summary
 
 CODE = "def price(row):\n    return row['prize']\n"
 
@@ -36,8 +37,8 @@ def test_a_damaged_summary_of_another_run_is_passed_over(tmp_path):
     (tmp_path / "runs").mkdir()
     for number, text in enumerate(["", '{"status": "runn', "[]", "{}"]):
         home.summary_file(f"a-{number}").write_text(text)
-    own = {"status": "running", "process": os.getpid(), "pipeline_run_id": "b"}
-    home.summary_file("b").write_text(json.dumps(own))
+    own = Summary(status="running", process=os.getpid(), pipeline_run_id="b")
+    keep_summary(home, own)
     assert guard.summary_since(home, 0.0) == own
 
 

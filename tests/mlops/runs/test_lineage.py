@@ -6,7 +6,7 @@ import pytest
 
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import outcome_of, registry_name, run_options
-from mlops.runs.summary import empty_summary
+from mlops.runs.summary import Promotion, Summary
 from rlft.config.file import load_config
 from tests.e2e.conftest import TINY
 
@@ -25,8 +25,7 @@ from tests.e2e.conftest import TINY
     ],
 )
 def test_the_outcome_of_a_run(status, version, promoted, outcome):
-    summary = empty_summary(status)
-    summary["promotion"] |= {"version": version, "promoted": promoted}
+    summary = Summary(status=status, promotion=Promotion(version=version, promoted=promoted))
     assert outcome_of(summary) == outcome
 
 

@@ -1,11 +1,18 @@
 import io
+import json
 
+import jsonschema
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from cli.result import show_summary
-from mlops.runs.summary import difference, empty_summary, part_differences, status_of
+from mlops.home.folder import PROJECT, Home
+from mlops.runs.outcome import difference, part_differences, status_of
+from mlops.runs.summary import Ledger, Summary
+from mlops.runs.summary_file import read_summary, summary_text
 from rlft.types import Evaluation, EvaluationReport
+from tests import summary_page
 
 
 def evaluation(**per_task):
@@ -21,22 +28,19 @@ AFTER = evaluation(accuracy={"a": 1.0, "b": 0.0, "c": 1.0}, cite={"b": 0.75, "c"
 def test_before_after_and_change_are_over_the_same_tasks():
     found = difference(AFTER, BEFORE, metric="accuracy", resamples=50, seed=0)
     assert found is not None
-    assert (found["before"], found["after"], found["tasks"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3), 3)
-    assert found["mean"] == pytest.approx(1 / 3)
+    assert (found.before, found.after, found.tasks) == (pytest.approx(1 / 3), pytest.approx(2 / 3), 3)
+    assert found.mean == pytest.approx(1 / 3)
     parts = part_differences(AFTER, BEFORE, resamples=50, seed=0)
-    assert {key: parts["rewards/cite"][key] for key in ("before", "after", "mean", "tasks")} == {
-        "before": 0.25,
-        "after": 0.75,
-        "mean": 0.5,
-        "tasks": 1,
-    }
+    cite = parts["rewards/cite"]
+    assert cite is not None
+    assert (cite.before, cite.after, cite.mean, cite.tasks) == (0.25, 0.75, 0.5, 1)
 
 
 def test_the_table_of_parts_adds_up():
     parts = part_differences(AFTER, BEFORE, resamples=50, seed=0)
     differences = {**parts, "rewards/other": parts["rewards/cite"]}
     console = Console(file=io.StringIO(), width=120)
-    show_summary({**empty_summary("not_improved"), "differences": differences}, console, where=[])
+    show_summary(Summary(status="not_improved", differences=differences), console, where=[])
     (row,) = [line for line in console.file.getvalue().splitlines() if "cite" in line]
     assert [word for word in row.split() if word[0] in "0+"][:3] == ["0.250", "0.750", "+0.500"]
 
@@ -46,5 +50,36 @@ def test_what_could_not_be_compared_is_no_result():
     nothing = difference(evaluation(accuracy={}), BEFORE, metric="accuracy", resamples=50, seed=0)
     assert nothing is None
     assert status_of(nothing) == "failed"
-    assert status_of({"ci_low": 0.0}) == "not_improved"
-    assert status_of({"ci_low": 0.1}) == "improved"
+    found = difference(AFTER, BEFORE, metric="accuracy", resamples=50, seed=0)
+    assert found is not None
+    assert status_of(found.model_copy(update={"ci_low": 0.0})) == "not_improved"
+    assert status_of(found.model_copy(update={"ci_low": 0.1})) == "improved"
+
+
+def test_every_key_is_there_and_null_where_nothing_was_measured():
+    written = json.loads(summary_text(Summary(status="failed")))
+    assert set(written) == set(Summary.model_fields)
+    assert (written["difference"], written["error"], written["base"]) == (None, None, {})
+    jsonschema.validate(written, Summary.model_json_schema(mode="serialization"))
+
+
+def test_what_does_not_fit_is_refused_when_it_is_written():
+    summary = Summary(status="running")
+    with pytest.raises(ValidationError):
+        summary.status = "done"  # type: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ValueError, match="best_rounds"):
+        summary.best_rounds = 3  # type: ignore[reportAttributeAccessIssue]
+
+
+def test_a_summary_with_keys_of_another_version_is_read(tmp_path):
+    home = Home(tmp_path)
+    (tmp_path / "runs").mkdir()
+    home.summary_file("a").write_text('{"status": "improved", "gpus": 8, "ledger": {"sampled": 3, "lost": 1}}')
+    found = read_summary(home, "a")
+    assert found is not None
+    assert (found.status, found.ledger) == ("improved", Ledger(sampled=3))
+
+
+def test_the_page_is_made_from_the_fields():
+    text = (PROJECT / "docs/guide/summary.md").read_text()
+    assert text == summary_page.page(), "python -m tests.summary_page > docs/guide/summary.md"
