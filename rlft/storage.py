@@ -85,7 +85,7 @@ def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
     """The inverse of `rollouts_to_table`."""
-    rows = _from_table(table, lambda row: Rollout(**{**row, "messages": _messages(row["messages"])}))
+    rows = _from_table(table, _rollout)
     extra = _metadata(table)
     return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
@@ -140,6 +140,20 @@ def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tup
             values = [np.asarray(value, dtype=_ARRAY_COLUMNS[name]) for value in values]
         columns[name] = values
     return tuple(build(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+
+
+def _rollout(row: dict[str, Any]) -> Rollout:
+    return Rollout(**{**row, "messages": _with_failed(_messages(row["messages"]), row["tool_errors"])})
+
+
+def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Message, ...]:
+    """As they are; those stored without `failed` get it where their texts and the count of failed calls agree."""
+    if not tool_errors or any("failed" in message for message in messages):
+        return messages
+    says_so = [message["role"] == "tool" and message["content"].startswith("error: ") for message in messages]
+    if sum(says_so) != tool_errors:
+        return messages
+    return tuple({**m, "failed": True} if failed else m for m, failed in zip(messages, says_so, strict=True))
 
 
 def _messages(stored: list[Any]) -> tuple[Message, ...]:

@@ -82,6 +82,9 @@ class Message(TypedDict):
     """In a tool's message: the call that it answers."""
     name: NotRequired[str]
     """In a tool's message: the tool's name."""
+    failed: NotRequired[bool]
+    """In a tool's message: `True` where the call failed, and absent elsewhere. The model never reads it, only the
+    text."""
 
 
 class Report:

@@ -133,7 +133,7 @@ def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
             "what to do: call a tool in every message but the last, or raise max_turns"
         )
     if failed := [trial for trial in trials if trial.played[0].tool_errors]:
-        told = [m for m in failed[0].played[0].messages if m["role"] == "tool" and m["content"].startswith("error: ")]
+        told = [message for message in failed[0].played[0].messages if message.get("failed")]
         where = f"tool {told[0].get('name', '')}" if told else "a tool"
         said = told[0]["content"][:_SHORT] if told else ""
         if failed[0].tool_faults:

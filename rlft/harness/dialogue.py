@@ -111,17 +111,10 @@ class Dialogue:
             self.tool_errors += result.failed
             if result.fault is not None:
                 self._tell_author(result.fault)
-            told.append(
-                {
-                    "role": "tool",
-                    "content": result.text,
-                    "name": wanted["function"]["name"],
-                    "tool_call_id": wanted["id"],
-                }
-            )
+            told.append(_result_message(wanted, result))
         self.tool_calls += len(problems)
         self.tool_errors += len(problems)
-        return [*told, *({"role": "tool", "content": f"error: {problem}"} for problem in problems)]
+        return [*told, *({"role": "tool", "content": f"error: {problem}", "failed": True} for problem in problems)]
 
     def _refusal(self, *, is_late: bool) -> ToolResult | None:
         """What a call is told that is not run."""
@@ -167,6 +160,18 @@ def _own_state(state: Any) -> dict[str, Any]:
     if not isinstance(state, Mapping):
         raise TypeError(f"returned {type(state).__name__}, not a dict")
     return copy.deepcopy(dict(state))
+
+
+def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
+    message: Message = {
+        "role": "tool",
+        "content": result.text,
+        "name": wanted["function"]["name"],
+        "tool_call_id": wanted["id"],
+    }
+    if result.failed:
+        message["failed"] = True
+    return message
 
 
 def _reply(said: Any) -> Message:

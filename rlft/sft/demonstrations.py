@@ -67,7 +67,7 @@ def _script(said: Any, task: Task) -> Script:
 def _warn_of_failed_calls(played: Sequence[Rollout]) -> None:
     """A model that is shown calls that fail learns to make them."""
     if failed := [rollout for rollout in played if rollout.tool_errors]:
-        told = next((m["content"] for m in failed[0].messages if m["content"].startswith("error: ")), "")
+        told = next((m["content"] for m in failed[0].messages if m.get("failed")), "")
         logger.warning(
             "%d of %d demonstrations hold a tool call that failed, such as that of task %s: %s",
             len(failed),

@@ -144,6 +144,29 @@ def test_messages_of_calls_that_could_not_be_read_come_back_as_they_were():
     assert back.messages == rollout.messages
 
 
+@pytest.mark.parametrize(
+    ("contents", "tool_errors", "failed"),
+    [
+        (["error: none", "error: e", "3"], 2, [0, 1]),
+        (["error: none", "error: e", "3"], 1, []),  # one of them is what a tool found: nobody knows which
+        (["error: none", "3"], 0, []),
+    ],
+)
+def test_failed_calls_that_were_stored_without_a_mark_get_it_where_their_count_agrees(contents, tool_errors, failed):
+    told = tuple({"role": "tool", "content": content} for content in contents)
+    old = dataclasses.replace(make_rollout(messages=(user("error: ?"), *told)), tool_errors=tool_errors)
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((old,)))))
+    marked = tuple({**each, "failed": True} if place in failed else each for place, each in enumerate(told))
+    assert back.messages == (user("error: ?"), *marked)
+
+
+def test_a_mark_of_a_failed_call_is_all_that_counts():
+    told = ({"role": "tool", "content": "error: none"}, {"role": "tool", "content": "error: e", "failed": True})
+    new = dataclasses.replace(make_rollout(messages=(user("?"), *told)), tool_errors=1)
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((new,)))))
+    assert back.messages == new.messages
+
+
 def test_none_is_not_empty():
     rows = [make_task(answer=answer) for answer in (None, "", "null", 0, False, [], {})]
     found = storage.tasks_from_table(storage.tasks_to_table(make_task_set(*rows)))

@@ -136,6 +136,7 @@ def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
     first, second = heard(rollout)
     assert first.startswith(text)
     assert second == '{"left": 8}'  # the next call of the same turn goes on
+    assert [message.get("failed") for message in rollout.messages] == [None, None, True, None, None]
     assert (rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, None)
     assert rollout.state["sold"] == 2
     assert time.perf_counter() - started < 15
@@ -144,7 +145,21 @@ def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
 def test_long_results_are_cut_and_calls_are_limited():
     rollout = play(calls(*[("long", {})] * 3), say("done"), max_tool_characters=10, max_tool_calls=2)
     assert heard(rollout) == ["x" * 10 + " ... (90 more characters)"] * 2 + ["error: no more than 2 calls are allowed"]
+    assert [message.get("failed") for message in rollout.messages[2:5]] == [None, None, True]
     assert (rollout.tool_calls, rollout.tool_errors) == (3, 1)
+
+
+def test_a_result_that_begins_with_error_is_none():
+    class Manual(rlft.BaseEnv):
+        @rlft.tool
+        def explain(self, code: int) -> str:
+            """Explain a code."""
+            return f"error: {code} means that the page is not there"
+
+    rollout = play(calls(("explain", {"code": 404})), say("done"), environment=Manual())
+    told = {"role": "tool", "content": "error: 404 means that the page is not there"}
+    assert rollout.messages[2] == {**told, "name": "explain", "tool_call_id": "c0"}
+    assert rollout.tool_errors == 0
 
 
 def test_turns_are_limited_and_the_last_calls_are_run():

@@ -135,7 +135,7 @@ def test_what_the_model_wrote_of_a_malformed_call_is_kept_and_changes_no_token()
     assert asked["content"] == "I add."
     (invalid,) = asked["invalid_tool_calls"]
     assert (invalid["text"], invalid["position"]) == (broken, 11 + 37)
-    assert told["content"] == f"error: {invalid['error']}"
+    assert told == {"role": "tool", "content": f"error: {invalid['error']}", "failed": True}
     assert "at character 38, marked >>>: " in told["content"]
     assert '{"a": 1 >>>"b": 2}' in told["content"]
     sampled = [ids(f"I add.\n{broken}"), ids("3")]
