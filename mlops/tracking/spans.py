@@ -12,6 +12,7 @@ from mlflow.entities import Span, SpanType
 
 from rlft.calls import marked
 from rlft.messages import as_openai, written
+from rlft.outcome import as_text
 from rlft.types import Message, Rollout
 from rlft.visible import visible
 
@@ -30,7 +31,11 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
     messages = [_shown(message) for message in rollout.messages]
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
     whole = (start, end)
-    spans = [_span(trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], rollout.error)]
+    spans = [
+        _span(
+            trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], as_text(rollout.error)
+        )
+    ]
     share = (end - start) // max(1, len(children))
     turn = 0
     for place, index in enumerate(children):

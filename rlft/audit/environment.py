@@ -20,6 +20,7 @@ from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.scripted import as_script
 from rlft.harness.stage import Limits, open_stage
+from rlft.outcome import as_text
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.secrets import hide
@@ -239,7 +240,8 @@ def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, A
     if rollout is None:
         return None
     shown = {
-        name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state", "error")
+        **{name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state")},
+        "error": as_text(rollout.error),
     }
     scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
     return {**shown, **scores, "messages": list(rollout.messages)}

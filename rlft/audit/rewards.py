@@ -15,6 +15,7 @@ from rlft.contract.faults import described, kind_of
 from rlft.errors import ConfigError, RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.harness.stage import Limits, open_stage
+from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.rewards.scoring import score_rollouts
@@ -186,14 +187,14 @@ def has_text_gold(environment: BaseEnv) -> bool:
 def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> dict[str, Script]:
     """{task id: gold completion}, for the tasks that have one."""
     golds: dict[str, Script] = {}
-    errors: dict[str, list[str]] = {}
+    errors: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
         try:
             gold = environment.gold_completion(task)
             script = None if gold is None else as_script(gold)
         except Exception as error:
             said = described(error, task)
-            errors.setdefault(kind_of(f"gold_completion: {said}"), []).append(f"{task.id}: {said}")
+            errors.setdefault(kind_of(Failure("gold_completion", said)), []).append(f"{task.id}: {said}")
             continue
         if script is not None:
             golds[task.id] = script
@@ -205,10 +206,10 @@ def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> 
 def _by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[_Scores, list[_Failed]]:
     """Rewards by task and kind, without attacks that are right answers; and those that failed, by what they say."""
     scores: _Scores = defaultdict(dict)
-    failed: dict[str, _Failed] = defaultdict(list)
+    failed: dict[tuple[str, ...], _Failed] = defaultdict(list)
     for task_id, kind, reward in rows:
-        if reward.total is None:
-            failed[kind_of(reward.error or "")].append((kind, reward))
+        if reward.error is not None:
+            failed[kind_of(reward.error)].append((kind, reward))
         else:
             scores[task_id][kind] = reward
     for rewards in scores.values():

@@ -17,6 +17,7 @@ from rlft.contract.faults import described, kind_of
 from rlft.harness.stage import Stage
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
+from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
 
@@ -36,7 +37,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Dialogue:
-    """A conversation in progress. `error` is `<where>: <why>` once something failed that is not the model's doing."""
+    """A conversation in progress. `error` is set once something failed that is not the model's doing."""
 
     stage: Stage
     rollout_id: str
@@ -47,8 +48,8 @@ class Dialogue:
     turns: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
-    tool_faults: list[str] = field(default_factory=list)  # what tools raised, and where
-    error: str | None = None
+    tool_faults: list[Failure] = field(default_factory=list)  # what tools raised, and where
+    error: Failure | None = None
     closed: bool = False
 
     async def open(self) -> None:
@@ -59,7 +60,7 @@ class Dialogue:
             self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
             live_states(self.stage.environment)[self.rollout_id] = self.state
         except Exception as error:
-            self.error = f"setup: {described(error, self.task)}"
+            self.error = Failure("setup", described(error, self.task))
 
     async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
         """Take the model's next message: what it is told then, or `None` when the conversation is over.
@@ -72,7 +73,7 @@ class Dialogue:
         try:
             told = await self._use_tools(calls, problems) if calls or problems else await self._respond()
         except Exception as error:
-            self.error = f"respond: {described(error, self.task)}"
+            self.error = Failure("respond", described(error, self.task))
             return None
         self.messages.extend(told)
         return told if told and self.turns < self.stage.max_turns else None
@@ -91,7 +92,7 @@ class Dialogue:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
         except (TypeError, ValueError, RecursionError) as error:
-            self.error = self.error or f"state: {described(error)}"
+            self.error = self.error or Failure("state", described(error))
             self.state = {}
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
@@ -126,7 +127,7 @@ class Dialogue:
             return ToolResult(f"error: not run: {late}", failed=True)
         return None
 
-    def _tell_author(self, fault: str) -> None:
+    def _tell_author(self, fault: Failure) -> None:
         """Each kind once in the environment's life: the model is told every time, and may call wrongly on purpose."""
         self.tool_faults.append(fault)
         told = told_faults(self.stage.environment)

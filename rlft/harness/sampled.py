@@ -23,6 +23,7 @@ from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.headway import Headway
 from rlft.harness.live import Live
 from rlft.harness.stage import Limits, Stage, open_stage
+from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
 from rlft.progress import Progress, silent
@@ -97,12 +98,12 @@ class _Run:
             try:
                 row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
-                row.end("error", f"prompt: {described(error)}")
+                row.end("error", Failure("prompt", described(error)))
                 continue
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
-                error = f"prompt: {row.prompt_length} tokens do not fit the model's context of "
-                row.end("error", f"{error}{self.policy.context_length}")
+                why = f"{row.prompt_length} tokens do not fit the model's context of {self.policy.context_length}"
+                row.end("error", Failure("prompt", why))
 
     def play(self, rows: Sequence[Live]) -> None:
         """Until every conversation is over; its state is closed then."""
@@ -192,7 +193,7 @@ class _Run:
         try:
             row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
         except Exception as error:
-            row.end("error", f"render: {described(error)}")
+            row.end("error", Failure("render", described(error)))
             return False
         limits = self.stage.limits
         spent = len(row.token_ids) - row.prompt_length
@@ -219,7 +220,7 @@ class _Run:
             try:
                 self.told.put((row, done.result()))
             except BaseException as error:  # here it would be lost, and the rollout waited for without end
-                row.dialogue.error = f"harness: {described(error)}"
+                row.dialogue.error = Failure("harness", described(error))
                 self.told.put((row, None))
 
         self.waiting += len(asked)

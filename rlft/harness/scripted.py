@@ -14,6 +14,7 @@ from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.stage import Limits, Stage, set_stage
 from rlft.messages import MessageError, as_messages
+from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Message, Rollout, Task
 
@@ -53,7 +54,7 @@ def play_scripts(
     environment: BaseEnv,
     limits: Limits | None = None,
     *,
-    tool_faults: dict[str, list[str]] | None = None,
+    tool_faults: dict[str, list[Failure]] | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
     """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
@@ -75,7 +76,7 @@ async def _play_all(
     parts: Sequence[Part],
     environment: BaseEnv,
     limits: Limits,
-    tool_faults: dict[str, list[str]],
+    tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
     stage = await set_stage(environment, limits)
@@ -90,7 +91,7 @@ async def _play_all(
     return list(await asyncio.gather(*map(one, parts)))
 
 
-async def _play(part: Part, stage: Stage, tool_faults: dict[str, list[str]]) -> Rollout:
+async def _play(part: Part, stage: Stage, tool_faults: dict[str, list[Failure]]) -> Rollout:
     dialogue = Dialogue(stage, part.rollout_id, part.task)
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():

@@ -7,6 +7,7 @@ from mlflow import MlflowClient
 
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces, prompt_count
 from rlft.calls import make_call
+from rlft.outcome import Failure
 from rlft.types import Rewards, Rollouts, Task, TaskSet
 from tests.rlft.test_evaluation import reward, rollout
 
@@ -191,7 +192,7 @@ def test_the_same_rollout_in_another_run_is_another_trace(store):
 
 def test_errors_are_shown_as_errors(store):
     run_id = store[0].create_run(store[1]).info.run_id
-    rollouts = (attempt(0), attempt(1, error="engine: died"))
+    rollouts = (attempt(0), attempt(1, error=Failure("engine", "died")))
     assert log(store, run_id, rollouts, (reward("x", 0, None), reward("x", 1, None))) == 2
     by_id = {t.info.tags["rlft.rollout_id"]: t for t in traces_of(store, run_id)}
     assert {name: t.info.state.value for name, t in by_id.items()} == {"x-0": "OK", "x-1": "ERROR"}

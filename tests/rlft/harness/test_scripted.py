@@ -261,7 +261,7 @@ class Broken(Examiner):
 )
 def test_an_environment_that_fails_is_an_error_of_its_rollout(place, text):
     rollout = play(say("maybe"), environment=Broken(place))
-    assert rollout.error.startswith(text)
+    assert str(rollout.error).startswith(text)
     assert rollout.stop_reason == "error"
 
 
@@ -271,7 +271,7 @@ def test_a_setup_that_takes_too_long_says_so():
             await asyncio.sleep(60)
 
     error = play(say("x"), environment=Slow(), tool_timeout_seconds=0.1).error
-    assert error.startswith("setup: TimeoutError: longer than 0.1 s, at tests/rlft/harness/test_scripted.py:")
+    assert str(error).startswith("setup: TimeoutError: longer than 0.1 s, at tests/rlft/harness/test_scripted.py:")
 
 
 def test_an_error_of_list_tools_is_raised_at_once():
@@ -408,7 +408,7 @@ def test_a_reply_may_be_what_openai_calls_a_message(said, heard):
 
 @pytest.mark.parametrize("said", [{"content": "x"}, {"role": "user", "content": None}, 3])
 def test_a_reply_that_is_no_message_is_an_error_of_its_rollout(said):
-    assert play(say("maybe"), environment=Examiner(said)).error.startswith("respond: TypeError: ")
+    assert str(play(say("maybe"), environment=Examiner(said)).error).startswith("respond: TypeError: ")
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_state_that_cannot_be_stored(state, text):
         async def setup(self, task):
             return state
 
-    assert play(say("yes"), environment=Starts()).error.startswith(text)
+    assert str(play(say("yes"), environment=Starts()).error).startswith(text)
 
 
 def test_rollouts_share_no_state():

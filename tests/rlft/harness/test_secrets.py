@@ -74,7 +74,7 @@ def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
         '{"asked": "https://h/?api_key=***"}',
         "you said it to ***",
     ]
-    assert dialogue.error.startswith("respond: ValueError: no ***, at tests/rlft/harness/test_secrets.py:")
+    assert str(dialogue.error).startswith("respond: ValueError: no ***, at tests/rlft/harness/test_secrets.py:")
     assert dialogue.state == {"deep": [{"key": "***"}]}
     assert "teardown of r failed: RuntimeError: ***" in caplog.text
     assert "Mq5" not in caplog.text + json.dumps(dialogue.messages)
@@ -86,7 +86,7 @@ def test_a_score_that_fails_tells_no_part_of_the_value(environment):
     rollouts, tasks, errors = Rollouts((make_rollout(task_id=task.id),)), {task.id: task}, []
     for environment.before in range(400, 500, 4):
         (reward,) = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5).rows
-        errors.append(reward.error or "")
+        errors.append(str(reward.error))
     assert not any("Mq" in error for error in errors)
     assert errors[0].split(", at ")[0].endswith("x***")
     assert errors[-1].split(", at ")[0].endswith("xxx")

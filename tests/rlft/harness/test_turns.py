@@ -54,7 +54,7 @@ class Script:
     def _one(self, seed, turn):
         said = self.lines[seed][turn]
         if said is None:
-            return Generation.failed("engine: gone")
+            return Generation.failed("engine", "gone")
         cut = said.endswith("[cut]")
         tokens = ids(said.removesuffix("[cut]"), end=not cut)
         logprobs = -np.arange(1, len(tokens) + 1, dtype=np.float32) / 8
@@ -202,7 +202,7 @@ def test_without_room_or_time_for_another_turn_it_ends_with_what_was_said(limits
 
 def test_an_engine_that_fails_in_a_later_turn_is_an_error_with_what_there_was():
     _, (lost, fine) = play({1: [call("add", a=1, b=2), None], 2: ["2"]})
-    assert (lost.error, lost.stop_reason, lost.turns) == ("engine: gone", "error", 2)
+    assert (str(lost.error), lost.stop_reason, lost.turns) == ("engine: gone", "error", 2)
     assert lost.loss_mask.sum() == len(ids(call("add", a=1, b=2)))
     assert fine.error is None
 
