@@ -138,7 +138,6 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
         from mlops.display.bars import Display
         from rlft.audit.rewards import audit_reward
         from rlft.contract.loading import load_environment
-        from rlft.rollout import limits_of
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:
@@ -152,7 +151,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
                 weights=settings.reward.weights,
                 full=settings.reward.full,
                 timeout_seconds=settings.reward.timeout_seconds,
-                limits=limits_of(settings.harness),
+                harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,
             )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described, kind_of, names_place
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT
@@ -91,13 +91,17 @@ def gold_scripts(
 
 
 def try_scripts(
-    scripts: Iterable[tuple[str, Task, Script]], environment: BaseEnv, limits: Limits, *, progress: Progress = silent
+    scripts: Iterable[tuple[str, Task, Script]],
+    environment: BaseEnv,
+    harness: HarnessConfig,
+    *,
+    progress: Progress = silent,
 ) -> list[Trial]:
     """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
     wanted = list(scripts)
     faults: dict[str, list[Failure]] = {}
-    first, again = (_play(wanted, time, environment, limits, faults, progress) for time in ("first", "again"))
-    scored = [_score(first, [task for _, task, _ in wanted], environment, limits, progress) for _ in range(2)]
+    first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
+    scored = [_score(first, [task for _, task, _ in wanted], environment, harness, progress) for _ in range(2)]
     return [
         Trial(kind, task, script, played, rewards, tuple(faults.get(played[0].rollout_id, ())))
         for (kind, task, script), played, rewards in zip(
@@ -176,17 +180,17 @@ def _play(
     wanted: Sequence[tuple[str, Task, Script]],
     time: str,
     environment: BaseEnv,
-    limits: Limits,
+    harness: HarnessConfig,
     tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
     """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
-    seconds = limits.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
+    seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     with RewardWorker() as worker:
         try:
             play = partial(play_scripts, tool_faults=tool_faults, progress=progress)
-            return worker.call(play, parts, environment, limits, timeout_seconds=seconds)
+            return worker.call(play, parts, environment, harness, timeout_seconds=seconds)
         except ScoringTimeout as error:
             raise CannotTry(
                 f"the conversations were not over within {seconds:g} s",
@@ -196,7 +200,7 @@ def _play(
 
 
 def _score(
-    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, limits: Limits, progress: Progress
+    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, harness: HarnessConfig, progress: Progress
 ) -> tuple[Reward, ...]:
     return score_rollouts(
         Rollouts(tuple(rollouts)),
@@ -204,7 +208,7 @@ def _score(
         environment,
         weights={},
         full=None,
-        timeout_seconds=limits.tool_timeout_seconds,
+        timeout_seconds=harness.tool_timeout_seconds,
         progress=progress,
     ).rows
 

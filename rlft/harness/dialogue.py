@@ -14,7 +14,7 @@ from typing import Any
 from rlft.contract.base import live_states, prompt_messages, told_faults
 from rlft.contract.calling import call
 from rlft.contract.faults import described, kind_of
-from rlft.harness.stage import Stage
+from rlft.harness.playground import Playground
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
@@ -39,7 +39,7 @@ class Attempt:
 class Dialogue:
     """A conversation in progress. `error` is set once something failed that is not the model's doing."""
 
-    stage: Stage
+    playground: Playground
     rollout_id: str
     task: Task
     messages: list[Message] = field(default_factory=list)
@@ -55,10 +55,10 @@ class Dialogue:
     async def open(self) -> None:
         """Say the prompt and make the state."""
         try:
-            self.messages = copy.deepcopy(list(prompt_messages(self.task, self.stage.environment)))
+            self.messages = copy.deepcopy(list(prompt_messages(self.task, self.playground.environment)))
             self.prompt_messages = len(self.messages)
-            self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
-            live_states(self.stage.environment)[self.rollout_id] = self.state
+            self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
+            live_states(self.playground.environment)[self.rollout_id] = self.state
         except Exception as error:
             self.error = Failure("setup", described(error, self.task))
 
@@ -76,7 +76,7 @@ class Dialogue:
             self.error = Failure("respond", described(error, self.task))
             return None
         self.messages.extend(told)
-        return told if told and self.turns < self.stage.max_turns else None
+        return told if told and self.turns < self.playground.max_turns else None
 
     async def close(self) -> None:
         """Let go of what belongs to the conversation, once; its state becomes plain JSON."""
@@ -84,10 +84,10 @@ class Dialogue:
             return
         self.closed = True
         try:
-            await self._timed(call(self.stage.environment.teardown, self.rollout_id))
+            await self._timed(call(self.playground.environment.teardown, self.rollout_id))
         except Exception as error:
             logger.warning("teardown of %s failed: %s", self.rollout_id, described(error))
-        live_states(self.stage.environment).pop(self.rollout_id, None)
+        live_states(self.playground.environment).pop(self.rollout_id, None)
         try:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
@@ -97,17 +97,17 @@ class Dialogue:
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
         told: list[Message] = []
-        limits = self.stage.limits
-        until = time.perf_counter() + limits.timeout_seconds
+        harness = self.playground.harness
+        until = time.perf_counter() + harness.timeout_seconds
         for wanted in calls:
             self.tool_calls += 1
             result = self._refusal(is_late=bool(told) and time.perf_counter() > until) or await call_tool(
-                self.stage.environment,
-                self.stage.tools,
+                self.playground.environment,
+                self.playground.tools,
                 self.rollout_id,
                 wanted,
-                timeout_seconds=limits.tool_timeout_seconds,
-                max_characters=limits.max_tool_characters,
+                timeout_seconds=harness.tool_timeout_seconds,
+                max_characters=harness.max_tool_characters,
             )
             self.tool_errors += result.failed
             if result.fault is not None:
@@ -119,31 +119,31 @@ class Dialogue:
 
     def _refusal(self, *, is_late: bool) -> ToolResult | None:
         """What a call is told that is not run."""
-        limits = self.stage.limits
-        if self.tool_calls > limits.max_tool_calls:
-            return ToolResult(f"error: no more than {limits.max_tool_calls} calls are allowed", failed=True)
+        harness = self.playground.harness
+        if self.tool_calls > harness.max_tool_calls:
+            return ToolResult(f"error: no more than {harness.max_tool_calls} calls are allowed", failed=True)
         if is_late:
-            late = f"the calls before it took longer than {limits.timeout_seconds:g} s"
+            late = f"the calls before it took longer than {harness.timeout_seconds:g} s"
             return ToolResult(f"error: not run: {late}", failed=True)
         return None
 
     def _tell_author(self, fault: Failure) -> None:
         """Each kind once in the environment's life: the model is told every time, and may call wrongly on purpose."""
         self.tool_faults.append(fault)
-        told = told_faults(self.stage.environment)
+        told = told_faults(self.playground.environment)
         if (kind := kind_of(fault)) not in told:
             told.add(kind)
             logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
-        said = await self._timed(call(self.stage.environment.respond, self.rollout_id, trajectory))
+        said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
         if said is None:
             return []
         return [_reply(said)]
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
-        seconds = self.stage.limits.tool_timeout_seconds
+        seconds = self.playground.harness.tool_timeout_seconds
         limit = asyncio.timeout(seconds)
         try:
             async with limit:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rlft.chat import open_chat
-from rlft.config import WarmStartConfig
+from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
 from rlft.errors import TaskError
+from rlft.harness.playground import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits, open_stage
 from rlft.messages import MessageError
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
@@ -99,8 +99,8 @@ def run_sft(
 
     With `checkpoints` it goes on where the same training was cut off.
     """
-    stage = open_stage(environment, Limits())
-    chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), multi_turn=stage.max_turns > 1)
+    playground = open_playground(environment, HarnessConfig())
+    chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
     return train_sft(
         policy,
         choose_demonstrations(settings, tasks, environment, progress=progress),

@@ -13,12 +13,11 @@ import pytest
 from rlft.audit.environment import check_environment
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
-from rlft.config import WarmStartConfig
+from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.faults import LONGEST, described, kind_of, place_of
 from rlft.environments.calculator import Calculator
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, as_script, play_scripts
-from rlft.harness.stage import Limits
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
 from rlft.sft.demonstrations import choose_demonstrations
@@ -372,7 +371,9 @@ def test_a_time_out_names_the_line_that_waits():
         async def setup(self, task):
             await asyncio.sleep(60)
 
-    (rollout,) = play_scripts([Part("r", make_task(), as_script("x"))], Waits(), Limits(tool_timeout_seconds=0.1))
+    (rollout,) = play_scripts(
+        [Part("r", make_task(), as_script("x"))], Waits(), HarnessConfig(tool_timeout_seconds=0.1)
+    )
     line = inspect.getsourcelines(Waits.setup)[1] + 1
     assert (
         str(rollout.error)

@@ -8,9 +8,9 @@ import pytest
 
 import rlft
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
-from rlft.harness import Limits
 from rlft.harness.scripted import Part, as_script, play_scripts
 from tests.factories import make_task, user
 
@@ -87,7 +87,7 @@ def say(text):
 
 
 def play(*script, environment=None, **limits):
-    (rollout,) = play_scripts([Part("r1", make_task(), script)], environment or Shop(), Limits(**limits))
+    (rollout,) = play_scripts([Part("r1", make_task(), script)], environment or Shop(), HarnessConfig(**limits))
     return rollout
 
 

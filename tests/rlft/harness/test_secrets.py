@@ -7,8 +7,9 @@ import pytest
 
 import rlft
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.stage import Limits, set_stage
+from rlft.harness.playground import make_playground
 from rlft.rewards.scoring import score_rollouts
 from rlft.secrets import resolve
 from rlft.types import Rollouts
@@ -58,7 +59,7 @@ def environment(monkeypatch):
 
 def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
     async def talk():
-        dialogue = Dialogue(await set_stage(environment, Limits()), "r", make_task())
+        dialogue = Dialogue(await make_playground(environment, HarnessConfig()), "r", make_task())
         await dialogue.open()
         calls = [make_call("ask", {"how": how}, how) for how in ("raise", "say")]
         await dialogue.answer({"role": "assistant", "content": "", "tool_calls": calls})

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import rlft
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, live_states
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import RlftError
-from rlft.harness import Attempt, Limits, run_attempts, sampled
+from rlft.harness import Attempt, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_groups, pad_rows
@@ -94,7 +95,7 @@ def play(lines, environment=None, engine=None, context=4096, **limits):
         engine,
         sampling,
         environment_fingerprint="e",
-        limits=Limits(**limits),
+        harness=HarnessConfig(**limits),
     )
     return engine, rollouts
 
@@ -368,7 +369,7 @@ def test_in_lockstep_the_same_seeds_give_the_same_bytes_whoever_is_late():
         engine = TransformersEngine()
         engine.load_policy(policy)
         attempts = [Attempt(f"r{n}", make_task("t"), n, 0, n) for n in range(6)]
-        options = {"environment_fingerprint": "e", "limits": Limits(lockstep=True)}
+        options = {"environment_fingerprint": "e", "harness": HarnessConfig(lockstep=True)}
         rollouts = run_attempts(attempts, Unpunctual(late), policy, engine, Sampling(1.0, 12), **options)
         assert {rollout.turns for rollout in rollouts} == {3}
         arrays = [(r.token_ids.tobytes(), r.loss_mask.tobytes(), r.logprobs.tobytes()) for r in rollouts]
