@@ -18,9 +18,9 @@ from rlft.messages import as_openai
 from rlft.policy import save_policy
 from rlft.sft import training as warm_start
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, run_sft
+from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import encode
-from rlft.sft.training import _batches, _loss, train_sft
+from rlft.sft.training import _batches, _loss, run_sft, train_sft
 from rlft.training.optimizer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
 
