@@ -228,8 +228,8 @@ def doctor(verbose: Verbose = False) -> None:
 def _finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
     """Show the summary, write it where it was asked for, and end with its exit code."""
     from cli.result import show_summary
-    from mlops.home.files import write_file
     from mlops.runs.summary import EXIT_CODES
+    from rlft.files import write_file
 
     text = home.summary_file(run_id).read_text()
     content: dict[str, Any] = json.loads(text)

@@ -105,7 +105,7 @@ def _show_logs(verbose: bool) -> None:
 
 def write_summary(target: Path, content: dict[str, Any]) -> None:
     """Write a summary where it was asked for, or say why it is not there."""
-    from mlops.home.files import write_file
+    from rlft.files import write_file
 
     try:
         write_file(target, json.dumps(content, indent=1))

@@ -20,7 +20,6 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 
-from mlops.home.files import write_file
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.runs.commits import rlft_commit
@@ -30,6 +29,7 @@ from mlops.runs.runs import root_run
 from mlops.runs.summary import empty_summary
 from mlops.tracking.run import Tracker
 from rlft.config import Config
+from rlft.files import write_file
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 

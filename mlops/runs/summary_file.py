@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from mlops.home.files import write_file
 from mlops.home.folder import Home
+from rlft.files import write_file
 
 
 def read_summary(home: Home, run_id: str) -> dict[str, Any] | None:
