@@ -137,7 +137,6 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
         from mlops.display.bars import Display
         from rlft.audit.rewards import audit_reward
         from rlft.contract.loading import load_environment
-        from rlft.rollout import limits_of
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:
@@ -151,7 +150,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
                 weights=settings.reward.weights,
                 full=settings.reward.full,
                 timeout_seconds=settings.reward.timeout_seconds,
-                limits=limits_of(settings.harness),
+                harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,
             )
@@ -228,10 +227,10 @@ def doctor(verbose: Verbose = False) -> None:
 def _finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
     """Show the summary, write it where it was asked for, and end with its exit code."""
     from cli.result import show_summary
-    from mlops.home.files import write_file
     from mlops.runs.summary import EXIT_CODES
     from mlops.runs.summary_file import read_summary, summary_text
     from rlft.errors import StorageError
+    from rlft.files import write_file
 
     summary = read_summary(home, run_id)
     if summary is None:

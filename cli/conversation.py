@@ -16,20 +16,18 @@ _LONGEST_NAME = 60
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 
 
-def show_messages(
-    console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False, failed: bool = False
-) -> None:
+def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
     """Every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`.
 
-    `failed`: calls of tools failed in this conversation; then results that begin with `error: ` are theirs.
-    A call that could not be read is shown as the model wrote it, with the place at which it could not be read marked.
+    The result of a call that failed is marked. A call that could not be read is shown as the model wrote it, with the
+    place at which reading stopped marked.
     """
     turn = 0
     for message in messages:
         role = str(message["role"])
         turn += role == "assistant"
         title = {"assistant": f"assistant, turn {turn}", "tool": f"tool {_in_one_line(message.get('name'))}".rstrip()}
-        if failed and role == "tool" and str(message["content"]).startswith("error: "):
+        if role == "tool" and message.get("failed"):
             console.print(styled(f"{title[role]}, failed", "bold red"))
         else:
             console.print(styled(title.get(role, role), _STYLES.get(role, "bold")))

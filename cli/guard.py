@@ -114,7 +114,7 @@ def _show_logs(verbose: bool) -> None:
 
 def write_summary(target: Path, content: Summary) -> None:
     """Write a summary where it was asked for, or say why it is not there."""
-    from mlops.home.files import write_file
+    from rlft.files import write_file
 
     try:
         write_file(target, summary_text(content))

@@ -107,7 +107,7 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) 
 def show_record(record: dict[str, Any], *, full: bool) -> None:
     """One rollout: its conversation, its reward, and how it came to be."""
     console.print(styled(record["rollout_id"], "bold underline"))
-    show_messages(console, record["messages"], full=full, failed=record["tool_errors"] > 0)
+    show_messages(console, record["messages"], full=full)
     console.print()
     reward = record["reward"]
     if reward is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from zenml.io import fileio
 from zenml.materializers.base_materializer import BaseMaterializer
 
 from materializers.disk import writing
+from rlft.files import link_or_copy
 from rlft.policy import PolicyFolder
 
 
@@ -36,7 +36,7 @@ class PolicyMaterializer(BaseMaterializer):
                 target = os.path.join(self._folder, source.relative_to(data.path).as_posix())
                 self.artifact_store.makedirs(os.path.dirname(target))
                 if self._is_local:
-                    _link_or_copy(source, Path(target))
+                    link_or_copy(source, target)
                 else:
                     fileio.copy(str(source), target)
 
@@ -70,11 +70,3 @@ class PolicyMaterializer(BaseMaterializer):
             "weights_hash": metadata.weights_hash,
             "megabytes": round(data.size() / 1e6, 3),
         }
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """A hard link where the file system allows it, else a copy: policies are large and never changed in place."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

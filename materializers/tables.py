@@ -17,6 +17,7 @@ from materializers.disk import writing
 from materializers.warm import WARM
 from rlft import storage
 from rlft.messages import written
+from rlft.outcome import as_text
 from rlft.types import Rewards, Rollouts, TaskSet
 from rlft.visible import visible
 
@@ -163,7 +164,7 @@ class RewardsMaterializer(_TableMaterializer):
 
     def preview(self, data: Rewards) -> tuple[str, list[str], Iterable[list[object]]]:
         """The first scores, with their parts."""
-        rows = [[r.rollout_id, r.total, r.parts, r.error or ""] for r in data.rows[:PREVIEW_ROWS]]
+        rows = [[r.rollout_id, r.total, r.parts, as_text(r.error) or ""] for r in data.rows[:PREVIEW_ROWS]]
         return f"{len(data)} rewards", ["rollout", "total", "parts", "error"], rows
 
 

@@ -1,9 +1,10 @@
-"""Files that an environment reads: their identity, and finding out which they are."""
+"""Files: their identity, which of them an environment reads, and writing them whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -41,6 +42,22 @@ def make_private(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid == os.getuid() and found.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """A hard link where the file system allows it, else a copy: weights are large and never changed in place."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def named_files(value: Any) -> Iterator[Path]:

@@ -43,9 +43,15 @@ def as_messages(values: Any) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def as_read(message: Message) -> dict[str, Any]:
+    """The message as chat templates get it: `failed` is for people and rewards, and what a model reads does not
+    depend on it."""
+    return {key: value for key, value in message.items() if key != "failed"}
+
+
 def as_openai(message: Message) -> dict[str, Any]:
-    """The message as OpenAI's clients have it: arguments are JSON text."""
-    result: dict[str, Any] = dict(message)
+    """The message as OpenAI's clients have it: arguments are JSON text, and `failed` is unknown."""
+    result = as_read(message)
     if calls := message.get("tool_calls"):
         result["tool_calls"] = [{**call, "function": _with_text(call)} for call in calls]
     return result

@@ -11,7 +11,7 @@ import numpy as np
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
-from rlft.harness import Attempt, Limits, run_attempts
+from rlft.harness import Attempt, run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.tasks.splits import sample_tasks
@@ -39,11 +39,6 @@ def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | 
     Those within the limit are a sample, always the same: the first rows of a sorted file may all be of one kind.
     """
     return tuple(task for split in splits for task in sample_tasks(task_set.split(split), limit))
-
-
-def limits_of(harness: HarnessConfig) -> Limits:
-    """What one rollout may take, by the settings."""
-    return Limits(**harness.model_dump(exclude={"tool_format"}))
 
 
 def collect_rollouts(
@@ -79,7 +74,6 @@ def collect_rollouts(
         for place, task in enumerate(tasks)
         for sample in range(num_generations)
     ]
-    harness = harness or HarnessConfig()
     rows = run_attempts(
         attempts,
         environment,
@@ -87,8 +81,7 @@ def collect_rollouts(
         engine,
         sampling,
         environment_fingerprint=environment_fingerprint,
-        limits=limits_of(harness),
-        tool_format=harness.tool_format,
+        harness=harness,
         progress=progress,
     )
     return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rlft.messages import as_messages
+from rlft.outcome import Failure, as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
@@ -62,6 +63,7 @@ REWARD_SCHEMA = pa.schema(
 )
 _JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts"}
 _ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
+_FAILURE_COLUMNS = {"error"}  # as text
 _CLOCK_COLUMNS = {"seconds"}  # not part of what a result is, so not part of its hash
 
 
@@ -85,7 +87,7 @@ def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
     """The inverse of `rollouts_to_table`."""
-    rows = _from_table(table, lambda row: Rollout(**{**row, "messages": _messages(row["messages"])}))
+    rows = _from_table(table, _rollout)
     extra = _metadata(table)
     return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
@@ -108,7 +110,7 @@ def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:
     names = [name for name in schema.names if name not in _CLOCK_COLUMNS]
     for row in rows:
         for name in names:
-            value = getattr(row, name)
+            value = _plain(name, getattr(row, name))
             digest.update(value.tobytes() if name in _ARRAY_COLUMNS else _dump(value).encode())
             digest.update(b"\x1e")
     return digest.hexdigest()
@@ -122,7 +124,7 @@ def _to_table(rows: Iterable[Any], schema: pa.Schema, metadata: dict[str, str]) 
     rows = list(rows)
     columns = []
     for field in schema:
-        values = [getattr(row, field.name) for row in rows]
+        values = [_plain(field.name, getattr(row, field.name)) for row in rows]
         if field.name in _JSON_COLUMNS:
             # not sorted, as for a hash: a call's arguments stay as they were written
             values = [json.dumps(value, ensure_ascii=False) for value in values]
@@ -138,8 +140,28 @@ def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tup
             values = [json.loads(value) for value in values]
         elif name in _ARRAY_COLUMNS:
             values = [np.asarray(value, dtype=_ARRAY_COLUMNS[name]) for value in values]
+        elif name in _FAILURE_COLUMNS:
+            values = [None if value is None else Failure.read(value) for value in values]
         columns[name] = values
     return tuple(build(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True))
+
+
+def _plain(name: str, value: Any) -> Any:
+    return as_text(value) if name in _FAILURE_COLUMNS else value
+
+
+def _rollout(row: dict[str, Any]) -> Rollout:
+    return Rollout(**{**row, "messages": _with_failed(_messages(row["messages"]), row["tool_errors"])})
+
+
+def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Message, ...]:
+    """As they are; those stored without `failed` get it where their texts and the count of failed calls agree."""
+    if not tool_errors or any("failed" in message for message in messages):
+        return messages
+    says_so = [message["role"] == "tool" and message["content"].startswith("error: ") for message in messages]
+    if sum(says_so) != tool_errors:
+        return messages
+    return tuple({**m, "failed": True} if failed else m for m, failed in zip(messages, says_so, strict=True))
 
 
 def _messages(stored: list[Any]) -> tuple[Message, ...]:

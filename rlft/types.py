@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic refuses typing's before 3.12
 
+from rlft.outcome import Failure, Fate
+
 Split = Literal["train", "validation", "gate", "test", "off_distribution"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distribution")
 StopReason = Literal["stop", "length", "error"]
@@ -82,6 +84,9 @@ class Message(TypedDict):
     """In a tool's message: the call that it answers."""
     name: NotRequired[str]
     """In a tool's message: the tool's name."""
+    failed: NotRequired[bool]
+    """In a tool's message: `True` where the call failed, and absent elsewhere. The model never reads it, only the
+    text."""
 
 
 class Report:
@@ -191,9 +196,8 @@ class Rollout:
     """`stop`: it ended, by itself or after its turns; `length`: a limit cut it off; `error`: see `error`."""
     truncated: bool
     """Whether a limit of tokens, context or seconds cut it off."""
-    error: str | None
-    """`<where>: <why>` when something failed that is not the model's doing, such as
-    `setup: KeyError: 'text', at capitals.py:12; task.info has: question, answer`."""
+    error: Failure | None
+    """What failed that is not the model's doing, and where."""
     seconds: float
     """Wall seconds from the beginning of the conversation to its end; 0 where it was scripted."""
     policy: str
@@ -260,8 +264,8 @@ class Reward:
     """Whether the total is full."""
     answer: str | None
     """What `final_answer` made of the attempt, for majority votes."""
-    error: str | None
-    """`<where>: <why>` when there is no score, as in `Rollout.error`."""
+    error: Failure | None
+    """Why there is no score."""
     seconds: float
     """Wall seconds that scoring took."""
 
@@ -285,7 +289,7 @@ class Rewards:
 class TrainReport(Report):
     """What a training step did: metrics, and the fate of every sampled rollout.
 
-    `fates` maps each rollout id to `trained`, `filtered:<why>` or `errored:<where>`. `stopped` holds the reason when
+    `fates` maps each rollout id to the text of its `Fate`, as it is stored. `stopped` holds the reason when
     the step kept the policy it was given (loss not finite, KL too large).
     """
 
@@ -298,7 +302,7 @@ class TrainReport(Report):
 
     def counts(self) -> dict[str, int]:
         """Totals of the ledger; `trained + filtered + errored == sampled` always."""
-        kinds = [fate.split(":", 1)[0] for fate in self.fates.values()]
+        kinds = [Fate.read(fate).kind for fate in self.fates.values()]
         counts = {kind: kinds.count(kind) for kind in ("trained", "filtered", "errored")}
         return {"sampled": len(kinds), **counts}
 

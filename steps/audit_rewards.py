@@ -11,7 +11,6 @@ from mlops.runtime import code
 from mlops.runtime.runtime import current_runtime
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
-from rlft.rollout import limits_of
 from rlft.types import TaskSet
 
 
@@ -33,7 +32,7 @@ def audit_rewards(
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
-        limits=limits_of(harness),
+        harness=harness,
         seed=seed,
         progress=runtime.lent.progress,
     )

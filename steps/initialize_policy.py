@@ -14,7 +14,6 @@ from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.tokens import check_prompts
-from rlft.rollout import limits_of
 from rlft.types import TaskSet
 
 
@@ -32,9 +31,7 @@ def initialize_policy(
     runtime.lent.progress(0, None, "loading the model")
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
-    chat = prepare_policy(
-        live, env, limits_of(harness), tool_format=harness.tool_format, chat_template=policy.chat_template
-    )
+    chat = prepare_policy(live, env, harness, chat_template=policy.chat_template)
     check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],

@@ -12,8 +12,7 @@ from mlops.runtime import code
 from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
-from rlft.sft.demonstrations import run_sft
-from rlft.sft.training import SftReport
+from rlft.sft.training import SftReport, run_sft
 from rlft.types import TaskSet
 
 

@@ -11,6 +11,7 @@ import torch
 
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig, TrainingConfig
 from rlft.contract.base import BaseEnv
+from rlft.outcome import Failure
 from rlft.policy import Policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Split, Task, TaskSet, Trajectory
@@ -81,7 +82,7 @@ def make_reward(rollout: Rollout, total: float | None, **changes: Any) -> Reward
         "parts": {} if total is None else {"exact": total},
         "solved": total == 1.0,
         "answer": None,
-        "error": "compute_reward: ValueError" if total is None else None,
+        "error": Failure("compute_reward", "ValueError") if total is None else None,
         "seconds": 0.0,
     }
     return Reward(rollout_id=rollout.rollout_id, task_id=rollout.task_id, total=total, **(fields | changes))

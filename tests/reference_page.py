@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rlft
+from rlft.outcome import Failure
 from rlft.types import FunctionCall, InvalidToolCall, Reward, ToolCall
 
 HEAD = """# Reference
@@ -21,7 +22,7 @@ An error of an environment's own code says where it happened and what there is i
 SECTIONS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("What a method is given", (rlft.Task, rlft.Trajectory, rlft.Message, ToolCall, FunctionCall, InvalidToolCall)),
     ("What an environment is", (rlft.BaseEnv, rlft.Context, rlft.tool, rlft.reward, rlft.metric, rlft.file_hash)),
-    ("What comes of it", (rlft.Rollout, Reward)),
+    ("What comes of it", (rlft.Rollout, Reward, Failure)),
 )
 
 

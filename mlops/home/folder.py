@@ -13,9 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlops.home.files import write_file
 from rlft.errors import StorageError
-from rlft.files import make_private
+from rlft.files import make_private, write_file
 
 PROJECT = Path(__file__).resolve().parents[2]
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from mlops.home.files import write_file
 from mlops.home.folder import BACKUP, LOCK, Home
 from mlops.home.processes import living_notes
 from rlft.errors import StorageError
+from rlft.files import write_file
 
 _DATABASES = {"zenml": "zenml/local_stores/default_zen_store/zenml.db", "mlflow": "mlflow.db"}
 _CONFIG = "zenml/config.yaml"

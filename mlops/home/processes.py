@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from mlops.home.files import write_file
 from mlops.home.folder import Home
 from rlft.errors import RlftError
+from rlft.files import write_file
 
 
 @dataclass(frozen=True, slots=True)

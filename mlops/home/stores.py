@@ -13,9 +13,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from mlops.home.files import write_file
 from mlops.home.folder import LOCK, Home
 from rlft.errors import StorageError
+from rlft.files import write_file
 
 
 def make_stores(home: Home) -> None:

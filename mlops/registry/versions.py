@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import tempfile
 import warnings
@@ -29,6 +28,7 @@ from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from rlft.errors import PolicyError, StorageError
+from rlft.files import link_or_copy
 from rlft.promotion import Decision, RegisteredVersion
 
 log = logging.getLogger(__name__)
@@ -233,18 +233,10 @@ def _files_to_serve(policy_folder: Path) -> Iterator[tuple[Path, Path]]:
         for part in SERVED:
             source = Path(policy_folder) / part
             if source.is_dir():
-                shutil.copytree(source, served / part, copy_function=_link_or_copy)
+                shutil.copytree(source, served / part, copy_function=link_or_copy)  # MLflow refuses symbolic links
             else:
                 shutil.copy2(source, served / part)
         yield served, Path(temporary) / "model"
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    # A hard link spares one copy of the weights; MLflow refuses symbolic links that lead out of the folder.
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def _create_version(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlft.errors import RlftError, StorageError
+from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
@@ -54,7 +55,7 @@ class ScoredRound:
                 "tool_calls": rollout.tool_calls,
                 "tool_errors": rollout.tool_errors,
                 "stop_reason": rollout.stop_reason,
-                "error": rollout.error or (None if reward is None else reward.error),
+                "error": as_text(rollout.error or (reward and reward.error)),
             }
 
     def record(self, rollout: Rollout) -> dict[str, Any]:
@@ -74,6 +75,7 @@ class ScoredRound:
         reward = self.reward_of(rollout)
         return {
             **known,
+            "error": as_text(rollout.error),
             "messages": list(rollout.messages),
             "tokens": tokens,
             "reward": None if reward is None or self.rewards is None else reward_record(reward, self.rewards.weights),
@@ -89,7 +91,7 @@ def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any
         "weights": {name: weights.get(name, 1.0) for name in reward.parts},
         "solved": reward.solved,
         "answer": reward.answer,
-        "error": reward.error,
+        "error": as_text(reward.error),
         "seconds": reward.seconds,
     }
 

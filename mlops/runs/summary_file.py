@@ -6,9 +6,9 @@ import json
 import os
 from contextlib import suppress
 
-from mlops.home.files import write_file
 from mlops.home.folder import Home
 from mlops.runs.summary import Summary
+from rlft.files import write_file
 
 
 def summary_text(summary: Summary) -> str:

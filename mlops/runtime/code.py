@@ -21,7 +21,7 @@ def audit_code() -> str:
 @cache
 def warm_start_code() -> str:
     """Code behind `warm_start_policy` and `train_sft_control`."""
-    return code_fingerprint("rlft.sft.demonstrations")
+    return code_fingerprint("rlft.sft.training")
 
 
 @cache

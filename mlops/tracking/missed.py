@@ -7,6 +7,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from rlft.files import write_file
+
 log = logging.getLogger(__name__)
 
 Entry = dict[str, Any]
@@ -28,8 +30,4 @@ def read_missed(path: Path, root_run: str) -> list[Entry]:
 
 def write_missed(path: Path, root_run: str, entries: list[Entry]) -> None:
     """Write entries as JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    content = {"root_run": root_run, "entries": entries}
-    partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-    partial.replace(path)
+    write_file(path, json.dumps({"root_run": root_run, "entries": entries}, indent=1, ensure_ascii=False))

@@ -12,6 +12,7 @@ from mlflow.entities import Span, SpanType
 
 from rlft.calls import marked
 from rlft.messages import as_openai, written
+from rlft.outcome import as_text
 from rlft.types import Message, Rollout
 from rlft.visible import visible
 
@@ -21,16 +22,20 @@ _LONGEST_NAME = 100
 def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, end: int) -> list[Span]:
     """An AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
 
-    A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. In a rollout
-    with failed calls, a result that begins with `error: ` is shown as one. A call that could not be read stands in the
-    content of its message as the model wrote it, and in the input of its TOOL child with the place marked. `start` and
-    `end` are nanoseconds. Only the time of the whole is recorded in a rollout: the children get equal shares of it, so
-    that they stand in order.
+    A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. The
+    result of a call that failed is shown as an error. A call that could not be read stands in the content of its
+    message as the model wrote it, and in the input of its TOOL child with the place marked. `start` and `end` are
+    nanoseconds. Only the time of the whole is recorded in a rollout: the children get equal shares of it, so that they
+    stand in order.
     """
     messages = [_shown(message) for message in rollout.messages]
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
     whole = (start, end)
-    spans = [_span(trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], rollout.error)]
+    spans = [
+        _span(
+            trace_key, 0, "rollout", SpanType.AGENT, whole, messages[:prompt], messages[prompt:], as_text(rollout.error)
+        )
+    ]
     share = (end - start) // max(1, len(children))
     turn = 0
     for place, index in enumerate(children):
@@ -42,7 +47,7 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
             span = _span(trace_key, index + 1, f"turn {turn}", SpanType.CHAT_MODEL, times, *shown)
         else:
             name, arguments = called(rollout.messages[:index], message)
-            failed = message["content"] if rollout.tool_errors and message["content"].startswith("error: ") else None
+            failed = message["content"] if message.get("failed") else None
             # A model may call anything a tool, be it ever so long; the call itself stands whole in the turn before.
             name = visible(name)[:_LONGEST_NAME]
             span = _span(trace_key, index + 1, name, SpanType.TOOL, times, arguments, message["content"], failed)

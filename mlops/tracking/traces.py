@@ -29,6 +29,7 @@ from mlflow.tracing.client import TracingClient
 from mlops.tracking.reach import check_reachable, quick_http
 from mlops.tracking.spans import rollout_spans, token_usage, trace_id
 from mlops.tracking.values import redact
+from rlft.outcome import as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 from rlft.visible import visible
 
@@ -151,7 +152,7 @@ def _store(
             execution_duration=(end - start) // 1_000_000,
             state=TraceState.ERROR if rollout.error else TraceState.OK,
             request_preview=_last_text(rollout.messages[:prompt]),
-            response_preview=rollout.error or _last_text(rollout.messages[prompt:]),
+            response_preview=as_text(rollout.error) or _last_text(rollout.messages[prompt:]),
             trace_metadata={
                 "mlflow.trace.session": rollout.task_id,
                 "mlflow.sourceRun": run_id,
@@ -183,7 +184,7 @@ def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_i
     if reward is None:
         return []
     if reward.total is None:
-        error = AssessmentError(error_code="SCORING_FAILED", error_message=(reward.error or "no score")[:1000])
+        error = AssessmentError(error_code="SCORING_FAILED", error_message=(as_text(reward.error) or "no score")[:1000])
         return [Feedback(name="reward", error=error, source=SOURCE, trace_id=trace_id)]
     found = [
         Feedback(name=name, value=value, source=SOURCE, trace_id=trace_id)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlft.audit.rewards import GOLD_NEEDS_TOOLS, AuditReport, audit_reward, has_text_gold, none_on
 from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
-from rlft.config import SourceConfig
+from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described
 from rlft.contract.loading import load_environment
@@ -18,8 +18,9 @@ from rlft.contract.tools import ToolSpec
 from rlft.errors import RlftError
 from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
+from rlft.harness.playground import open_playground
 from rlft.harness.scripted import as_script
-from rlft.harness.stage import Limits, open_stage
+from rlft.outcome import as_text
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.secrets import hide
@@ -97,10 +98,10 @@ def check_environment(
     `timeout_seconds` bounds each call of a tool and each score. Raises nothing for what is wrong with the environment.
     What nothing can be tried without (the tools' descriptions, a score that comes at all) ends the check early.
     """
-    limits = Limits(tool_timeout_seconds=timeout_seconds)
+    harness = HarnessConfig(tool_timeout_seconds=timeout_seconds)
     try:
         check_signatures(environment)
-        tools = tuple(open_stage(environment, limits).tools.values())
+        tools = tuple(open_playground(environment, harness).tools.values())
     except Exception as error:
         return CheckReport((_sentence(error, "list_tools"),))
     golds, problems = gold_scripts(tasks, environment, timeout_seconds)
@@ -108,10 +109,10 @@ def check_environment(
     scripts = [("gold", task, golds[task.id]) for task in tasks if task.id in golds]
     scripts += [("silence", task, as_script("")) for task in tasks]
     try:
-        trials = try_scripts(scripts[:1], environment, limits)
+        trials = try_scripts(scripts[:1], environment, harness)
         broken = failures(trials)  # what fails at once would fail, or hang, on every task
         if not broken or all(reward.parts for trial in trials for reward in trial.scored):
-            trials = try_scripts(scripts, environment, limits, progress=progress)
+            trials = try_scripts(scripts, environment, harness, progress=progress)
             broken = failures(trials)
     except RlftError as error:
         return CheckReport((*problems, _sentence(error, "compute_reward")), tools=tools)
@@ -150,7 +151,7 @@ def _report(
             weights={},
             full=None,
             timeout_seconds=timeout_seconds,
-            limits=Limits(tool_timeout_seconds=timeout_seconds),
+            harness=HarnessConfig(tool_timeout_seconds=timeout_seconds),
             max_tasks=len(tasks),
             progress=progress,
         )
@@ -239,7 +240,8 @@ def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, A
     if rollout is None:
         return None
     shown = {
-        name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state", "error")
+        **{name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state")},
+        "error": as_text(rollout.error),
     }
     scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
     return {**shown, **scores, "messages": list(rollout.messages)}

@@ -10,11 +10,13 @@ from statistics import fmean
 from typing import Any
 
 from rlft.audit.attacks import ATTACKS, OTHER_ANSWERS, attack_scripts
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described, kind_of
 from rlft.errors import ConfigError, RlftError
+from rlft.harness.playground import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits, open_stage
+from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.rewards.scoring import score_rollouts
@@ -82,7 +84,7 @@ def audit_reward(
     weights: Mapping[str, float],
     full: float | None,
     timeout_seconds: float,
-    limits: Limits | None = None,
+    harness: HarnessConfig | None = None,
     max_tasks: int = 50,
     seed: int = 0,
     progress: Progress = silent,
@@ -95,8 +97,8 @@ def audit_reward(
     and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full. A
     score that fails is a finding, and so is a weighed part that is `None` on every task, gold and attacks; a note where
     not all tasks were tried with a gold. The answer as text, where it is full on no task, is no gold of an environment
-    with tools: a note says so. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `limits` those of
-    the rollouts, so that a gold that training could not reach is found.
+    with tools: a note says so. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `harness` is that
+    of the rollouts, so that a gold that training could not reach is found.
 
     Raises ConfigError for a weight whose part does not exist, and nothing for what is wrong with tasks or reward: the
     caller decides.
@@ -109,7 +111,7 @@ def audit_reward(
     kinds = [(task, kind) for task in picked for kind in scripts[task.id]]
     parts = [Part(f"audit/{kind}/{task.id}", task, scripts[task.id][kind]) for task, kind in kinds]
     settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds}
-    scored = _score(parts, picked, environment, limits, settings, findings, progress)
+    scored = _score(parts, picked, environment, harness, settings, findings, progress)
     rows = [(task.id, kind, reward) for (task, kind), reward in zip(kinds, scored, strict=False)]
     scores, failed = _by_task(rows)
     if golds and scores and _is_no_gold(scores, environment):
@@ -147,14 +149,14 @@ def _score(
     parts: Sequence[Part],
     tasks: Sequence[Task],
     environment: BaseEnv,
-    limits: Limits | None,
+    harness: HarnessConfig | None,
     settings: Mapping[str, Any],
     findings: _Findings,
     progress: Progress,
 ) -> Rewards:
     """The scores of all attempts; what stops them is a finding, and then there are none."""
     try:
-        rollouts = Rollouts(tuple(play_scripts(parts, environment, limits, progress=progress)))
+        rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
         by_id = {task.id: task for task in tasks}
         return score_rollouts(rollouts, by_id, environment, **settings, progress=progress)
     except ConfigError:
@@ -175,7 +177,7 @@ def none_on(parts: Sequence[str], tasks: str) -> str:
 def _is_no_gold(scores: _Scores, environment: BaseEnv) -> bool:
     """Whether the gold is only the answer as text, of an environment with tools, and is full nowhere."""
     solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
-    return not solved and has_text_gold(environment) and bool(open_stage(environment, Limits()).tools)
+    return not solved and has_text_gold(environment) and bool(open_playground(environment, HarnessConfig()).tools)
 
 
 def has_text_gold(environment: BaseEnv) -> bool:
@@ -186,14 +188,14 @@ def has_text_gold(environment: BaseEnv) -> bool:
 def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> dict[str, Script]:
     """{task id: gold completion}, for the tasks that have one."""
     golds: dict[str, Script] = {}
-    errors: dict[str, list[str]] = {}
+    errors: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:
         try:
             gold = environment.gold_completion(task)
             script = None if gold is None else as_script(gold)
         except Exception as error:
             said = described(error, task)
-            errors.setdefault(kind_of(f"gold_completion: {said}"), []).append(f"{task.id}: {said}")
+            errors.setdefault(kind_of(Failure("gold_completion", said)), []).append(f"{task.id}: {said}")
             continue
         if script is not None:
             golds[task.id] = script
@@ -205,10 +207,10 @@ def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: _Findings) -> 
 def _by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[_Scores, list[_Failed]]:
     """Rewards by task and kind, without attacks that are right answers; and those that failed, by what they say."""
     scores: _Scores = defaultdict(dict)
-    failed: dict[str, _Failed] = defaultdict(list)
+    failed: dict[tuple[str, ...], _Failed] = defaultdict(list)
     for task_id, kind, reward in rows:
-        if reward.total is None:
-            failed[kind_of(reward.error or "")].append((kind, reward))
+        if reward.error is not None:
+            failed[kind_of(reward.error)].append((kind, reward))
         else:
             scores[task_id][kind] = reward
     for rewards in scores.values():

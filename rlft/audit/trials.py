@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described, kind_of, names_place
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits
+from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT
 from rlft.rewards.scoring import score_rollouts
@@ -45,7 +46,7 @@ class Trial:
     script: Script
     played: tuple[Rollout, Rollout]
     scored: tuple[Reward, Reward]
-    tool_faults: tuple[str, ...] = ()
+    tool_faults: tuple[Failure, ...] = ()
 
 
 def gold_scripts(
@@ -53,7 +54,7 @@ def gold_scripts(
 ) -> tuple[dict[str, Script], list[str]]:
     """{task id: gold completion} of those that have one, and what is wrong with the others, in sentences."""
     golds: dict[str, Script] = {}
-    wrong: dict[str, list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
+    wrong: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
     without: list[str] = []
     with RewardWorker() as worker:
         for task in tasks:
@@ -66,11 +67,11 @@ def gold_scripts(
             except KeyboardInterrupt:
                 raise
             except RlftError as error:
-                wrong.setdefault(error.what, []).append((task.id, error.what))
+                wrong.setdefault((error.what,), []).append((task.id, error.what))
                 break
             except BaseException as error:
                 said = described(error, task)
-                wrong.setdefault(kind_of(f"gold_completion: {said}"), []).append((task.id, said))
+                wrong.setdefault(kind_of(Failure("gold_completion", said)), []).append((task.id, said))
     problems = [
         f"gold_completion: {rows[0][1]} ({_tasks([task for task, _ in rows])}); what to do: "
         + ("mend this line; it must work for every task" if names_place(rows[0][1]) else _GOLD_WAY_OUT)
@@ -90,13 +91,17 @@ def gold_scripts(
 
 
 def try_scripts(
-    scripts: Iterable[tuple[str, Task, Script]], environment: BaseEnv, limits: Limits, *, progress: Progress = silent
+    scripts: Iterable[tuple[str, Task, Script]],
+    environment: BaseEnv,
+    harness: HarnessConfig,
+    *,
+    progress: Progress = silent,
 ) -> list[Trial]:
     """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
     wanted = list(scripts)
-    faults: dict[str, list[str]] = {}
-    first, again = (_play(wanted, time, environment, limits, faults, progress) for time in ("first", "again"))
-    scored = [_score(first, [task for _, task, _ in wanted], environment, limits, progress) for _ in range(2)]
+    faults: dict[str, list[Failure]] = {}
+    first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
+    scored = [_score(first, [task for _, task, _ in wanted], environment, harness, progress) for _ in range(2)]
     return [
         Trial(kind, task, script, played, rewards, tuple(faults.get(played[0].rollout_id, ())))
         for (kind, task, script), played, rewards in zip(
@@ -107,20 +112,17 @@ def try_scripts(
 
 def failures(trials: Sequence[Trial]) -> list[str]:
     """What failed in playing and scoring: one sentence for each place and kind of error, with how often."""
-    found: dict[str, list[tuple[str, Trial]]] = {}
+    found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
     for trial in trials:
-        errors = [each.error for each in (*trial.played, *trial.scored) if each.error]
-        for error in dict.fromkeys(error.removeprefix("rollout: ") for error in errors):
+        for error in dict.fromkeys(each.error.origin for each in (*trial.played, *trial.scored) if each.error):
             found.setdefault(kind_of(error), []).append((error, trial))
-    return [
-        _failure(rows[0][0], _WAYS_OUT.get(key.split(":")[0], _REWARD_WAY_OUT), rows) for key, rows in found.items()
-    ]
+    return [_sentence(rows[0][0], [trial for _, trial in rows]) for rows in found.values()]
 
 
-def _failure(error: str, way_out: str, rows: Sequence[tuple[str, Trial]]) -> str:
-    """One error with its own way out, if it names one, else this one."""
-    what, _, own = error.partition(WAY_OUT)
-    return f"{what} ({_on([trial for _, trial in rows])}){WAY_OUT}{own or way_out}"
+def _sentence(failure: Failure, trials: Sequence[Trial]) -> str:
+    """One failure with its own way out, if it names one, else that of its place."""
+    what, _, own = str(failure).partition(WAY_OUT)
+    return f"{what} ({_on(trials)}){WAY_OUT}{own or _WAYS_OUT.get(failure.where, _REWARD_WAY_OUT)}"
 
 
 def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
@@ -133,11 +135,11 @@ def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
             "what to do: call a tool in every message but the last, or raise max_turns"
         )
     if failed := [trial for trial in trials if trial.played[0].tool_errors]:
-        told = [m for m in failed[0].played[0].messages if m["role"] == "tool" and m["content"].startswith("error: ")]
+        told = [message for message in failed[0].played[0].messages if message.get("failed")]
         where = f"tool {told[0].get('name', '')}" if told else "a tool"
         said = told[0]["content"][:_SHORT] if told else ""
         if failed[0].tool_faults:
-            where, said = failed[0].tool_faults[0].split(": ", 1)
+            where, said = failed[0].tool_faults[0].where, failed[0].tool_faults[0].why
         yield (
             f"{where}: a call of the gold conversation failed: {said} "
             f"({_on(failed)}); what to do: mend the tool, or the call in gold_completion"
@@ -178,17 +180,17 @@ def _play(
     wanted: Sequence[tuple[str, Task, Script]],
     time: str,
     environment: BaseEnv,
-    limits: Limits,
-    tool_faults: dict[str, list[str]],
+    harness: HarnessConfig,
+    tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
     """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
-    seconds = limits.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
+    seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     with RewardWorker() as worker:
         try:
             play = partial(play_scripts, tool_faults=tool_faults, progress=progress)
-            return worker.call(play, parts, environment, limits, timeout_seconds=seconds)
+            return worker.call(play, parts, environment, harness, timeout_seconds=seconds)
         except ScoringTimeout as error:
             raise CannotTry(
                 f"the conversations were not over within {seconds:g} s",
@@ -198,7 +200,7 @@ def _play(
 
 
 def _score(
-    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, limits: Limits, progress: Progress
+    rollouts: Sequence[Rollout], tasks: Sequence[Task], environment: BaseEnv, harness: HarnessConfig, progress: Progress
 ) -> tuple[Reward, ...]:
     return score_rollouts(
         Rollouts(tuple(rollouts)),
@@ -206,7 +208,7 @@ def _score(
         environment,
         weights={},
         full=None,
-        timeout_seconds=limits.tool_timeout_seconds,
+        timeout_seconds=harness.tool_timeout_seconds,
         progress=progress,
     ).rows
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from rlft.calls import make_call
 from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
+from rlft.messages import as_read
 
 NAMES = ("qwen3", "llama3", "mistral", "gemma", "chatml")
 DATE = "26 Jul 2024"  # for comparisons: Llama's stock template writes today's
@@ -64,7 +65,7 @@ def render(
 
 def _for_template(message: Any) -> dict[str, Any]:
     """A message whose calls have their keys in one order, which storage does not keep: templates print them."""
-    result = dict(message)
+    result = as_read(message)
     calls = result.pop("tool_calls", None)
     if calls:
         functions = [(call["id"], call["function"]) for call in calls]

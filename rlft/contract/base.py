@@ -190,7 +190,7 @@ def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
     return environment.__dict__.setdefault("_rlft_live_states", {})
 
 
-def told_faults(environment: BaseEnv) -> set[str]:
+def told_faults(environment: BaseEnv) -> set[tuple[str, ...]]:
     """Kinds of what its tools raised that have been logged already."""
     return environment.__dict__.setdefault("_rlft_told_faults", set())
 

@@ -19,6 +19,7 @@ from typing import Any
 from rlft.contract.hints import instead
 from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.files import RLFT_FOLDER, is_installed
+from rlft.outcome import Failure
 from rlft.secrets import hide, hide_in
 from rlft.types import Task
 from rlft.visible import visible
@@ -73,11 +74,11 @@ def defined_at(function: Callable[..., Any]) -> str:
     return f", at {_shown(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
 
 
-def kind_of(described_error: str) -> str:
-    """What two descriptions have in common that say the same of two tasks: where, the type, and the place."""
-    said = described_error.removeprefix("rollout: ")
-    place = _PLACE.search(said)
-    return ":".join([*said.split(":")[:2], place[1] if place else ""])
+def kind_of(failure: Failure) -> tuple[str, str, str]:
+    """What two failures have in common that say the same of two tasks: where, the type, and the place."""
+    origin = failure.origin
+    place = _PLACE.search(origin.why)
+    return origin.where, origin.why.partition(":")[0], place[1] if place else ""
 
 
 def names_place(described_error: str) -> bool:

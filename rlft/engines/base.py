@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 
@@ -43,18 +44,23 @@ class Generation:
 
     `token_ids` (int32) end with the stop token if one was sampled. `logprobs` (float32) are natural logs of the
     probabilities under the distribution that was sampled from; for greedy decoding, under temperature 1. `error` says
-    where and why nothing was sampled (`engine: ...`).
+    where and why nothing was sampled.
     """
 
     token_ids: NDArray[np.int32]
     logprobs: NDArray[np.float32]
     stop_reason: Literal["stop", "length", "error"]
-    error: str | None = None
+    error: Failure | None = None
 
     @classmethod
-    def failed(cls, error: str) -> Generation:
-        """No token, and why."""
-        return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "error", error)
+    def failed(cls, where: str, why: str) -> Generation:
+        """No token, and why; `where` is `engine`, or `prompt` for one that cannot be sampled from."""
+        return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "error", Failure(where, why))
+
+    @classmethod
+    def without_room(cls, prompt_length: int, context: int) -> Generation:
+        """No token, as the prompt fills the context."""
+        return cls.failed("prompt", f"{prompt_length} tokens leave no room in the engine's context of {context}")
 
 
 class Engine(Protocol):

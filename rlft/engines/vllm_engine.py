@@ -169,9 +169,8 @@ class VllmEngine:
                 lora_request=self._adapter.request if self._adapter else None,
             )
         found = dict(zip(rows, map(_generation, outputs), strict=True))
-        too_long = "prompt: {} tokens leave no room in the engine's context of {}"
         return [
-            found[place] if fit else Generation.failed(too_long.format(len(prompts[place]), self._context))
+            found[place] if fit else Generation.without_room(len(prompts[place]), self._context)
             for place, fit in enumerate(fits)
         ]
 

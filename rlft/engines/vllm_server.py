@@ -125,11 +125,11 @@ class VllmServerEngine:
                             continue
                         return self._ask(client, prompt, sampling, seed)
                 except ServerRefusedError as refused:
-                    return Generation.failed(f"engine: {refused}")
+                    return Generation.failed("engine", str(refused))
                 except ServerGoneError as cause:
                     reason = str(cause)
                     self._leave_out(client, cause)
-            return Generation.failed(f"engine: {reason}")
+            return Generation.failed("engine", reason)
 
         # More threads than slots: those that wait for a server that hangs keep none from the others.
         threads = _THREADS if len(self.clients) > 1 else self.settings.server.concurrency
@@ -231,9 +231,7 @@ class VllmServerEngine:
     def _ask(self, client: ServerClient, prompt: Sequence[int], sampling: Sampling, seed: int) -> Generation:
         room = self._context - len(prompt)
         if room < 1:
-            return Generation.failed(
-                f"prompt: {len(prompt)} tokens leave no room in the engine's context of {self._context}"
-            )
+            return Generation.without_room(len(prompt), self._context)
         return client.generate(
             prompt,
             {

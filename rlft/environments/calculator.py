@@ -69,7 +69,7 @@ class Calculator(BaseEnv):
     @rlft.metric
     def used_tool(self, completion: Trajectory) -> float:
         """The calculator gave a result."""
-        return float(any(m["role"] == "tool" and not m["content"].startswith("error") for m in completion))
+        return float(any(m["role"] == "tool" and not m.get("failed") for m in completion))
 
     def final_answer(self, completion: Trajectory) -> str | None:
         """The number in one notation."""

@@ -1,6 +1,6 @@
 """The turns between a policy and an environment.
 
-- `stage`: an environment as its conversations meet it, and what a rollout may take
+- `playground`: an environment as its conversations meet it, and the settings of a rollout
 - `preparing`: a policy made ready for an environment's conversations
 - `dialogue`: one conversation with an environment: its messages, tools and state; no tokens
 - `tools`: one call of a tool, within its time limit
@@ -13,6 +13,5 @@
 
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
-from rlft.harness.stage import Limits
 
-__all__ = ["Attempt", "Limits", "run_attempts"]
+__all__ = ["Attempt", "run_attempts"]

@@ -14,9 +14,10 @@ from typing import Any
 from rlft.contract.base import live_states, prompt_messages, told_faults
 from rlft.contract.calling import call
 from rlft.contract.faults import described, kind_of
-from rlft.harness.stage import Stage
+from rlft.harness.playground import Playground
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
+from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
 
@@ -36,9 +37,9 @@ class Attempt:
 
 @dataclass(slots=True)
 class Dialogue:
-    """A conversation in progress. `error` is `<where>: <why>` once something failed that is not the model's doing."""
+    """A conversation in progress. `error` is set once something failed that is not the model's doing."""
 
-    stage: Stage
+    playground: Playground
     rollout_id: str
     task: Task
     messages: list[Message] = field(default_factory=list)
@@ -47,19 +48,19 @@ class Dialogue:
     turns: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
-    tool_faults: list[str] = field(default_factory=list)  # what tools raised, and where
-    error: str | None = None
+    tool_faults: list[Failure] = field(default_factory=list)  # what tools raised, and where
+    error: Failure | None = None
     closed: bool = False
 
     async def open(self) -> None:
         """Say the prompt and make the state."""
         try:
-            self.messages = copy.deepcopy(list(prompt_messages(self.task, self.stage.environment)))
+            self.messages = copy.deepcopy(list(prompt_messages(self.task, self.playground.environment)))
             self.prompt_messages = len(self.messages)
-            self.state = _own_state(await self._timed(call(self.stage.environment.setup, self.task)))
-            live_states(self.stage.environment)[self.rollout_id] = self.state
+            self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
+            live_states(self.playground.environment)[self.rollout_id] = self.state
         except Exception as error:
-            self.error = f"setup: {described(error, self.task)}"
+            self.error = Failure("setup", described(error, self.task))
 
     async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
         """Take the model's next message: what it is told then, or `None` when the conversation is over.
@@ -72,10 +73,10 @@ class Dialogue:
         try:
             told = await self._use_tools(calls, problems) if calls or problems else await self._respond()
         except Exception as error:
-            self.error = f"respond: {described(error, self.task)}"
+            self.error = Failure("respond", described(error, self.task))
             return None
         self.messages.extend(told)
-        return told if told and self.turns < self.stage.max_turns else None
+        return told if told and self.turns < self.playground.max_turns else None
 
     async def close(self) -> None:
         """Let go of what belongs to the conversation, once; its state becomes plain JSON."""
@@ -83,73 +84,66 @@ class Dialogue:
             return
         self.closed = True
         try:
-            await self._timed(call(self.stage.environment.teardown, self.rollout_id))
+            await self._timed(call(self.playground.environment.teardown, self.rollout_id))
         except Exception as error:
             logger.warning("teardown of %s failed: %s", self.rollout_id, described(error))
-        live_states(self.stage.environment).pop(self.rollout_id, None)
+        live_states(self.playground.environment).pop(self.rollout_id, None)
         try:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
         except (TypeError, ValueError, RecursionError) as error:
-            self.error = self.error or f"state: {described(error)}"
+            self.error = self.error or Failure("state", described(error))
             self.state = {}
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
         told: list[Message] = []
-        limits = self.stage.limits
-        until = time.perf_counter() + limits.timeout_seconds
+        harness = self.playground.harness
+        until = time.perf_counter() + harness.timeout_seconds
         for wanted in calls:
             self.tool_calls += 1
             result = self._refusal(is_late=bool(told) and time.perf_counter() > until) or await call_tool(
-                self.stage.environment,
-                self.stage.tools,
+                self.playground.environment,
+                self.playground.tools,
                 self.rollout_id,
                 wanted,
-                timeout_seconds=limits.tool_timeout_seconds,
-                max_characters=limits.max_tool_characters,
+                timeout_seconds=harness.tool_timeout_seconds,
+                max_characters=harness.max_tool_characters,
             )
             self.tool_errors += result.failed
             if result.fault is not None:
                 self._tell_author(result.fault)
-            told.append(
-                {
-                    "role": "tool",
-                    "content": result.text,
-                    "name": wanted["function"]["name"],
-                    "tool_call_id": wanted["id"],
-                }
-            )
+            told.append(_result_message(wanted, result))
         self.tool_calls += len(problems)
         self.tool_errors += len(problems)
-        return [*told, *({"role": "tool", "content": f"error: {problem}"} for problem in problems)]
+        return [*told, *({"role": "tool", "content": f"error: {problem}", "failed": True} for problem in problems)]
 
     def _refusal(self, *, is_late: bool) -> ToolResult | None:
         """What a call is told that is not run."""
-        limits = self.stage.limits
-        if self.tool_calls > limits.max_tool_calls:
-            return ToolResult(f"error: no more than {limits.max_tool_calls} calls are allowed", failed=True)
+        harness = self.playground.harness
+        if self.tool_calls > harness.max_tool_calls:
+            return ToolResult(f"error: no more than {harness.max_tool_calls} calls are allowed", failed=True)
         if is_late:
-            late = f"the calls before it took longer than {limits.timeout_seconds:g} s"
+            late = f"the calls before it took longer than {harness.timeout_seconds:g} s"
             return ToolResult(f"error: not run: {late}", failed=True)
         return None
 
-    def _tell_author(self, fault: str) -> None:
+    def _tell_author(self, fault: Failure) -> None:
         """Each kind once in the environment's life: the model is told every time, and may call wrongly on purpose."""
         self.tool_faults.append(fault)
-        told = told_faults(self.stage.environment)
+        told = told_faults(self.playground.environment)
         if (kind := kind_of(fault)) not in told:
             told.add(kind)
             logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
-        said = await self._timed(call(self.stage.environment.respond, self.rollout_id, trajectory))
+        said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
         if said is None:
             return []
         return [_reply(said)]
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
-        seconds = self.stage.limits.tool_timeout_seconds
+        seconds = self.playground.harness.tool_timeout_seconds
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -167,6 +161,18 @@ def _own_state(state: Any) -> dict[str, Any]:
     if not isinstance(state, Mapping):
         raise TypeError(f"returned {type(state).__name__}, not a dict")
     return copy.deepcopy(dict(state))
+
+
+def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
+    message: Message = {
+        "role": "tool",
+        "content": result.text,
+        "name": wanted["function"]["name"],
+        "tool_call_id": wanted["id"],
+    }
+    if result.failed:
+        message["failed"] = True
+    return message
 
 
 def _reply(said: Any) -> Message:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.types import Rollout, StopReason
 
@@ -23,11 +24,11 @@ class Live:
     sampled: list[tuple[int, Generation]] = field(default_factory=list)  # where in token_ids each turn begins
     prompt_length: int = 0
     stop_reason: StopReason | None = None  # none while it is alive
-    error: str | None = None
+    error: Failure | None = None
     began: float = field(default_factory=time.perf_counter)
     ended: float = 0.0
 
-    def end(self, reason: StopReason, error: str | None = None) -> None:
+    def end(self, reason: StopReason, error: Failure | None = None) -> None:
         """It is over; `error` says where and why something failed."""
         self.stop_reason, self.error, self.ended = reason, error, time.perf_counter()
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.harness.stage import Limits, open_stage
+from rlft.harness.playground import open_playground
 from rlft.policy import Policy
 
 
-def prepare_policy(
-    policy: Policy, environment: BaseEnv, limits: Limits, *, tool_format: str, chat_template: str | None
-) -> Chat:
+def prepare_policy(policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None) -> Chat:
     """Give the policy the chat template it is trained with, and every token that ends a turn; both are saved with it.
 
     `chat_template` is a shipped name or a file; `None` takes the model's own as long as it keeps earlier turns. Raises
     PolicyError for a template that does not, EnvironmentSetupError for tools that cannot be described.
     """
-    stage = open_stage(environment, limits)
-    tools, multi_turn = tuple(stage.tools.values()), stage.max_turns > 1
+    playground = open_playground(environment, harness)
+    tools, multi_turn = tuple(playground.tools.values()), playground.max_turns > 1
     apply_chat_template_setting(policy.tokenizer, chat_template)
     use_training_template(policy.tokenizer, tools=bool(tools), multi_turn=multi_turn)
-    chat = open_chat(policy.tokenizer, tools, tool_format=tool_format, multi_turn=multi_turn)
+    chat = open_chat(policy.tokenizer, tools, tool_format=harness.tool_format, multi_turn=multi_turn)
     known = policy.stop_token_ids()
     if new := [token for token in chat.stop_token_ids if token not in known]:
         policy.model.generation_config.eos_token_id = [*known, *new]

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from rlft.chat import Chat, open_chat
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described
 from rlft.engines.base import Engine, Generation, Sampling
@@ -22,7 +23,8 @@ from rlft.harness.background import WAITING, Background
 from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.headway import Headway
 from rlft.harness.live import Live
-from rlft.harness.stage import Limits, Stage, open_stage
+from rlft.harness.playground import Playground, open_playground
+from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
 from rlft.progress import Progress, silent
@@ -41,8 +43,7 @@ def run_attempts(
     sampling: Sampling,
     *,
     environment_fingerprint: str,
-    limits: Limits | None = None,
-    tool_format: str = "auto",
+    harness: HarnessConfig | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
     """Attempt every task, in conversations side by side; rollouts come in the order of `attempts`.
@@ -52,14 +53,16 @@ def run_attempts(
     message to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
     template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
     """
-    limits = limits or Limits()
+    harness = harness or HarnessConfig()
     with Background(environment) as background:
-        stage = open_stage(environment, limits, background)
-        multi_turn = stage.max_turns > 1
-        chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), tool_format=tool_format, multi_turn=multi_turn)
-        rows = [Live(attempt, Dialogue(stage, attempt.rollout_id, attempt.task)) for attempt in attempts]
+        playground = open_playground(environment, harness, background)
+        multi_turn = playground.max_turns > 1
+        chat = open_chat(
+            policy.tokenizer, tuple(playground.tools.values()), tool_format=harness.tool_format, multi_turn=multi_turn
+        )
+        rows = [Live(attempt, Dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in attempts]
         run = _Run(
-            stage, chat, policy, engine, sampling, background, Headway(progress, len(rows), multi_turn=multi_turn)
+            playground, chat, policy, engine, sampling, background, Headway(progress, len(rows), multi_turn=multi_turn)
         )
         try:
             run.open(rows)
@@ -75,7 +78,7 @@ class _Run:
 
     def __init__(
         self,
-        stage: Stage,
+        playground: Playground,
         chat: Chat,
         policy: Policy,
         engine: Engine,
@@ -83,7 +86,7 @@ class _Run:
         background: Background,
         headway: Headway,
     ) -> None:
-        self.stage, self.chat, self.policy, self.engine = stage, chat, policy, engine
+        self.playground, self.chat, self.policy, self.engine = playground, chat, policy, engine
         self.sampling, self.background, self.headway = sampling, background, headway
         self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
         self.waiting = 0  # conversations whose environment is at work
@@ -97,12 +100,12 @@ class _Run:
             try:
                 row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
-                row.end("error", f"prompt: {described(error)}")
+                row.end("error", Failure("prompt", described(error)))
                 continue
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
-                error = f"prompt: {row.prompt_length} tokens do not fit the model's context of "
-                row.end("error", f"{error}{self.policy.context_length}")
+                why = f"{row.prompt_length} tokens do not fit the model's context of {self.policy.context_length}"
+                row.end("error", Failure("prompt", why))
 
     def play(self, rows: Sequence[Live]) -> None:
         """Until every conversation is over; its state is closed then."""
@@ -123,7 +126,7 @@ class _Run:
             return
         self.background.cancel_all()
         self._ask([(row, _closed(row.dialogue)) for row in rows])
-        until = time.perf_counter() + self.stage.limits.tool_timeout_seconds
+        until = time.perf_counter() + self.playground.harness.tool_timeout_seconds
         with suppress(queue.Empty):
             for _ in range(self.waiting):
                 self.told.get(timeout=max(until - time.perf_counter(), 0.0))
@@ -158,7 +161,7 @@ class _Run:
         self._ask(asked)
 
     def _read(self, generation: Generation) -> tuple[Message, Sequence[str]]:
-        if not self.stage.tools:
+        if not self.playground.tools:
             return {"role": "assistant", "content": self._text(generation)}, ()
         turn = self.chat.read(generation.token_ids.tolist())
         return turn.message(), turn.problems
@@ -171,7 +174,7 @@ class _Run:
         ready: list[Live] = []
         until = 0.0  # counted from the first that is ready
         while self.waiting:
-            lockstep = self.stage.limits.lockstep
+            lockstep = self.playground.harness.lockstep
             found = self._next(wait=not ready or lockstep, quiet=min(_QUIET_SECONDS, until - time.perf_counter()))
             if found is None:
                 break
@@ -192,12 +195,12 @@ class _Run:
         try:
             row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
         except Exception as error:
-            row.end("error", f"render: {described(error)}")
+            row.end("error", Failure("render", described(error)))
             return False
-        limits = self.stage.limits
+        harness = self.playground.harness
         spent = len(row.token_ids) - row.prompt_length
-        in_time = time.perf_counter() - row.began < limits.timeout_seconds
-        if not in_time or not self._has_room(row) or (limits.max_tokens is not None and spent >= limits.max_tokens):
+        in_time = time.perf_counter() - row.began < harness.timeout_seconds
+        if not in_time or not self._has_room(row) or (harness.max_tokens is not None and spent >= harness.max_tokens):
             start, generation = row.sampled[-1]
             del row.token_ids[start + len(generation.token_ids) :]  # nothing was said to it
             row.end("length")
@@ -219,7 +222,7 @@ class _Run:
             try:
                 self.told.put((row, done.result()))
             except BaseException as error:  # here it would be lost, and the rollout waited for without end
-                row.dialogue.error = f"harness: {described(error)}"
+                row.dialogue.error = Failure("harness", described(error))
                 self.told.put((row, None))
 
         self.waiting += len(asked)
@@ -230,16 +233,16 @@ class _Run:
 
         Raises RlftError when the environment's code hangs.
         """
-        limits, where = self.stage.limits, type(self.stage.environment).__name__
-        longest = limits.timeout_seconds + 2 * limits.tool_timeout_seconds  # the last call, and its cancellation
+        harness, where = self.playground.harness, type(self.playground.environment).__name__
+        longest = harness.timeout_seconds + 2 * harness.tool_timeout_seconds  # the last call, and its cancellation
         until = time.perf_counter() + longest
         while True:
             try:
-                found = self.told.get(timeout=limits.tool_timeout_seconds if wait else max(quiet, 0.0))
+                found = self.told.get(timeout=harness.tool_timeout_seconds if wait else max(quiet, 0.0))
             except queue.Empty:
                 if not wait:
                     return None
-                self.background.check(limits.tool_timeout_seconds, where)
+                self.background.check(harness.tool_timeout_seconds, where)
                 if time.perf_counter() > until:
                     raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
                 continue

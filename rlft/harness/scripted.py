@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.stage import Limits, Stage, set_stage
+from rlft.harness.playground import Playground, make_playground
 from rlft.messages import MessageError, as_messages
+from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Message, Rollout, Task
 
@@ -51,9 +53,9 @@ def as_script(said: Any) -> Script:
 def play_scripts(
     parts: Iterable[Part],
     environment: BaseEnv,
-    limits: Limits | None = None,
+    harness: HarnessConfig | None = None,
     *,
-    tool_faults: dict[str, list[str]] | None = None,
+    tool_faults: dict[str, list[Failure]] | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
     """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
@@ -62,36 +64,36 @@ def play_scripts(
     what tools raised, and where, by rollout id. Raises RlftError for tools that cannot be described and for code that
     hangs; what fails later is an error of its rollout.
     """
-    limits = limits or Limits()
+    harness = harness or HarnessConfig()
     played = list(parts)
-    longest = limits.timeout_seconds * (1 + len(played) // _AT_ONCE)
+    longest = harness.timeout_seconds * (1 + len(played) // _AT_ONCE)
     with Background(environment) as background:
         faults = {} if tool_faults is None else tool_faults
-        future = background.start(_play_all(played, environment, limits, faults, progress))
-        return background.wait(future, limits.tool_timeout_seconds, type(environment).__name__, longest)
+        future = background.start(_play_all(played, environment, harness, faults, progress))
+        return background.wait(future, harness.tool_timeout_seconds, type(environment).__name__, longest)
 
 
 async def _play_all(
     parts: Sequence[Part],
     environment: BaseEnv,
-    limits: Limits,
-    tool_faults: dict[str, list[str]],
+    harness: HarnessConfig,
+    tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
-    stage = await set_stage(environment, limits)
+    playground = await make_playground(environment, harness)
     some, meter = asyncio.Semaphore(_AT_ONCE), Meter(progress, len(parts), "conversations")
 
     async def one(part: Part) -> Rollout:
         async with some:
-            played = await _play(part, stage, tool_faults)
+            played = await _play(part, playground, tool_faults)
             meter.add()
             return played
 
     return list(await asyncio.gather(*map(one, parts)))
 
 
-async def _play(part: Part, stage: Stage, tool_faults: dict[str, list[str]]) -> Rollout:
-    dialogue = Dialogue(stage, part.rollout_id, part.task)
+async def _play(part: Part, playground: Playground, tool_faults: dict[str, list[Failure]]) -> Rollout:
+    dialogue = Dialogue(playground, part.rollout_id, part.task)
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():
         if await dialogue.answer(message) is None:

@@ -22,6 +22,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.calling import call
 from rlft.contract.faults import described, place_of
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import ToolCall
 
@@ -32,7 +33,7 @@ class ToolResult:
 
     text: str
     failed: bool = False
-    fault: str | None = None
+    fault: Failure | None = None
 
 
 async def call_tool(
@@ -64,7 +65,7 @@ async def call_tool(
         is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise one of its own
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
-        fault = None if is_late or place_of(error) is None else f"tool {name}: {described(error)}"
+        fault = None if is_late or place_of(error) is None else Failure(f"tool {name}", described(error))
     return ToolResult(_cut(printable(text), max_characters), failed=True, fault=fault)
 
 

@@ -10,6 +10,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from rlft.errors import PolicyError
+from rlft.messages import as_read
 from rlft.progress import Meter, Progress, silent
 from rlft.types import Message
 
@@ -52,7 +53,7 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message
     text: then the contents are joined with newlines.
     """
     if tokenizer.chat_template:
-        conversation: Any = [dict(message) for message in messages]
+        conversation: Any = [as_read(message) for message in messages]
         ids = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, tokenize=True, return_dict=False)
         return [int(i) for i in ids]  # type: ignore[reportGeneralTypeIssues]
     text = "\n".join(message["content"] for message in messages)

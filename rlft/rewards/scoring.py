@@ -15,6 +15,7 @@ from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import described, kind_of
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.harness.tools import printable
+from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.harmless import harmless_rollouts
 from rlft.rewards.rubric import (
@@ -42,6 +43,10 @@ _SCORE_ONE = "return a number for a part that is paid (None: is a `return` missi
 
 class _ScoreError(Exception):
     """Where scoring a rollout failed, and why."""
+
+    def __init__(self, where: str, why: str) -> None:
+        self.failure = Failure(where, why)
+        super().__init__(str(self.failure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ def _score(
         parts, answer = _parts_and_answer(rollout, task, environment, worker, timeout_seconds)
         total, solved = _total(parts, rubric)
     except _ScoreError as failure:
-        error = str(failure)
+        error = failure.failure
     return Reward(
         rollout_id=rollout.rollout_id,
         task_id=rollout.task_id,
@@ -145,19 +150,19 @@ def _parts_and_answer(
     rollout: Rollout, task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float
 ) -> tuple[Parts, str | None]:
     if rollout.error is not None:
-        raise _ScoreError(f"rollout: {rollout.error}")
-    stage = ["prompt"]
+        raise _ScoreError("rollout", str(rollout.error))
+    reached = ["prompt"]
     try:
         completion = trajectory_of(rollout, task, environment)
-        return worker.call(_ask, environment, completion, stage, timeout_seconds=timeout_seconds)
+        return worker.call(_ask, environment, completion, reached, timeout_seconds=timeout_seconds)
     except KeyboardInterrupt:
         raise
     except RewardHangs as error:
         if _hangs_on_anything(task, environment, worker, timeout_seconds):
             raise
-        raise _ScoreError(f"{stage[-1]}: ScoringTimeout: no score within {timeout_seconds:g} s") from error
+        raise _ScoreError(reached[-1], f"ScoringTimeout: no score within {timeout_seconds:g} s") from error
     except BaseException as error:
-        raise _ScoreError(f"{stage[-1]}: {described(error, task)}") from error
+        raise _ScoreError(reached[-1], described(error, task)) from error
 
 
 def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
@@ -177,12 +182,12 @@ def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, t
     return not rollouts
 
 
-async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -> tuple[Parts, str | None]:
-    """The checked parts and the final answer; the last entry of `stage` says how far it came."""
-    stage.append("compute_reward")
+async def _ask(environment: BaseEnv, completion: Trajectory, reached: list[str]) -> tuple[Parts, str | None]:
+    """The checked parts and the final answer; the last entry of `reached` says how far it came."""
+    reached.append("compute_reward")
     scores: Any = environment.compute_reward(completion, completion.task.answer)
     parts = check_parts(await scores if inspect.isawaitable(scores) else scores)
-    stage.append("final_answer")
+    reached.append("final_answer")
     answer: Any = environment.final_answer(completion)
     answer = await answer if inspect.isawaitable(answer) else answer
     if answer is not None and not isinstance(answer, str):
@@ -193,15 +198,15 @@ async def _ask(environment: BaseEnv, completion: Trajectory, stage: list[str]) -
 def _total(parts: Parts, rubric: _Rubric) -> tuple[float, bool]:
     weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
-        raise _ScoreError(f"compute_reward: no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
+        raise _ScoreError("compute_reward", f"no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
     if wrong := beyond_bounds(parts, weights, maxima):
-        raise _ScoreError(f"compute_reward: {wrong}")
+        raise _ScoreError("compute_reward", wrong)
     try:
         total = combine(parts, weights, maxima)
     except ValueError as error:
-        raise _ScoreError(f"compute_reward: {error}{WAY_OUT}{_SCORE_ONE}") from error
+        raise _ScoreError("compute_reward", f"{error}{WAY_OUT}{_SCORE_ONE}") from error
     if not math.isfinite(total):
-        raise _ScoreError(f"weights: the total of {parts} is {total}")
+        raise _ScoreError("weights", f"the total of {parts} is {total}")
     wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
     return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))
 
@@ -250,7 +255,7 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 def _log_errors(rows: list[Reward]) -> None:
     """Each kind of error once, with how many rollouts and tasks it concerns."""
-    failed: dict[str, list[Reward]] = {}
+    failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:
             failed.setdefault(kind_of(row.error), []).append(row)

@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
 from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.harness.stage import Limits, open_stage
 from rlft.messages import MessageError
-from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.training import SftReport, train_sft
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollout, Task
 from rlft.visible import visible
@@ -67,7 +62,7 @@ def _script(said: Any, task: Task) -> Script:
 def _warn_of_failed_calls(played: Sequence[Rollout]) -> None:
     """A model that is shown calls that fail learns to make them."""
     if failed := [rollout for rollout in played if rollout.tool_errors]:
-        told = next((m["content"] for m in failed[0].messages if m["content"].startswith("error: ")), "")
+        told = next((m["content"] for m in failed[0].messages if m.get("failed")), "")
         logger.warning(
             "%d of %d demonstrations hold a tool call that failed, such as that of task %s: %s",
             len(failed),
@@ -82,35 +77,3 @@ def _demonstration(rollout: Rollout, environment: BaseEnv, task: Task) -> Demons
         raise TaskError(f"its gold answer cannot be shown: {rollout.error}", where=f"task {task.id}")
     prompt = prompt_messages(task, environment)
     return Demonstration(prompt, rollout.messages[len(prompt) :])
-
-
-def run_sft(
-    policy: Policy,
-    settings: WarmStartConfig,
-    tasks: Sequence[Task],
-    environment: BaseEnv,
-    *,
-    seed: int,
-    seconds: float | None = None,
-    progress: Progress = silent,
-    checkpoints: Checkpoints | None = None,
-) -> SftReport:
-    """Train `policy` in place: for the settings' steps, or for so many `seconds` as a control arm.
-
-    With `checkpoints` it goes on where the same training was cut off.
-    """
-    stage = open_stage(environment, Limits())
-    chat = open_chat(policy.tokenizer, tuple(stage.tools.values()), multi_turn=stage.max_turns > 1)
-    return train_sft(
-        policy,
-        choose_demonstrations(settings, tasks, environment, progress=progress),
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        warmup_steps=settings.warmup_steps,
-        seed=seed,
-        steps=settings.steps if seconds is None else None,
-        seconds=seconds,
-        chat=chat,
-        progress=progress,
-        checkpoints=checkpoints,
-    )

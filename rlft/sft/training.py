@@ -13,15 +13,19 @@ import torch
 from torch import Tensor
 
 from rlft.chat import Chat, open_chat
+from rlft.config import HarnessConfig, WarmStartConfig
+from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
+from rlft.harness.playground import open_playground
 from rlft.policy.folder import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.demonstration_file import Demonstration
+from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import Row, encode_demonstrations, identity_of
 from rlft.sft.state import Budget, SftState
-from rlft.types import Report
+from rlft.types import Report, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,38 @@ class SftReport(Report):
             learning_rates=tuple(state.learning_rates),
             grad_norms=tuple(state.grad_norms),
         )
+
+
+def run_sft(
+    policy: Policy,
+    settings: WarmStartConfig,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    seed: int,
+    seconds: float | None = None,
+    progress: Progress = silent,
+    checkpoints: Checkpoints | None = None,
+) -> SftReport:
+    """Train `policy` in place: for the settings' steps, or for so many `seconds` as a control arm.
+
+    With `checkpoints` it goes on where the same training was cut off.
+    """
+    playground = open_playground(environment, HarnessConfig())
+    chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
+    return train_sft(
+        policy,
+        choose_demonstrations(settings, tasks, environment, progress=progress),
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+        seed=seed,
+        steps=settings.steps if seconds is None else None,
+        seconds=seconds,
+        chat=chat,
+        progress=progress,
+        checkpoints=checkpoints,
+    )
 
 
 def train_sft(

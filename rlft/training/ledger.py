@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+from rlft.outcome import Fate
 from rlft.statistics import varies
 from rlft.training.advantage import Baseline, Scale, group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
-KL_ONLY = "trained:kl_only"  # its group has nothing to compare, and the KL to the reference still moves it
+KL_ONLY = Fate("trained", "kl_only")  # its group has nothing to compare, and the KL to the reference still moves it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class TrainingPlan:
     """
 
     groups: list[list[tuple[Rollout, float]]]
-    fates: dict[str, str]
+    fates: dict[str, Fate]
     silent_rollouts: int = 0
     silent_tokens: int = 0
 
@@ -53,22 +54,22 @@ def plan_training(
         raise ValueError("rewards do not belong to these rollouts: their ids differ")
     if len({r.rollout_id for r in rollouts}) < len(rollouts):
         raise ValueError("two rollouts have the same id: their fates could not be told apart")
-    fates: dict[str, str] = {}
+    fates: dict[str, Fate] = {}
     members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in zip(rollouts, rewards, strict=True):
         if rollout.error is not None:
-            fates[rollout.rollout_id] = f"errored:{_place(rollout.error)}"
+            fates[rollout.rollout_id] = Fate("errored", rollout.error.where or "rollout")
         elif reward.total is None or not math.isfinite(reward.total):
-            fates[rollout.rollout_id] = "errored:reward"
+            fates[rollout.rollout_id] = Fate("errored", "reward")
         else:
             members[rollout.task_id].append((rollout, reward))
     for group in members.values():
         if why := _nothing_to_compare(group):
-            fates.update({rollout.rollout_id: KL_ONLY if with_kl else f"filtered:{why}" for rollout, _ in group})
+            fates.update({rollout.rollout_id: KL_ONLY if with_kl else Fate("filtered", why) for rollout, _ in group})
     scored = [rollout for group in members.values() for rollout, _ in group]
     if mask_truncated_completions:
         cut = [rollout.rollout_id for rollout in scored if rollout.truncated]
-        fates.update({key: "filtered:truncated" for key in cut if _is_trained(fates, key)})
+        fates.update({key: Fate("filtered", "truncated") for key in cut if _is_trained(fates, key)})
     groups = _with_advantages(list(members.values()), scale, baseline)
     groups = [[pair for pair in group if _is_trained(fates, pair[0].rollout_id)] for group in groups]
     silent = [rollout for rollout in scored if not _is_trained(fates, rollout.rollout_id)]
@@ -83,14 +84,8 @@ def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]]) -> str | None:
     return None if varies(_totals(group).tolist()) else "no_variance"
 
 
-def _is_trained(fates: Mapping[str, str], rollout_id: str) -> bool:
+def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:
     return fates.get(rollout_id, KL_ONLY) == KL_ONLY
-
-
-def _place(error: str) -> str:
-    """Where a rollout failed: the word before the colon (`engine: ...`), if there is one."""
-    place, colon, _ = error.partition(":")
-    return place if colon and place.isidentifier() else "rollout"
 
 
 def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:

@@ -6,6 +6,7 @@ import time
 
 from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
+from rlft.outcome import Fate
 from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
@@ -50,7 +51,7 @@ def train_round(
         baseline=settings.advantage,
         with_kl=settings.beta > 0,
     )
-    fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, "trained") for rollout in rollouts}
+    fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, Fate("trained")) for rollout in rollouts}
     explained = rollouts.metrics.get(LOGP_LIMIT)  # in the mean of the engine's canaries, at temperature 1
     dealt = _deal(plan.groups, settings.updates_per_round)
     updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
@@ -75,11 +76,12 @@ def train_round(
             )
     except TrainingStopped as reason:
         stopped = str(reason)
-        fates = {key: "filtered:round_undone" if fate.startswith("trained") else fate for key, fate in fates.items()}
+        undone = Fate("filtered", "round_undone")
+        fates = {key: undone if fate.kind == "trained" else fate for key, fate in fates.items()}
     return TrainReport(
         round=round,
         metrics=updater.metrics(),
-        fates=fates,
+        fates={key: str(fate) for key, fate in fates.items()},
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
         stopped=stopped,

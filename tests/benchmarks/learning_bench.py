@@ -22,11 +22,11 @@ from rlft.policy.create import create_policy
 from rlft.policy.folder import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
-from rlft.sft.demonstrations import run_sft
+from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks
 from rlft.types import TaskSet
 
-_WARM_CODE = ("rlft.policy.create", "rlft.policy.folder", "rlft.tasks", "rlft.sft.demonstrations")
+_WARM_CODE = ("rlft.policy.create", "rlft.policy.folder", "rlft.tasks", "rlft.sft.training")
 
 
 @dataclass

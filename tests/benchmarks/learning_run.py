@@ -34,7 +34,7 @@ from tests.benchmarks.learning_bench import Bench, make_bench, make_warm_start
 WARM_START = "warm_start"
 ARMS = ("dapo", "dr_grpo", "grpo", "trl", "random", "group_2", "group_16")
 _HERE = Path(__file__).parent
-_CODE = ("rlft.iteration", "rlft.policy.create", "rlft.tasks", "rlft.sft.demonstrations")
+_CODE = ("rlft.iteration", "rlft.policy.create", "rlft.tasks", "rlft.sft.training")
 _OWN_CODE = ("learning_bench.py", "learning_run.py", "learning_trl.py")
 _LIBRARIES = ("torch", "transformers", "trl", "reasoning-gym")
 

@@ -39,7 +39,7 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.policy.tokens import check_prompts
     from rlft.rewards.scoring import score_rollouts
     from rlft.rollout import collect_rollouts, tasks_of_splits
-    from rlft.sft.demonstrations import run_sft
+    from rlft.sft.training import run_sft
     from rlft.tasks import ingest_tasks
 
     started = time.perf_counter()

@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 import rlft
+from rlft.config import HarnessConfig
 from rlft.engines.base import Generation, Sampling, derive_seed
-from rlft.harness import Attempt, Limits, run_attempts
+from rlft.harness import Attempt, run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Rollout
@@ -105,7 +106,7 @@ def measure(
             engine,
             Sampling(1.0, 100),
             environment_fingerprint="",
-            limits=Limits(**limits),
+            harness=HarnessConfig(**limits),
         )
     wall = time.perf_counter() - started
     assert all(rollout.messages[-1]["content"] == "done" for rollout in rollouts)

@@ -41,6 +41,16 @@ def test_the_tool_that_a_model_asks_for_does_not_either():
     assert lines == [f"tool add {FORGED}{'x' * 39}", "  no such tool"]
 
 
+def test_calls_that_failed_are_marked_whatever_their_results_say():
+    lines = shown(
+        [
+            {"role": "tool", "name": "add", "content": "error: none"},
+            {"role": "tool", "name": "add", "content": "no such number", "failed": True},
+        ]
+    )
+    assert lines == ["tool add", "  error: none", "tool add, failed", "  no such number"]
+
+
 def test_an_answer_of_several_lines_looks_like_no_other_fact(monkeypatch):
     console = Terminal(file=io.StringIO(), width=80)
     monkeypatch.setattr("cli.show.console", console)

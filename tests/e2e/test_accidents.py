@@ -40,7 +40,7 @@ rollouts = run.steps["generate_rollouts_r000"].outputs["rollouts"][0].load()
 rewards = run.steps["score_rewards_r000"].outputs["rewards"][0].load()
 fates = run.steps["train_grpo_r000"].outputs["train_report"][0].load().fates
 ends = {{r.rollout_id: r.messages[-1]["content"].strip()[-1:] for r in rollouts}}
-print(json.dumps([[ends[r.rollout_id], r.total, r.error, fates[r.rollout_id]] for r in rewards]))
+print(json.dumps([[ends[r.rollout_id], r.total, str(r.error), fates[r.rollout_id]] for r in rewards]))
 """)
     failed = [row for row in wrong if row[0] in ("1", "2")]
     assert len(failed) == result.summary["ledger"]["errored"] > 0

@@ -199,8 +199,8 @@ def test_a_full_disk_says_so(kind, data, place, tmp_path):
 def test_a_full_disk_takes_no_policy(store, request, tmp_path, monkeypatch):
     store = request.getfixturevalue(store)
     saved = save_policy(make_policy(), tmp_path / "scratch")
-    monkeypatch.setattr("materializers.policy.os.link", full)
-    monkeypatch.setattr("materializers.policy.shutil.copyfile", full)
+    monkeypatch.setattr("rlft.files.os.link", full)
+    monkeypatch.setattr("rlft.files.shutil.copyfile", full)
     monkeypatch.setattr("materializers.policy.fileio.copy", full)
     with pytest.raises(StorageError, match="No space left") as caught:
         at(PolicyMaterializer, store).save(saved)
@@ -212,7 +212,7 @@ def test_where_links_are_not_possible_files_are_copied(local_store, tmp_path, mo
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     saved = save_policy(make_policy(), tmp_path / "scratch")
-    monkeypatch.setattr("materializers.policy.os.link", refuse)
+    monkeypatch.setattr("rlft.files.os.link", refuse)
     materializer = at(PolicyMaterializer, local_store)
     materializer.save(saved)
     found = materializer.load(PolicyFolder)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rlft.contract.base import BaseEnv
 from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.outcome import Failure
 from rlft.types import Message, Rollout, Rollouts, Task
 
 
@@ -15,7 +16,7 @@ def make_task(task_id: str, prompt: str, answer: Any, **info: Any) -> Task:
     return Task(task_id, "test", (Message(role="user", content=prompt),), answer, info, "train", task_id)
 
 
-def make_rollout(task: Task, *messages: Message, error: str | None = None, sample: int = 0) -> Rollout:
+def make_rollout(task: Task, *messages: Message, error: Failure | None = None, sample: int = 0) -> Rollout:
     """A rollout with exactly these messages."""
     return Rollout(
         rollout_id=f"{task.id}/{sample}", task_id=task.id, sample=sample, round=0, messages=messages,

@@ -3,6 +3,7 @@ import pytest
 
 from rlft.errors import RlftError
 from rlft.evaluation import advice, baseline_verdict, evaluate_rollouts, flat_metrics, majority_solved
+from rlft.outcome import Failure
 from rlft.types import EvaluationReport, Interval, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 
@@ -40,7 +41,7 @@ def reward(task, sample, total, answer="a", parts=None):
         parts={"exact": total} if parts is None else parts,
         solved=total == 1,
         answer=answer,
-        error=None if total is not None else "judge: timeout",
+        error=None if total is not None else Failure("judge", "timeout"),
         seconds=0.0,
     )
 

@@ -39,6 +39,12 @@ def test_arguments_leave_as_text_for_openai_alone():
     assert as_openai(HEARD) == HEARD
 
 
+def test_failed_is_kept_here_and_unknown_to_openai():
+    failed = {**HEARD, "failed": True}
+    assert as_messages([ASKED, failed]) == (ASKED, failed)
+    assert as_openai(failed) == HEARD
+
+
 def test_calls_without_ids_get_the_next_free_one_and_results_that_of_their_call():
     def asks(*ids):
         return {"role": "assistant", "tool_calls": [{"id": id, "name": f"f{id}", "arguments": {}} for id in ids]}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from rlft.metrics import round_metrics
+from rlft.outcome import Failure
 from rlft.types import Reward, Rewards, Rollouts
 from tests.rlft.test_evaluation import reward, rollout
 
@@ -28,7 +29,7 @@ def rows():
         make("y", 0, 30),
         make("y", 1, 40),
         make("z", 0, 50),
-        make("z", 1, 999, error="engine: died"),
+        make("z", 1, 999, error=Failure("engine", "died")),
     )
     rewards = (
         reward("x", 0, 1.0, parts={"exact": 1.0, "style": 0.5}),
@@ -86,7 +87,7 @@ def test_without_data_a_metric_is_left_out():
 
 
 def test_a_round_where_all_failed_says_only_that():
-    rollouts = Rollouts((make("x", 0, 0, error="boom"),))
+    rollouts = Rollouts((make("x", 0, 0, error=Failure("setup", "boom")),))
     assert round_metrics(rollouts, Rewards((reward("x", 0, None, parts={}),), {})) == {"rewards/errored": 1.0}
     assert round_metrics(Rollouts(()), Rewards((), {})) == {"rewards/errored": 0.0}
 

@@ -20,7 +20,7 @@ from rlft.policy.tokens import check_prompts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
-from rlft.sft.demonstrations import run_sft
+from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks, read_tasks
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rlft import storage
 from rlft.calls import make_call
+from rlft.outcome import Failure
 from rlft.types import Reward, Rewards, Rollouts, Task, TaskSet
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
@@ -24,6 +25,8 @@ json_values = st.recursive(
 )
 json_objects = st.dictionaries(texts, json_values, max_size=3)
 messages = st.lists(st.fixed_dictionaries({"role": texts, "content": texts}), min_size=1, max_size=3).map(tuple)
+names = st.sampled_from(["setup", "rollout", "größe"])
+failures = st.none() | texts.map(Failure.read) | st.builds(Failure, where=names, why=texts)
 any_float32 = st.integers(0, 2**32 - 1).map(lambda bits: struct.unpack("<f", struct.pack("<I", bits))[0])
 special = [0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-45, -1.1754944e-38, 3.4028235e38]
 
@@ -41,7 +44,7 @@ def rollouts(draw):
             draw(st.lists(any_float32 | st.sampled_from(special), min_size=size, max_size=size)), dtype=np.float32
         ),
         state=draw(json_objects),
-        error=draw(st.none() | texts),
+        error=draw(failures),
         seconds=draw(st.floats(allow_nan=False)),
         seed=draw(st.integers(0, 2**63 - 1)),
         truncated=draw(st.booleans()),
@@ -101,7 +104,7 @@ rewards = st.builds(
     parts=st.dictionaries(texts, st.none() | st.floats(allow_nan=False), max_size=3),
     solved=st.booleans(),
     answer=st.none() | texts,
-    error=st.none() | texts,
+    error=failures,
     seconds=st.floats(allow_nan=False),
 )
 
@@ -144,6 +147,29 @@ def test_messages_of_calls_that_could_not_be_read_come_back_as_they_were():
     assert back.messages == rollout.messages
 
 
+@pytest.mark.parametrize(
+    ("contents", "tool_errors", "failed"),
+    [
+        (["error: none", "error: e", "3"], 2, [0, 1]),
+        (["error: none", "error: e", "3"], 1, []),  # one of them is what a tool found: nobody knows which
+        (["error: none", "3"], 0, []),
+    ],
+)
+def test_failed_calls_that_were_stored_without_a_mark_get_it_where_their_count_agrees(contents, tool_errors, failed):
+    told = tuple({"role": "tool", "content": content} for content in contents)
+    old = dataclasses.replace(make_rollout(messages=(user("error: ?"), *told)), tool_errors=tool_errors)
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((old,)))))
+    marked = tuple({**each, "failed": True} if place in failed else each for place, each in enumerate(told))
+    assert back.messages == (user("error: ?"), *marked)
+
+
+def test_a_mark_of_a_failed_call_is_all_that_counts():
+    told = ({"role": "tool", "content": "error: none"}, {"role": "tool", "content": "error: e", "failed": True})
+    new = dataclasses.replace(make_rollout(messages=(user("?"), *told)), tool_errors=1)
+    (back,) = storage.rollouts_from_table(through_a_file(storage.rollouts_to_table(Rollouts((new,)))))
+    assert back.messages == new.messages
+
+
 def test_none_is_not_empty():
     rows = [make_task(answer=answer) for answer in (None, "", "null", 0, False, [], {})]
     found = storage.tasks_from_table(storage.tasks_to_table(make_task_set(*rows)))
@@ -154,10 +180,11 @@ def test_none_is_not_empty():
 
 
 def test_pandas_reads_them_as_columns(tmp_path):
-    path = tmp_path / "rollouts.parquet"
-    pq.write_table(storage.rollouts_to_table(Rollouts((make_rollout("a"), make_rollout("b")))), path)
+    path, failure = tmp_path / "rollouts.parquet", Failure("engine", "gone")
+    pq.write_table(storage.rollouts_to_table(Rollouts((make_rollout("a"), make_rollout("b", error=failure)))), path)
     frame = pandas.read_parquet(path)
     assert list(frame.task_id) == ["a", "b"]
+    assert list(frame.error.dropna()) == ["engine: gone"]
     assert list(frame.token_ids[0]) == [4, 13, 4, 14, 5, 1]
     assert frame.token_ids[0].dtype == np.int32
     assert frame.logprobs[0].dtype == np.float32

@@ -61,6 +61,24 @@ def check(environment, tasks=TASKS, seconds=2.0):
     return check_environment(environment, tasks, timeout_seconds=seconds)
 
 
+def test_the_call_that_failed_is_the_one_that_is_named():
+    class Says(Capitals):
+        @rlft.tool
+        def look_up(self, title: str, state: dict) -> str:
+            """Read an article.
+
+            Args:
+                title: Its title.
+            """
+            return "error: this city's newspaper"
+
+        def gold_completion(self, task):
+            return [asks(task.answer), asks(task.answer, "look_upp"), says(task.answer)]
+
+    (problem,) = check(Says()).problems
+    assert problem.startswith("tool look_upp: a call of the gold conversation failed: error: there is no tool named")
+
+
 def test_gold_as_openai_writes_it_is_played():
     class Written(Capitals):
         def gold_completion(self, task):

@@ -6,9 +6,9 @@ import rlft
 from rlft.audit.attacks import attack_scripts
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import ConfigError
-from rlft.harness import Limits
 from rlft.messages import as_openai
 from tests.rlft.attempts import make_task
 
@@ -247,7 +247,7 @@ def test_a_gold_as_openai_writes_it_is_played():
 
 @pytest.mark.parametrize(("turns", "passed"), [(3, True), (1, False)])
 def test_a_gold_that_the_limits_cut_off_is_a_finding(turns, passed):
-    limits = Limits(max_turns=turns)
-    report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, limits=limits)
+    limits = HarnessConfig(max_turns=turns)
+    report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, harness=limits)
     assert report.passed == passed
     assert passed or any("gold is not full on 6 tasks" in finding for finding in report.findings)

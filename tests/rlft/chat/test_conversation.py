@@ -305,6 +305,22 @@ def test_what_a_model_wrote_of_a_call_that_cannot_be_read_stands_in_its_message(
     assert broken not in after
 
 
+_SAYS_ALL = "{% for message in messages %}{{ message | tojson }}<|im_end|>{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "tokenizer", [*TOKENIZERS.values(), make_tokenizer("chatml", _SAYS_ALL), character_tokenizer("ab")]
+)
+def test_a_model_reads_nothing_of_whether_a_call_failed(tokenizer):
+    chat = open_chat(tokenizer, multi_turn=False)
+    told = {"role": "tool", "content": "error: no", "name": "search", "tool_call_id": "call00001"}
+    asked = {"role": "assistant", "content": "", "tool_calls": [make_call("search", {"query": "a"}, "call00001")]}
+    plain, marked = ([*QUESTION, asked, {**told, **failed}] for failed in ({}, {"failed": True}))
+    assert chat.prompt(marked) == chat.prompt(plain)
+    assert chat.continuation(marked[2:], 5) == chat.continuation(plain[2:], 5)
+    assert render_prompt(tokenizer, marked) == render_prompt(tokenizer, plain)
+
+
 # Declared by the tokenizer
 
 DECLARED = {

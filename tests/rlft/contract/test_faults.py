@@ -13,12 +13,12 @@ import pytest
 from rlft.audit.environment import check_environment
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
-from rlft.config import WarmStartConfig
+from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.faults import LONGEST, described, kind_of, place_of
 from rlft.environments.calculator import Calculator
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, as_script, play_scripts
-from rlft.harness.stage import Limits
+from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
 from rlft.sft.demonstrations import choose_demonstrations
 from rlft.types import Rollouts, Task, Trajectory
@@ -237,9 +237,9 @@ def test_a_syntax_error_that_a_library_raises_may_hold_anything():
 def test_two_tasks_say_the_same_if_place_and_type_are_the_same():
     one, two = (raised(user_code.of_an_answer, make_task(answer={key: 1})) for key in ("a", "b"))
     other = raised(user_code.of_info, make_task())
-    assert kind_of(f"setup: {described(one)}") == kind_of(f"setup: {described(two)}")
-    assert kind_of(f"setup: {described(one)}") != kind_of(f"setup: {described(other)}")
-    assert kind_of(f"setup: {described(one)}") != kind_of(f"compute_reward: {described(one)}")
+    assert kind_of(Failure("setup", described(one))) == kind_of(Failure("setup", described(two)))
+    assert kind_of(Failure("setup", described(one))) != kind_of(Failure("setup", described(other)))
+    assert kind_of(Failure("setup", described(one))) != kind_of(Failure("compute_reward", described(one)))
 
 
 # Where it is shown.
@@ -262,13 +262,13 @@ ERROR = f"KeyError: 'text', at {place(user_code.of_info)}; task.info {HAS}"
 
 @pytest.mark.parametrize(("method", "where"), [("context", "setup"), ("setup", "setup")])
 def test_in_the_rollouts_error_before_the_first_turn(method, where):
-    assert play(Asks(**{method: user_code.of_info}), "x").error == f"{where}: {ERROR}"
+    assert play(Asks(**{method: user_code.of_info}), "x").error == Failure(where, ERROR)
 
 
 def test_in_the_rollouts_error_after_an_answer():
     error = play(Asks(respond=user_code.of_a_completion), "x").error
     said = "respond: AttributeError: 'Trajectory' object has no attribute 'strip'"
-    assert error.startswith(f"{said}, at {place(user_code.of_a_completion)}; {COMPLETION}")
+    assert str(error).startswith(f"{said}, at {place(user_code.of_a_completion)}; {COMPLETION}")
 
 
 def test_in_the_rewards_error_and_once_in_the_log(caplog):
@@ -277,7 +277,7 @@ def test_in_the_rewards_error_and_once_in_the_log(caplog):
     rollouts = Rollouts(tuple(play_scripts(parts, environment)))
     tasks = {task.id: task for task in TASKS}
     rewards = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5.0)
-    assert {reward.error for reward in rewards} == {f"compute_reward: {ERROR}"}
+    assert {reward.error for reward in rewards} == {Failure("compute_reward", ERROR)}
     (record,) = caplog.records
     assert record.getMessage() == f"12 of 12 rollouts, on 4 tasks, have no score: compute_reward: {ERROR}"
 
@@ -371,8 +371,11 @@ def test_a_time_out_names_the_line_that_waits():
         async def setup(self, task):
             await asyncio.sleep(60)
 
-    (rollout,) = play_scripts([Part("r", make_task(), as_script("x"))], Waits(), Limits(tool_timeout_seconds=0.1))
+    (rollout,) = play_scripts(
+        [Part("r", make_task(), as_script("x"))], Waits(), HarnessConfig(tool_timeout_seconds=0.1)
+    )
     line = inspect.getsourcelines(Waits.setup)[1] + 1
     assert (
-        rollout.error == f"setup: TimeoutError: longer than 0.1 s, at {Path(__file__).relative_to(Path.cwd())}:{line}"
+        str(rollout.error)
+        == f"setup: TimeoutError: longer than 0.1 s, at {Path(__file__).relative_to(Path.cwd())}:{line}"
     )

@@ -6,10 +6,11 @@ import pytest
 
 import rlft
 from rlft.audit.environment import check_environment
+from rlft.config import HarnessConfig
 from rlft.contract.loading import load_environment
 from rlft.contract.tools import read_tools
 from rlft.errors import EnvironmentSetupError
-from rlft.harness.stage import Limits, open_stage
+from rlft.harness.playground import open_playground
 
 PAID = "    def compute_reward(self, completion, truth):\n        return 1.0\n"
 
@@ -108,14 +109,14 @@ TOOL = {"name": "search", "description": "Find papers.", "parameters": {"query":
 def test_run_tool_takes_what_list_tools_names(run_tool, said):
     environment = type("Papers", (rlft.BaseEnv,), {"list_tools": lambda self: [TOOL], "run_tool": run_tool})()
     with pytest.raises(EnvironmentSetupError, match=said) as caught:
-        open_stage(environment, Limits())
+        open_playground(environment, HarnessConfig())
     assert "run_tool(self, rollout_id, tool_name, **args)" in caught.value.fix
     assert "test_signatures.py:" in caught.value.what
 
 
 def test_run_tool_may_name_the_arguments_itself():
     methods = {"list_tools": lambda self: [TOOL], "run_tool": lambda self, rollout_id, tool_name, query, limit=3: ""}
-    assert list(open_stage(type("Papers", (rlft.BaseEnv,), methods)(), Limits()).tools) == ["search"]
+    assert list(open_playground(type("Papers", (rlft.BaseEnv,), methods)(), HarnessConfig()).tools) == ["search"]
 
 
 @pytest.mark.parametrize(

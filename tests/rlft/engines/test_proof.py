@@ -242,7 +242,7 @@ def test_a_small_context_is_no_obstacle():
 
 def test_canaries_that_are_not_answered_are_an_error():
     def generate(prompts, sampling, seeds):
-        return [Generation.failed("engine: no room")] * len(prompts)
+        return [Generation.failed("engine", "no room")] * len(prompts)
 
     with pytest.raises(EngineError, match="did not answer its canary prompts: engine: no room"):
         Canaries(VOCABULARY, 64).ask(generate, make_small_policy("qwen3"))

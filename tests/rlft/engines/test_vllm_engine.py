@@ -192,7 +192,7 @@ def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an
     tight, long, last, fits = engine.generate(prompts, Sampling(1.0, 8), range(4))
     assert [len(row.token_ids) for row in (tight, long, last, fits)] == [3, 0, 1, 8]
     assert [row.stop_reason for row in (tight, long, last, fits)] == ["length", "error", "length", "length"]
-    assert long.error == f"prompt: {CONTEXT} tokens leave no room in the engine's context of {CONTEXT}"
+    assert str(long.error) == f"prompt: {CONTEXT} tokens leave no room in the engine's context of {CONTEXT}"
     assert (tight.error, last.error, fits.error) == (None, None, None)
 
 

@@ -16,6 +16,7 @@ from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
+from rlft.outcome import Fate
 from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import collect_rollouts
@@ -275,7 +276,7 @@ def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
     assert time.perf_counter() - started < 15
     assert len(found) == 64
     for generation in found:
-        assert re.match(r"engine: (http://127\.0\.0\.1:\d+ does not answer|no server is left)", generation.error)
+        assert re.match(r"engine: (http://127\.0\.0\.1:\d+ does not answer|no server is left)", str(generation.error))
         assert (generation.stop_reason, len(generation.token_ids), len(generation.logprobs)) == ("error", 0, 0)
 
 
@@ -287,7 +288,7 @@ def test_one_request_that_is_refused_is_one_error(start):
     server._serve = lambda path, body: (400, "no") if body.get("token_ids") == PROMPTS[2] else serve(path, body)
     found = engine.generate(PROMPTS, SAMPLING, range(8))
     expected = sampled(policy, PROMPTS, range(8))
-    assert found[2].error.startswith(f"engine: {server.url} answers 400")
+    assert str(found[2].error).startswith(f"engine: {server.url} answers 400")
     assert_same(found[:2] + found[3:], expected[:2] + expected[3:])
 
 
@@ -295,7 +296,7 @@ def test_a_prompt_must_leave_room(start):
     engine, (server,) = start()
     engine.load_policy(make_adapter())
     long, tight = engine.generate([[4] * 64, [4] * 62], Sampling(1.0, 8), [0, 1])
-    assert long.error == "prompt: 64 tokens leave no room in the engine's context of 64"
+    assert str(long.error) == "prompt: 64 tokens leave no room in the engine's context of 64"
     assert server.bodies(GENERATE)[-1]["sampling_params"]["max_tokens"] == 2
     assert (tight.error, len(tight.token_ids) <= 2) == (None, True)
 
@@ -358,7 +359,7 @@ def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
     )
     lost = [rollout.rollout_id for rollout in rollouts if rollout.error is not None]
     assert lost == ["train-0-1-b-2", "train-0-1-b-3"]
-    assert all(rollout.error.startswith("engine: ") for rollout in rollouts if rollout.rollout_id in lost)
+    assert all(str(rollout.error).startswith("engine: ") for rollout in rollouts if rollout.rollout_id in lost)
     rewards = score_rollouts(
         rollouts, {task.id: task for task in tasks}, FirstCharacter(), weights={}, full=None, timeout_seconds=10
     )
@@ -368,7 +369,7 @@ def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
     rows = [dataclasses.replace(row, total=total) for row, total in zip(rewards.rows[:6], totals, strict=True)]
     rewards = dataclasses.replace(rewards, rows=(*rows, *rewards.rows[6:]))
     plan = plan_training(rollouts, rewards, scale="none", mask_truncated_completions=False)
-    assert plan.fates == dict.fromkeys(lost, "errored:engine")
+    assert plan.fates == dict.fromkeys(lost, Fate("errored", "engine"))
     assert [advantage for _, advantage in plan.groups[1]] == [0.5, -0.5]
 
 

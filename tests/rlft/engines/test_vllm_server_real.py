@@ -305,6 +305,6 @@ def test_a_server_that_is_killed_leaves_errors_and_nothing_hangs(engine_and_poli
     assert len(found) == 512
     lost = [row for row in found if row.error is not None]
     assert len(lost) > 400
-    assert all(row.error.startswith("engine: ") and row.stop_reason == "error" for row in lost)
+    assert all(str(row.error).startswith("engine: ") and row.stop_reason == "error" for row in lost)
     with pytest.raises(EngineError, match="does not answer"):
         engine.load_policy(policy)

@@ -10,11 +10,12 @@ import pytest
 
 from rlft.audit.environment import check_environment
 from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward
+from rlft.config import HarnessConfig
 from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.identity import environment_fingerprints
-from rlft.harness import Attempt, Limits, run_attempts
+from rlft.harness import Attempt, run_attempts
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task
@@ -41,7 +42,7 @@ def round_of(environment, lines, answer):
     attempts = [Attempt(f"r{place}", task, place, 0, place) for place in range(len(lines))]
     rollouts = run_attempts(
         attempts, environment, policy, Script(dict(enumerate(lines))), Sampling(1.0, 200),
-        environment_fingerprint="e", limits=Limits(tool_timeout_seconds=5.0),
+        environment_fingerprint="e", harness=HarnessConfig(tool_timeout_seconds=5.0),
     )  # fmt: skip
     rewards = score_rollouts(
         Rollouts(tuple(rollouts)), {"t": task}, environment, weights={}, full=None, timeout_seconds=5.0

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.contract.base import live_states
 from rlft.contract.tools import read_tools
 from rlft.environments.search import Search
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.cited import declared_answer
-from rlft.harness import Limits
 from rlft.harness.scripted import Part, play_scripts
 from rlft.search.client import Document, Hit
 from rlft.types import Task, Trajectory
@@ -401,7 +401,7 @@ def test_searches_that_hang_hold_up_no_others():
     task = make_task(answer="London", gold=("d1",), question="Where was Ada born?")
     parts = [Part(f"r{n}", task, (call("search", query="hang"), call("search", query="Ada"))) for n in range(48)]
     try:
-        rollouts = play_scripts(parts, environment, Limits(tool_timeout_seconds=2.0))
+        rollouts = play_scripts(parts, environment, HarnessConfig(tool_timeout_seconds=2.0))
     finally:
         Hanging.let_go.set()
     told = [[message["content"] for message in rollout.messages if message["role"] == "tool"] for rollout in rollouts]

@@ -106,7 +106,7 @@ def test_the_tasks_answer_is_a_column_too():
     assert environment.gold_completion(task) == "Lima"
     assert build("exact").gold_completion(task) is None
     (row,) = score(build("exact"), task, "Lima")
-    assert "exact needs solution; the row has answer, completions, prompts" in (row.error or "")
+    assert "exact needs solution; the row has answer, completions, prompts" in str(row.error)
 
 
 def test_the_columns_are_the_row_with_its_answer_and_without_the_prompt():
@@ -126,7 +126,7 @@ def test_scores_beyond_one_and_below_zero_are_taken_where_they_are_declared():
     # full: 2 for the answer, nothing for a length that is right; too long costs 0.5
     (row,) = score(build("twice"), PERU, "Lima")
     assert row.total is None
-    assert "part 'twice' is above its maximum: 2 of 1; what to do: " in (row.error or "")
+    assert "part 'twice' is above its maximum: 2 of 1; what to do: " in str(row.error)
     environment = build("twice", "overlong", maxima={"twice": 2.0, "overlong": 0.0}, gold_template="{solution}")
     right, wordy, wrong = score(environment, PERU, "Lima", "It is Lima", "Rome")
     assert [(row.total, row.solved) for row in (right, wordy, wrong)] == [(2.0, True), (1.5, False), (-1.0, False)]
@@ -136,17 +136,17 @@ def test_scores_beyond_one_and_below_zero_are_taken_where_they_are_declared():
 def test_what_a_function_does_wrong_is_an_error_of_the_rollout():
     (row,) = score(build("two_scores"), PERU, "Lima")
     assert row.total is None
-    assert "two_scores returned 2 scores for one completion" in (row.error or "")
+    assert "two_scores returned 2 scores for one completion" in str(row.error)
     (row,) = score(build("tagged"), PERU, "Lima")  # written for messages, given a text
     assert row.total is None
-    assert "compute_reward: TypeError" in (row.error or "")
+    assert "compute_reward: TypeError" in str(row.error)
 
 
 def test_a_conversation_is_no_text():
     task = make_task("s", "Hello.", None, solution="x")
     talk = type(task)(**{**{f: getattr(task, f) for f in task.__slots__}, "prompt": task.prompt * 2})
     (row,) = score(build("exact"), talk, "x")
-    assert "is a conversation of 2 messages" in (row.error or "")
+    assert "is a conversation of 2 messages" in str(row.error)
 
 
 @pytest.mark.parametrize(

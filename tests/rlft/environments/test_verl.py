@@ -50,7 +50,7 @@ def test_what_is_full_can_be_declared():
     rewards = score(build("five_points", maxima={"score": 5.0}), TASK, "4", "it is 4", "3")
     assert [(row.total, row.solved) for row in rewards] == [(5.0, True), (2.0, False), (-1.0, False)]
     (row,) = score(build("five_points"), TASK, "4")
-    assert "part 'score' is above its maximum: 5 of 1; what to do: " in (row.error or "")
+    assert "part 'score' is above its maximum: 5 of 1; what to do: " in str(row.error)
 
 
 def test_a_metric_can_be_given_a_weight():
@@ -89,9 +89,9 @@ def test_rows_from_a_file_to_scores(tmp_path, kind):
 
 def test_what_is_missing_is_an_error_of_the_rollout():
     (row,) = score(build("score_without_score"), TASK, "4")
-    assert "returned a dict without 'score': ['acc']" in (row.error or "")
+    assert "returned a dict without 'score': ['acc']" in str(row.error)
     (row,) = score(build(), make_task("x", "2 + 2?", "4"), "4")
-    assert "task x has no data_source" in (row.error or "")
+    assert "task x has no data_source" in str(row.error)
 
 
 @pytest.mark.parametrize(

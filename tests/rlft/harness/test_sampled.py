@@ -127,5 +127,5 @@ def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an
     assert (fits.completion_length, fits.truncated, fits.error) == (8, True, None)
     assert (tight.completion_length, tight.truncated, tight.error) == (2, True, None)  # 16 - 14
     assert (long.completion_length, long.stop_reason, long.truncated) == (0, "error", False)
-    assert "16 tokens do not fit the model's context of 16" in long.error
+    assert "16 tokens do not fit the model's context of 16" in str(long.error)
     assert not long.loss_mask.any()

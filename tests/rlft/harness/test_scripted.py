@@ -8,9 +8,9 @@ import pytest
 
 import rlft
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
-from rlft.harness import Limits
 from rlft.harness.scripted import Part, as_script, play_scripts
 from tests.factories import make_task, user
 
@@ -87,7 +87,7 @@ def say(text):
 
 
 def play(*script, environment=None, **limits):
-    (rollout,) = play_scripts([Part("r1", make_task(), script)], environment or Shop(), Limits(**limits))
+    (rollout,) = play_scripts([Part("r1", make_task(), script)], environment or Shop(), HarnessConfig(**limits))
     return rollout
 
 
@@ -136,6 +136,7 @@ def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
     first, second = heard(rollout)
     assert first.startswith(text)
     assert second == '{"left": 8}'  # the next call of the same turn goes on
+    assert [message.get("failed") for message in rollout.messages] == [None, None, True, None, None]
     assert (rollout.tool_calls, rollout.tool_errors, rollout.error) == (2, 1, None)
     assert rollout.state["sold"] == 2
     assert time.perf_counter() - started < 15
@@ -144,7 +145,21 @@ def test_what_goes_wrong_is_told_to_the_model_and_counted(call, text):
 def test_long_results_are_cut_and_calls_are_limited():
     rollout = play(calls(*[("long", {})] * 3), say("done"), max_tool_characters=10, max_tool_calls=2)
     assert heard(rollout) == ["x" * 10 + " ... (90 more characters)"] * 2 + ["error: no more than 2 calls are allowed"]
+    assert [message.get("failed") for message in rollout.messages[2:5]] == [None, None, True]
     assert (rollout.tool_calls, rollout.tool_errors) == (3, 1)
+
+
+def test_a_result_that_begins_with_error_is_none():
+    class Manual(rlft.BaseEnv):
+        @rlft.tool
+        def explain(self, code: int) -> str:
+            """Explain a code."""
+            return f"error: {code} means that the page is not there"
+
+    rollout = play(calls(("explain", {"code": 404})), say("done"), environment=Manual())
+    told = {"role": "tool", "content": "error: 404 means that the page is not there"}
+    assert rollout.messages[2] == {**told, "name": "explain", "tool_call_id": "c0"}
+    assert rollout.tool_errors == 0
 
 
 def test_turns_are_limited_and_the_last_calls_are_run():
@@ -246,7 +261,7 @@ class Broken(Examiner):
 )
 def test_an_environment_that_fails_is_an_error_of_its_rollout(place, text):
     rollout = play(say("maybe"), environment=Broken(place))
-    assert rollout.error.startswith(text)
+    assert str(rollout.error).startswith(text)
     assert rollout.stop_reason == "error"
 
 
@@ -256,7 +271,7 @@ def test_a_setup_that_takes_too_long_says_so():
             await asyncio.sleep(60)
 
     error = play(say("x"), environment=Slow(), tool_timeout_seconds=0.1).error
-    assert error.startswith("setup: TimeoutError: longer than 0.1 s, at tests/rlft/harness/test_scripted.py:")
+    assert str(error).startswith("setup: TimeoutError: longer than 0.1 s, at tests/rlft/harness/test_scripted.py:")
 
 
 def test_an_error_of_list_tools_is_raised_at_once():
@@ -393,7 +408,7 @@ def test_a_reply_may_be_what_openai_calls_a_message(said, heard):
 
 @pytest.mark.parametrize("said", [{"content": "x"}, {"role": "user", "content": None}, 3])
 def test_a_reply_that_is_no_message_is_an_error_of_its_rollout(said):
-    assert play(say("maybe"), environment=Examiner(said)).error.startswith("respond: TypeError: ")
+    assert str(play(say("maybe"), environment=Examiner(said)).error).startswith("respond: TypeError: ")
 
 
 @pytest.mark.parametrize(
@@ -404,7 +419,7 @@ def test_a_state_that_cannot_be_stored(state, text):
         async def setup(self, task):
             return state
 
-    assert play(say("yes"), environment=Starts()).error.startswith(text)
+    assert str(play(say("yes"), environment=Starts()).error).startswith(text)
 
 
 def test_rollouts_share_no_state():

@@ -7,8 +7,9 @@ import pytest
 
 import rlft
 from rlft.calls import make_call
+from rlft.config import HarnessConfig
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.stage import Limits, set_stage
+from rlft.harness.playground import make_playground
 from rlft.rewards.scoring import score_rollouts
 from rlft.secrets import resolve
 from rlft.types import Rollouts
@@ -58,7 +59,7 @@ def environment(monkeypatch):
 
 def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
     async def talk():
-        dialogue = Dialogue(await set_stage(environment, Limits()), "r", make_task())
+        dialogue = Dialogue(await make_playground(environment, HarnessConfig()), "r", make_task())
         await dialogue.open()
         calls = [make_call("ask", {"how": how}, how) for how in ("raise", "say")]
         await dialogue.answer({"role": "assistant", "content": "", "tool_calls": calls})
@@ -74,7 +75,7 @@ def test_nothing_that_is_said_or_stored_holds_the_value(environment, caplog):
         '{"asked": "https://h/?api_key=***"}',
         "you said it to ***",
     ]
-    assert dialogue.error.startswith("respond: ValueError: no ***, at tests/rlft/harness/test_secrets.py:")
+    assert str(dialogue.error).startswith("respond: ValueError: no ***, at tests/rlft/harness/test_secrets.py:")
     assert dialogue.state == {"deep": [{"key": "***"}]}
     assert "teardown of r failed: RuntimeError: ***" in caplog.text
     assert "Mq5" not in caplog.text + json.dumps(dialogue.messages)
@@ -86,7 +87,7 @@ def test_a_score_that_fails_tells_no_part_of_the_value(environment):
     rollouts, tasks, errors = Rollouts((make_rollout(task_id=task.id),)), {task.id: task}, []
     for environment.before in range(400, 500, 4):
         (reward,) = score_rollouts(rollouts, tasks, environment, weights={}, full=None, timeout_seconds=5).rows
-        errors.append(reward.error or "")
+        errors.append(str(reward.error))
     assert not any("Mq" in error for error in errors)
     assert errors[0].split(", at ")[0].endswith("x***")
     assert errors[-1].split(", at ")[0].endswith("xxx")

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import rlft
+from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, live_states
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import RlftError
-from rlft.harness import Attempt, Limits, run_attempts, sampled
+from rlft.harness import Attempt, run_attempts, sampled
 from rlft.policy.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_groups, pad_rows
@@ -54,7 +55,7 @@ class Script:
     def _one(self, seed, turn):
         said = self.lines[seed][turn]
         if said is None:
-            return Generation.failed("engine: gone")
+            return Generation.failed("engine", "gone")
         cut = said.endswith("[cut]")
         tokens = ids(said.removesuffix("[cut]"), end=not cut)
         logprobs = -np.arange(1, len(tokens) + 1, dtype=np.float32) / 8
@@ -94,7 +95,7 @@ def play(lines, environment=None, engine=None, context=4096, **limits):
         engine,
         sampling,
         environment_fingerprint="e",
-        limits=Limits(**limits),
+        harness=HarnessConfig(**limits),
     )
     return engine, rollouts
 
@@ -135,7 +136,7 @@ def test_what_the_model_wrote_of_a_malformed_call_is_kept_and_changes_no_token()
     assert asked["content"] == "I add."
     (invalid,) = asked["invalid_tool_calls"]
     assert (invalid["text"], invalid["position"]) == (broken, 11 + 37)
-    assert told["content"] == f"error: {invalid['error']}"
+    assert told == {"role": "tool", "content": f"error: {invalid['error']}", "failed": True}
     assert "at character 38, marked >>>: " in told["content"]
     assert '{"a": 1 >>>"b": 2}' in told["content"]
     sampled = [ids(f"I add.\n{broken}"), ids("3")]
@@ -202,7 +203,7 @@ def test_without_room_or_time_for_another_turn_it_ends_with_what_was_said(limits
 
 def test_an_engine_that_fails_in_a_later_turn_is_an_error_with_what_there_was():
     _, (lost, fine) = play({1: [call("add", a=1, b=2), None], 2: ["2"]})
-    assert (lost.error, lost.stop_reason, lost.turns) == ("engine: gone", "error", 2)
+    assert (str(lost.error), lost.stop_reason, lost.turns) == ("engine: gone", "error", 2)
     assert lost.loss_mask.sum() == len(ids(call("add", a=1, b=2)))
     assert fine.error is None
 
@@ -368,7 +369,7 @@ def test_in_lockstep_the_same_seeds_give_the_same_bytes_whoever_is_late():
         engine = TransformersEngine()
         engine.load_policy(policy)
         attempts = [Attempt(f"r{n}", make_task("t"), n, 0, n) for n in range(6)]
-        options = {"environment_fingerprint": "e", "limits": Limits(lockstep=True)}
+        options = {"environment_fingerprint": "e", "harness": HarnessConfig(lockstep=True)}
         rollouts = run_attempts(attempts, Unpunctual(late), policy, engine, Sampling(1.0, 12), **options)
         assert {rollout.turns for rollout in rollouts} == {3}
         arrays = [(r.token_ids.tobytes(), r.loss_mask.tobytes(), r.logprobs.tobytes()) for r in rollouts]

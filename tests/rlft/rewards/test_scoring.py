@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rlft.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
+from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardHangs
@@ -86,7 +87,7 @@ def test_a_penalty_that_does_not_apply_is_not_paid_and_one_that_does_is_paid_onc
     assert only(score(Returns({"a": 1, "b": None, "penalty": 1}), weights=weights)).total == 1.5
     assert only(score(Returns({"a": 1, "b": None, "penalty": None}), weights=weights)).total == 2.0
     lone = only(score(Returns({"a": None, "penalty": 1}), weights=weights))
-    assert (lone.total, lone.error) == (
+    assert (lone.total, str(lone.error)) == (
         None,
         "compute_reward: no part with a positive weight applies (parts: {'a': None, 'penalty': 1.0}); what to do: "
         "return a number for a part that is paid (None: is a `return` missing?), 0 where nothing was earned",
@@ -216,7 +217,7 @@ def test_a_score_that_is_none_is_an_error_and_never_zero(result, cause):
     assert row.total is None
     assert row.solved is False
     assert row.error is not None
-    assert row.error.startswith(cause)
+    assert str(row.error).startswith(cause)
 
 
 class Points(BaseEnv):
@@ -238,7 +239,7 @@ def test_what_is_full_follows_from_the_declared_maxima():
     rows = score(Points(), answered(TASK, "10 1", "10 -", "5 1", "5 -", "10 0.9", "10.1 1"))
     assert [row.total for row in rows] == [10.5, 10.5, 5.5, 5.25, 10.45, None]
     assert [row.solved for row in rows] == [True, True, False, False, False, False]
-    assert (rows.rows[-1].error or "").startswith("compute_reward: part 'points' is above its maximum: 10.1 of 10; ")
+    assert str(rows.rows[-1].error).startswith("compute_reward: part 'points' is above its maximum: 10.1 of 10; ")
     assert rows.rows[-1].parts == {"points": 10.1, "form": 1.0, "words": 12.0}
     # 10.1 points count once nothing is paid for them; what is worth paying for is a matter of the config
     (metric,) = score(Points(), answered(TASK, "10.1 1"), weights={"points": 0.0})
@@ -273,7 +274,7 @@ def test_a_final_answer_that_fails_is_an_error():
         def final_answer(self, completion):
             return 4
 
-    assert only(score(Votes())).error == "final_answer: TypeError: returned int 4, not text or None"
+    assert str(only(score(Votes())).error) == "final_answer: TypeError: returned int 4, not text or None"
 
 
 def test_an_answer_and_an_error_can_always_be_stored():
@@ -287,7 +288,7 @@ def test_an_answer_and_an_error_can_always_be_stored():
 
     answer, error = only(score(Reads({"a": 1.0}))), only(score(Returns(failing)))
     assert answer.answer == "4?"
-    assert error.error.startswith("compute_reward: ValueError: no \\ud800, at tests/rlft/rewards/test_scoring.py:")
+    assert str(error.error).startswith("compute_reward: ValueError: no \\ud800, at tests/rlft/rewards/test_scoring.py:")
     assert rewards_to_table(Rewards((answer, error), {})).num_rows == 2
 
 
@@ -302,7 +303,7 @@ def test_an_endless_loop_is_an_error_and_the_next_rollout_is_scored():
     started = time.perf_counter()
     rewards = score(Returns(stuck), answered(TASK, "4", "5"), timeout_seconds=0.2)
     assert [row.total for row in rewards] == [None, 1.0]
-    assert rewards.rows[0].error == "compute_reward: ScoringTimeout: no score within 0.2 s"
+    assert str(rewards.rows[0].error) == "compute_reward: ScoringTimeout: no score within 0.2 s"
     assert time.perf_counter() - started < 20
     (thread,) = left_behind
     thread.join(30)
@@ -323,7 +324,7 @@ def test_a_reward_that_awaits_too_long_is_cancelled_as_often_as_needed():
             return waits()
 
     rewards = score(Waits(), answered(TASK, *"abcdefg"), timeout_seconds=0.02)
-    assert all(row.error and "no score within" in row.error for row in rewards)
+    assert all(row.error and "no score within" in str(row.error) for row in rewards)
     assert len(cancelled) == 7
 
 
@@ -369,7 +370,7 @@ def test_answers_that_are_too_hard_to_score_are_lost_and_the_run_goes_on():
     reward = hangs_unless(lambda text: text != "bomb")
     rows = score(Returns(reward), answered(TASK, *["bomb"] * 20, "4", "5"), timeout_seconds=0.05).rows
     assert [row.total for row in rows] == [None] * 20 + [1.0, 0.0]
-    assert {row.error for row in rows[:20]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
+    assert {str(row.error) for row in rows[:20]} == {"compute_reward: ScoringTimeout: no score within 0.05 s"}
 
 
 def test_a_harmless_answer_that_fails_at_once_shows_that_the_reward_does_not_hang():
@@ -383,8 +384,8 @@ def test_a_harmless_answer_that_fails_at_once_shows_that_the_reward_does_not_han
 
 
 def test_a_failed_rollout_keeps_its_error():
-    row = only(score(Plain(), Rollouts((make_rollout(TASK, *TASK.prompt, error="engine: out of memory"),))))
-    assert (row.total, row.error) == (None, "rollout: engine: out of memory")
+    row = only(score(Plain(), Rollouts((make_rollout(TASK, *TASK.prompt, error=Failure("engine", "out of memory")),))))
+    assert (row.total, str(row.error)) == (None, "rollout: engine: out of memory")
 
 
 class Prompted(BaseEnv):
@@ -412,7 +413,7 @@ def test_worked_examples_in_the_prompt_are_not_the_attempt():
 def test_a_rollout_with_another_prompt_is_an_error():
     row = only(score(Prompted(), answered(TASK, "4")))
     assert row.error is not None
-    assert row.error.startswith("prompt: ValueError: the rollout begins with ['user', 'assistant']")
+    assert str(row.error).startswith("prompt: ValueError: the rollout begins with ['user', 'assistant']")
 
 
 def test_the_trajectory_knows_task_state_and_truncation():

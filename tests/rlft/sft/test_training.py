@@ -18,9 +18,9 @@ from rlft.messages import as_openai
 from rlft.policy import save_policy
 from rlft.sft import training as warm_start
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, run_sft
+from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import encode
-from rlft.sft.training import _batches, _loss, train_sft
+from rlft.sft.training import _batches, _loss, run_sft, train_sft
 from rlft.training.optimizer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
 
@@ -260,6 +260,24 @@ def test_demonstrations_with_calls_that_fail_are_warned_of(caplog):
     choose_demonstrations(WarmStartConfig(steps=1, demonstrations=2), [make_task("t7"), make_task("t8")], Wrong())
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("2 of 2 demonstrations hold a tool call that failed, such as that of task t7: error: wrong")
+
+
+def test_the_call_that_failed_is_the_one_that_is_named(caplog):
+    class Manual(rlft.BaseEnv):
+        @rlft.tool
+        def explain(self, code: int) -> str:
+            """Explain a code."""
+            if code != 404:
+                raise ValueError(f"{code} is no code")
+            return "error: the page is not there"
+
+        def demonstration(self, task):
+            calls = [make_call("explain", {"code": code}, str(code)) for code in (404, 7)]
+            return [{"role": "assistant", "content": "", "tool_calls": calls}, {"role": "assistant", "content": "3"}]
+
+    choose_demonstrations(WarmStartConfig(steps=1, demonstrations=1), [make_task("t7")], Manual())
+    (said,) = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
+    assert said.endswith("such as that of task t7: error: ValueError: 7 is no code")
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])

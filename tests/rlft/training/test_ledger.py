@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.outcome import Failure, Fate
 from rlft.training.ledger import plan_training
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_scored
@@ -20,11 +21,15 @@ def by_id(found):
     return {rollout.rollout_id: advantage for group in found.groups for rollout, advantage in group}
 
 
+def text_of(fate):
+    return None if fate is None else str(fate)
+
+
 def scored(rows):
     """Rollouts and rewards from (task, kind of row, total, truncated)."""
     rollouts, rewards = [], []
     for number, (task, kind, total, truncated) in enumerate(rows):
-        error = "engine died" if kind == "rollout" else None
+        error = Failure("", "engine died") if kind == "rollout" else None
         rollout = make_rollout(task, number, error=error, truncated=truncated)
         rollouts.append(rollout)
         rewards.append(make_reward(rollout, None if kind in ("reward", "rollout") else total))
@@ -64,7 +69,7 @@ def test_every_rollout_has_one_fate(rows, mask, scale):
             fate = None
             mean = sum(group) / len(group)
             assert math.copysign(1, advantages[rollout_id]) == math.copysign(1, total - mean)
-        assert found.fates.get(rollout_id) == fate
+        assert text_of(found.fates.get(rollout_id)) == fate
         assert (rollout_id in advantages) == (fate is None)
     assert len(advantages) + len(found.fates) == len(rows)
     assert all(math.isfinite(a) for a in advantages.values())
@@ -77,16 +82,16 @@ def test_with_a_kl_all_that_was_scored_is_trained_on(rows, mask):
     without, found = plan(rollouts, rewards, mask=mask), plan(rollouts, rewards, mask=mask, with_kl=True)
     advantages = by_id(found)
     for rollout in rollouts:
-        key, before = rollout.rollout_id, without.fates.get(rollout.rollout_id)
+        key, before = rollout.rollout_id, text_of(without.fates.get(rollout.rollout_id))
         if before in ("filtered:no_variance", "filtered:alone_in_group"):
             cut = mask and rollout.truncated
-            assert found.fates[key] == ("filtered:truncated" if cut else "trained:kl_only")
+            assert str(found.fates[key]) == ("filtered:truncated" if cut else "trained:kl_only")
             assert advantages.get(key, None if cut else -1) == (None if cut else 0.0)
         else:
-            assert found.fates.get(key) == before
+            assert text_of(found.fates.get(key)) == before
             assert advantages.get(key) == by_id(without).get(key)
     # what is left out and still counted is only what was cut off, without its tokens
-    cut = [fate for fate in found.fates.values() if fate == "filtered:truncated"]
+    cut = [fate for fate in found.fates.values() if fate == Fate("filtered", "truncated")]
     assert (found.silent_rollouts, found.silent_tokens) == (len(cut), 0)
 
 
@@ -102,7 +107,7 @@ def test_truncated_rollouts_leave_after_the_mean():
     cut = dataclasses.replace(rollouts.rows[2], truncated=True)
     found = plan(Rollouts((*rollouts.rows[:2], cut)), rewards, "none", mask=True)
     assert by_id(found) == pytest.approx({"train-0-a-0": 2 / 3, "train-0-a-1": -1 / 3})
-    assert found.fates == {"train-0-a-2": "filtered:truncated"}
+    assert found.fates == {"train-0-a-2": Fate("filtered", "truncated")}
 
 
 def test_batch_scale_sees_groups_that_teach_nothing():
@@ -117,7 +122,7 @@ def test_batch_scale_sees_groups_that_teach_nothing():
 def test_a_reward_that_is_no_number_is_an_error(bad):
     rollouts, rewards = make_scored({"a": [1.0, 0.0, bad]})
     found = plan(rollouts, rewards, "none")
-    assert found.fates == {"train-0-a-2": "errored:reward"}
+    assert found.fates == {"train-0-a-2": Fate("errored", "reward")}
     assert sorted(by_id(found).values()) == [-0.5, 0.5]
 
 

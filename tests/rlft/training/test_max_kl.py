@@ -13,7 +13,7 @@ from rlft.iteration import run_round
 from rlft.policy.create import create_policy
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
 from rlft.policy.origin import choose_device
-from rlft.sft.demonstrations import run_sft
+from rlft.sft.training import run_sft
 from rlft.training import update
 from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.outcome import Failure
 from rlft.rollout import collect_rollouts
 from rlft.training import trainer, update
 from rlft.training.batching import pack_groups, pad_rows
@@ -96,7 +97,7 @@ def test_the_ledger_adds_up_and_only_what_teaches_is_encoded(encoded):
     rollouts, rewards = sampled(policy, totals)
     rows = [dataclasses.replace(rollout, truncated=False) for rollout in rollouts]
     rows[0] = dataclasses.replace(rows[0], truncated=True)
-    rows[11] = dataclasses.replace(rows[11], error="engine died")  # task t5: leaves its partner alone
+    rows[11] = dataclasses.replace(rows[11], error=Failure("", "engine died"))  # task t5: leaves its partner alone
     rollouts = Rollouts(tuple(rows))
     report = train(policy, rollouts, rewards, mask_truncated_completions=True)
     fates = [report.fates[rollout.rollout_id] for rollout in rollouts]

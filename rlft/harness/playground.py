@@ -1,0 +1,46 @@
+"""An environment as its conversations meet it: its tools, how many turns there are, and the limits of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.calling import call
+from rlft.contract.faults import calling
+from rlft.contract.signatures import check_run_tool
+from rlft.contract.tools import ToolSpec, read_tools
+from rlft.harness.background import Background
+
+TURNS_WITH_TOOLS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Playground:
+    """An environment as its conversations meet it: the tools by name, and how many turns there are."""
+
+    environment: BaseEnv
+    tools: Mapping[str, ToolSpec]
+    max_turns: int
+    harness: HarnessConfig
+
+
+async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playground:
+    """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described or called."""
+    with calling(f"{type(environment).__name__}.list_tools"):
+        listed = await call(environment.list_tools)
+    tools = {spec.name: spec for spec in read_tools(listed)}
+    check_run_tool(environment, tuple(tools.values()))
+    talks = bool(tools) or type(environment).respond is not BaseEnv.respond
+    turns = harness.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
+    return Playground(environment, tools, turns, harness)
+
+
+def open_playground(environment: BaseEnv, harness: HarnessConfig, background: Background | None = None) -> Playground:
+    """`make_playground` from plain code. Raises RlftError also when there is no answer in time."""
+    if background is None:
+        with Background(environment) as own:
+            return open_playground(environment, harness, own)
+    seconds, where = harness.tool_timeout_seconds, f"{type(environment).__name__}.list_tools"
+    return background.wait(background.start(make_playground(environment, harness)), seconds, where, seconds)
