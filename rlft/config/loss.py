@@ -98,9 +98,10 @@ class LossConfig(LossTerms, _with_settings_of_losses(_Choice)):
     @model_validator(mode="after")
     def _every_setting_has_an_effect(self) -> Self:
         others = [setting for setting, losses in _DECLARED.items() if self.loss_type not in losses]
-        unused = [(f"loss_type {self.loss_type}", others)]
         if self.loss_type in LOSSES:
-            unused.append((f"loss_type {self.loss_type}, whose settings stand beside it", ["loss_kwargs"]))
+            unused = [(f"loss_type {self.loss_type}", others), (f"the shipped loss {self.loss_type}", ["loss_kwargs"])]
+        else:
+            unused = [(f"loss_type {self.loss_type}, whose settings stand in loss_kwargs", others)]
         if self.beta == 0:
             unused.append(("beta 0", ["kl_importance_weighted"]))
         if self.importance_sampling_correction is None:

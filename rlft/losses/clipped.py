@@ -36,8 +36,8 @@ class Clipped(Loss):
     def _clips_what_it_can(self) -> Self:
         if (self.epsilon_high or 0) >= 1:
             raise ValueError(
-                f"epsilon_high={self.epsilon_high} is added to 1, so {self.name or 'the loss'} would hardly clip; 0.28 "
-                "is usual (only for cispo it is the cap itself)"
+                f"epsilon_high={self.epsilon_high} is added to 1, so that hardly anything would be clipped; 0.28 is "
+                "usual (only for cispo it is the cap itself)"
             )
         if self.delta is not None and self.delta <= self.bounds()[1]:
             raise ValueError(

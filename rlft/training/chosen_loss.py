@@ -35,9 +35,11 @@ def chosen_loss(settings: LossConfig) -> Loss:
         return kind(**settings.loss_kwargs)
     except ValidationError as error:
         wrong = error.errors()[0]
-        key = ".".join([_KWARGS, *map(str, wrong["loc"])])
+        what = wrong["msg"].removeprefix("Value error, ")
         raise ConfigError(
-            wrong["msg"].removeprefix("Value error, "), where=key, fix=f"{kind.__name__} has {_settings_of(kind)}"
+            "unknown setting" if wrong["type"] == "extra_forbidden" else what,
+            where=".".join([_KWARGS, *map(str, wrong["loc"])]),
+            fix=f"{kind.__name__} has {_settings_of(kind)}",
         ) from None
 
 

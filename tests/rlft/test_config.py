@@ -81,12 +81,12 @@ def test_the_smallest_config_holds():
             "sapo_temperature_pos=2.0 does nothing with loss_type dapo",
         ),
         ({"training": CISPO | {"sapo_temperature_neg": 2.0}}, "training", "does nothing with loss_type cispo"),
-        ({"training__epsilon_high": 1.5}, "training", "epsilon_high=1.5 is added to 1, so dapo would hardly clip"),
-        ({"training__loss_kwargs": {"power": 2}}, "training", "loss_type dapo, whose settings stand beside it"),
+        ({"training__epsilon_high": 1.5}, "training", "epsilon_high=1.5 is added to 1, so that hardly"),
+        ({"training__loss_kwargs": {"power": 2}}, "training", "does nothing with the shipped loss dapo"),
         (
             {"training": {"loss_type": "my_loss.py:Mine", "epsilon": 0.1}},
             "training",
-            "epsilon=0.1 does nothing with loss_type my_loss.py:Mine",
+            "epsilon=0.1 does nothing with loss_type my_loss.py:Mine, whose settings stand in loss_kwargs",
         ),
         (
             {"training__kl_importance_weighted": True},

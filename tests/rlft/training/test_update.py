@@ -9,6 +9,7 @@ import torch
 from rlft.losses import LOSSES
 from rlft.training import update
 from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
+from rlft.training.loss import Whole
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import _deal, train_round
 from rlft.training.update import TrainingStopped, Updater
@@ -147,7 +148,7 @@ def part_gradients(policy, groups, **settings):
     count = sum(int(rollout.loss_mask.sum()) for rollout, _ in flat(groups))
     found = []
     for part in updater._parts(groups):
-        updater._backward(part, count, len(flat(groups)))
+        updater._backward(part, Whole(count, len(flat(groups))))
         found.append({name: p.grad for name, p in policy.trainable().items()})
         policy.model.zero_grad(set_to_none=True)
     policy.optimizer = None
