@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import sys
 from difflib import get_close_matches
+from functools import cache
 from typing import get_args
 
 import torch
@@ -44,11 +45,16 @@ def chosen_loss(settings: LossConfig) -> Loss:
 
 
 def loss_fingerprint(settings: LossConfig) -> str:
-    """The identity (sha256, hexadecimal) of the loss's code and of all that its module imports, as it is now.
+    """The identity (sha256, hexadecimal) of the loss's code and of all that its module imports.
 
     Raises as `chosen_loss` does, and EnvironmentSetupError for a class without a source file.
     """
-    module = type(chosen_loss(settings)).__module__
+    return _code_of(type(chosen_loss(settings)))
+
+
+@cache  # what was imported does not change when its file does
+def _code_of(kind: type[Loss]) -> str:
+    module = kind.__module__
     if module.partition(".")[0] == "rlft":
         return code_fingerprint(module)
     return hashlib.sha256(module_code(sys.modules[module], _TYPE).encode()).hexdigest()

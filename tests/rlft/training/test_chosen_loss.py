@@ -1,9 +1,12 @@
 """Losses of a user's own: by file and by module, what is wrong with them in a sentence, and a step that they train."""
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from rlft.config import TrainingConfig
 from rlft.errors import RlftError
@@ -14,6 +17,7 @@ from tests.rlft.attention.models import make_small_policy
 from tests.rlft.training.losses import NEEDED
 from tests.rlft.training.test_update import gradients, make_groups
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "training.md"
 OWN = """
 from typing import ClassVar
 
@@ -73,18 +77,32 @@ def test_one_that_derives_from_a_shipped_loss_has_its_settings(written):
     settings = written(*edits, ("class Scaled(Loss)", "class Scaled(Dapo)"), ("Divisor] =", "str] ="))
     loss = chosen_loss(TrainingConfig(**settings, loss_kwargs={"epsilon": 0.1, "factor": 3.0}))
     assert loss.bounds() == (0.9, 1.1)
-    assert "epsilon_high=1.5 is added to 1, so that hardly" in refusal(
-        settings | {"loss_kwargs": {"epsilon_high": 1.5}}
-    )
+    said = refusal(settings | {"loss_kwargs": {"epsilon_high": 1.5}})
+    assert "training.loss_kwargs: epsilon_high=1.5 is added to 1, so that hardly" in said
 
 
 def test_an_import_path_names_it_too(written, tmp_path, monkeypatch):
     written()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    loss = chosen_loss(make_training(loss_type="my_loss:Scaled"))
+    settings = make_training(loss_type="my_loss:Scaled")
+    loss, before = chosen_loss(settings), loss_fingerprint(settings)
     assert (type(loss).__module__, type(loss).__name__) == ("my_loss", "Scaled")
+    written(("self.factor *", "2 * self.factor *"))
+    assert (type(chosen_loss(settings)), loss_fingerprint(settings)) == (type(loss), before)  # is imported once
     monkeypatch.delitem(sys.modules, "my_loss")
+
+
+def test_the_example_of_the_guide_can_be_trained_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, settings = re.search(
+        r"```python\n(# my_loss.py.*?)```\n\n```yaml\n(.*?)```", GUIDE.read_text(), re.S
+    ).groups()
+    (tmp_path / "my_loss.py").write_text(code)
+    loss = chosen_loss(TrainingConfig(**yaml.safe_load(settings)["training"]))
+    try_loss(loss)
+    one = torch.ones(1, 1)
+    assert loss.objective(4 * one, 3 * one, one).item() == 12  # 4 ** 0.5 / 0.5 * 3
 
 
 @pytest.mark.parametrize("name", LOSSES)
