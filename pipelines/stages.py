@@ -11,6 +11,7 @@ from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.progress import Progress, silent
+from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
 from steps.evaluate_policy import evaluate_policy
@@ -119,6 +120,7 @@ class Stages:
                 scored.rollouts,
                 scored.rewards,
                 config.training,
+                loss_fingerprint(config.training),
                 config.rollout.temperature,
                 config.rollout.max_completion_length,
                 round,

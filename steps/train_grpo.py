@@ -30,12 +30,14 @@ def train_grpo(
     rollouts: Rollouts,
     rewards: Rewards,
     training: TrainingConfig,
+    loss_fingerprint: str,
     temperature: float,
     max_completion_length: int,
     round: int,
     device: str,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
     """Nudge the policy towards higher rewards. When the numbers go wrong, the policy that came in goes out."""
+    del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
     live = runtime.borrow(policy, device)

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rlft.config import Config, Section
+from rlft.losses import LOSSES
 
 HEAD = """# Settings
 
@@ -25,6 +26,7 @@ def page() -> str:
     for name, field in Config.model_fields.items():
         if section := section_of(field.annotation):
             parts += part(name, section, field)
+            parts += losses() if name == "training" else ()
     return "\n".join(parts)
 
 
@@ -47,6 +49,21 @@ def table(path: str, section: type[Section], names: list[str]) -> Iterator[str]:
         limits = ", ".join(f"{sign} {value}" for sign, value in bounds(field))
         kind = type_name(field.annotation) + (f", {limits}" if limits else "")
         yield f"| `{path}{'.' if path else ''}{name}` | {kind} | {default} | {field.description or ''} |"
+    yield ""
+
+
+def losses() -> Iterator[str]:
+    """One row for each loss."""
+    divided = {
+        "tokens": "tokens of the batch",
+        "rollouts": "tokens of each rollout, then rollouts",
+        "length": "rollouts times `rollout.max_completion_length`",
+    }
+    yield "### Losses\n\n| `loss_type` | | divided by | settings | from |\n|---|---|---|---|---|"
+    for name, loss in LOSSES.items():
+        says = (loss.__doc__ or "").splitlines()[0]
+        settings = ", ".join(f"`{setting}`" for setting in loss.model_fields)
+        yield f"| `{name}` | {says} | {divided[loss.divisor]} | {settings} | {loss.paper} |"
     yield ""
 
 

@@ -38,7 +38,7 @@ def reward_code() -> str:
 
 @cache
 def training_code() -> str:
-    """Code behind `train_grpo`."""
+    """Code behind `train_grpo`, but for the losses: it is told the fingerprint of its own."""
     return code_fingerprint("rlft.training.trainer", "rlft.metrics")
 
 

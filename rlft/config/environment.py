@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from rlft.config.addresses import named_addresses, refuse_metadata
+from rlft.config.names import is_import_path
 from rlft.config.section import Section
 
 
@@ -24,7 +24,7 @@ class EnvironmentConfig(Section):
     @field_validator("name")
     @classmethod
     def _names_a_class(cls, name: str) -> str:
-        if not re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name):
+        if not is_import_path(name):
             raise ValueError(f"{name!r:.80} names no class; write capitals.py:Capitals or package.module:Capitals")
         return name
 

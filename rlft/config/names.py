@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 LONGEST_NAME = 200
 
 
@@ -22,3 +24,8 @@ def check_name(name: str, *, slashes: bool = False) -> str:
         if part != part.strip() or part.startswith("-"):
             raise ValueError(f"{name!r}: begin with a letter or digit, and let no space stand at an end")
     return name
+
+
+def is_import_path(name: str) -> bool:
+    """Whether it is written as the import path of a class: `package.module:Class` or `path/to/file.py:Class`."""
+    return re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name) is not None

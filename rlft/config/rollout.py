@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rlft.config.addresses import check_address
-from rlft.config.section import Section, changed
+from rlft.config.section import Section
 from rlft.errors import ConfigError
 from rlft.secrets import hide, named_variables, resolve
 
@@ -117,19 +118,19 @@ class RolloutConfig(EngineSettings):
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature in training.")
     batch_size: int = Field(default=256, ge=1, description="Rollouts sampled at the same time.")
-    top_p: float = Field(default=1.0, description="Must be 1; only `evaluation.top_p` can be set.")
-    top_k: int = Field(default=0, description="Must be 0; only `evaluation.top_k` can be set.")
-    min_p: float = Field(default=0.0, description="Must be 0; only `evaluation.min_p` can be set.")
 
     def engine_settings(self) -> EngineSettings:
         """Those of the settings that are about the engine."""
         return EngineSettings(**{name: getattr(self, name) for name in EngineSettings.model_fields})
 
-    @model_validator(mode="after")
-    def _samples_the_policy_itself(self) -> Self:
-        for name, value in changed(self, "top_p", "top_k", "min_p").items():
-            raise ValueError(
-                f"{name}={value}: truncated sampling is for evaluation; remove it here and set evaluation.{name} "
-                "(training needs samples of the whole distribution whose probabilities it changes)"
-            )
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _samples_the_policy_itself(cls, content: Any) -> Any:
+        for name in ("top_p", "top_k", "min_p"):
+            if isinstance(content, Mapping) and name in content:
+                raise ValueError(
+                    f"{name}={content[name]!r:.20}: truncated sampling is for evaluation; remove it here and set "
+                    f"evaluation.{name} (training needs samples of the whole distribution whose probabilities it "
+                    "changes)"
+                )
+        return content

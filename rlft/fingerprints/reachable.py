@@ -68,12 +68,12 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     return analysis.sides()
 
 
-def module_code(module: ModuleType) -> str:
+def module_code(module: ModuleType, setting: str = "environment.name") -> str:
     """The code of a loaded module and of all it imports, as text; installed modules stand there by name alone.
 
-    Raises `EnvironmentSetupError` for a module without a source file.
+    `setting` is where it is named in the config. Raises `EnvironmentSetupError` for a module without a source file.
     """
-    path = _source_file(module, module.__name__)
+    path = _source_file(module, module.__name__, setting)
     if is_installed(path):
         return f"# module {module.__name__}\n"
     code = _library({module.__name__: path}).closure([_label(module.__name__, path)])
@@ -296,12 +296,12 @@ def _stored_attributes(method: ast.AST, self_name: str | None) -> set[str]:
     return stored
 
 
-def _source_file(module: ModuleType | None, name: str) -> Path:
+def _source_file(module: ModuleType | None, name: str, setting: str = "environment.name") -> Path:
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file() or Path(file).suffix != ".py":
         raise EnvironmentSetupError(
             f"the source of {name} cannot be read, so nothing it does could be cached safely",
-            where="environment.name",
+            where=setting,
             fix="put it into a .py file",
         )
     return Path(file).resolve()

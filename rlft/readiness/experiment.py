@@ -10,6 +10,7 @@ from rlft.errors import RlftError
 from rlft.readiness.device import check_device, check_device_with_torch
 from rlft.readiness.engine import check_engine
 from rlft.readiness.environment import check_environment
+from rlft.readiness.loss import check_loss, check_loss_file
 from rlft.readiness.policy import check_chat_template, check_origin, check_room
 from rlft.readiness.tasks import check_demonstrations, check_drawn_rows, check_first_rows
 
@@ -28,6 +29,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_engine(config.rollout),
         lambda: check_first_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows),
         lambda: check_environment(config.environment, config.reward),
+        lambda: check_loss_file(config.training),
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),
         lambda: check_device(config.policy.device),
@@ -36,6 +38,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
     costly: list[Check] = [
         lambda: check_drawn_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows, seed=tasks.seed),
         lambda: check_device_with_torch(config.policy.device),
+        lambda: check_loss(config.training),
     ]
     if other is not None:
         where, allowed = "tasks.off_distribution", tasks.max_bad_rows

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
+from rlft.config.training import Baseline, Scale
 from rlft.statistics import varies
 
-Baseline = Literal["group_mean", "leave_one_out"]
-Scale = Literal["group", "batch", "none"]
 EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 
 

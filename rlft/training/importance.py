@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-Level = Literal["token", "sequence"]
-Correction = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
+from rlft.config.loss import Correction, Level
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: Level = "token") -> Tensor:
@@ -40,8 +39,8 @@ def engine_correction(
     mask: Tensor,
     correction: Correction,
     *,
-    minimum: float | None = None,
-    maximum: float | None = 3.0,
+    minimum: float | None,
+    maximum: float | None,
 ) -> Tensor:
     """What a sample of the engine counts in the trainer's eyes: pi_old / pi_engine, kept within bounds.
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
+from rlft.config.training import Baseline, Scale
 from rlft.outcome import Fate
 from rlft.statistics import varies
-from rlft.training.advantage import Baseline, Scale, group_advantages
+from rlft.training.advantage import group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 KL_ONLY = Fate("trained", "kl_only")  # its group has nothing to compare, and the KL to the reference still moves it

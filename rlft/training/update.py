@@ -17,8 +17,9 @@ from rlft.policy.fused import fused
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Batch, Pair, pack_groups, packed_tokens, pad_rows, split_by_tokens, split_groups
 from rlft.training.checkpointing import gradient_checkpointing
+from rlft.training.chosen_loss import chosen_loss
 from rlft.training.logprobs import token_logprobs
-from rlft.training.loss import policy_loss
+from rlft.training.loss import Part, Whole, policy_loss
 from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
 from rlft.types import Rollout
@@ -49,6 +50,7 @@ class Updater:
         self.meter = meter or Meter(silent, None, "rollouts")  # of those encoded, in every update
         self.max_logp_difference = max_logp_difference  # in the mean, between sampling and training; null: any
         self.policy, self.settings, self.reference = policy, settings, reference
+        self.loss = chosen_loss(settings)
         policy.find_out()  # before its attention is switched
         self.temperature, self.max_completion_length = temperature, max_completion_length
         self.identity = policy.identity
@@ -90,10 +92,13 @@ class Updater:
         policy.model.eval()  # dropout would make the ratio differ from 1 before anything was learnt
         policy.optimizer.zero_grad()  # a round that was stopped leaves gradients behind
         pairs = [pair for group in groups for pair in group]
-        num_items = silent_tokens + sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs)
-        num_rollouts = silent_rollouts + len(pairs)
+        whole = Whole(
+            num_items=silent_tokens + sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs),
+            num_rollouts=silent_rollouts + len(pairs),
+            max_completion_length=self.max_completion_length,
+        )
         with policy.optimizer.accumulating():
-            loss = sum(self._backward(part, num_items, num_rollouts) for part in self._parts(groups))
+            loss = sum(self._backward(part, whole) for part in self._parts(groups))
         self._check_sampling(pairs)
         norm = policy.optimizer.clip(settings.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -127,7 +132,7 @@ class Updater:
         reader = reader or self.policy
         return (pack_groups if reader.shares_prompts else pad_rows)(pairs, reader.device)
 
-    def _backward(self, pairs: Sequence[Pair], num_items: float, num_rollouts: float) -> float:
+    def _backward(self, pairs: Sequence[Pair], whole: Whole) -> float:
         """Add this part's gradients; the parts of a batch add up to the loss of the batch."""
         settings, batch = self.settings, self._batch(pairs)
         packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
@@ -135,29 +140,15 @@ class Updater:
         with packed, again, fused(self.policy.fusible):
             found = token_logprobs(self.policy, batch, self.temperature)
             own = found.logprobs.detach()
-            report = policy_loss(
+            part = Part(
                 found.logprobs,
                 self._old(pairs, batch, own),
                 batch.advantages,
                 batch.mask,
-                loss_type=settings.loss_type,
-                epsilon=settings.epsilon,
-                epsilon_high=settings.epsilon_high,
-                delta=settings.delta,
-                importance_sampling_level=settings.importance_sampling_level,
-                beta=settings.beta,
                 ref_logprobs=self._reference_logprobs(pairs, batch) if settings.beta else None,
-                kl_importance_weighted=settings.kl_importance_weighted,
                 sampling_logprobs=batch.logprobs,
-                importance_sampling_correction=settings.importance_sampling_correction,
-                importance_sampling_min=settings.importance_sampling_min,
-                importance_sampling_max=settings.importance_sampling_max,
-                sapo_temperature_pos=settings.sapo_temperature_pos,
-                sapo_temperature_neg=settings.sapo_temperature_neg,
-                max_completion_length=self.max_completion_length,
-                num_items=num_items,
-                num_rollouts=num_rollouts,
             )
+            report = policy_loss(part, whole, self.loss, settings)
             report.loss.backward()
         assert found.entropy is not None
         self.tally.note_part(report, found.entropy)

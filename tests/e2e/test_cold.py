@@ -46,7 +46,7 @@ rewards = score_rewards.entrypoint(tasks, rollouts, config.environment, config.r
 found["score_rewards"] = [storage.hash_rows(rewards.rows, storage.REWARD_SCHEMA, repr(sorted(rewards.weights.items()))),
     out("score_rewards_r000", "rewards").content_hash]
 warm = out("warm_start", "policy").load()
-policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, 1.0, 4, 0, "auto")
+policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, "", 1.0, 4, 0, "auto")
 found["train_grpo"] = [policy.metadata.content_hash, out("train_grpo_r000", "policy").content_hash]
 print(json.dumps(found))
 """)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from rlft.training.advantage import group_advantages
-from rlft.training.loss import policy_loss
 from tests.parity.oracle import CORRECTIONS, GROUP, random_samples, trl_advantages, trl_leave_one_out, trl_loss
+from tests.rlft.training.losses import loss_with
 
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
 LOSS_TYPES = [*CLIPPED, "cispo", "sapo"]
@@ -32,7 +32,7 @@ def rlft_loss(samples, advantages, *, old_is_new=False, **options):
     new = samples.new.clone().requires_grad_()
     old = new.detach() if old_is_new else samples.old
     given = {"ref_logprobs": samples.ref, "sampling_logprobs": samples.sampling} | options
-    report = policy_loss(new, old, advantages, samples.mask, **given)
+    report = loss_with(new, old, advantages, samples.mask, **given)
     report.loss.backward()
     return report, new.grad
 

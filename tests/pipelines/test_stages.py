@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines import stages as module
-from pipelines.stages import Stages
+from pipelines.stages import Scored, Stages
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from tests.shipped import ROOT
@@ -21,3 +21,20 @@ def test_the_audit_is_done_again_after_a_change_of_the_tools_or_of_the_reward(mo
         Stages(config, EnvironmentFingerprints(**each)).audit(None)
     before, after = told
     assert before != after
+
+
+def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_path):
+    told, file = [], tmp_path / "my_loss.py"
+    monkeypatch.setattr(module, "train_grpo", lambda *given, id: told.append(given[4:]))
+    config = load_config(ROOT / "configs" / "demo.yaml", [f"training={{loss_type: '{file}:Mine'}}"])
+    stages = Stages(config, EnvironmentFingerprints("a", "b"))
+    for low in (0.8, 0.8, 0.7):
+        file.write_text(
+            "from rlft.losses.clipped import Dapo\n\n\nclass Mine(Dapo):\n"
+            f"    def bounds(self):\n        return {low}, 1.2\n"
+        )
+        stages.train(None, None, Scored(None, None), 0)
+    first, same, edited = told
+    assert first == same
+    assert edited != first
+    assert (edited[0], edited[2:]) == (first[0], first[2:])  # but for the fingerprint

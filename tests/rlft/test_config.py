@@ -81,6 +81,13 @@ def test_the_smallest_config_holds():
             "sapo_temperature_pos=2.0 does nothing with loss_type dapo",
         ),
         ({"training": CISPO | {"sapo_temperature_neg": 2.0}}, "training", "does nothing with loss_type cispo"),
+        ({"training__epsilon_high": 1.5}, "training", "epsilon_high=1.5 is added to 1, so that hardly"),
+        ({"training__loss_kwargs": {"power": 2}}, "training", "does nothing with the shipped loss dapo"),
+        (
+            {"training": {"loss_type": "my_loss.py:Mine", "epsilon": 0.1}},
+            "training",
+            "epsilon=0.1 does nothing with loss_type my_loss.py:Mine, whose settings stand in loss_kwargs",
+        ),
         (
             {"training__kl_importance_weighted": True},
             "training",
@@ -96,7 +103,7 @@ def test_the_smallest_config_holds():
         ),
         ({"rollout__top_p": 0.9}, "rollout", "remove it here and set evaluation.top_p"),
         ({"rollout__top_k": 20}, "rollout", "truncated sampling is for evaluation"),
-        ({"rollout__min_p": 0.05}, "rollout", "set evaluation.min_p"),
+        ({"rollout__min_p": 0.0}, "rollout", "set evaluation.min_p (training needs samples of the whole distribution"),
         ({"evaluation__top_p": 0.9}, "evaluation", "top_p=0.9 does nothing with temperature 0"),
         ({"evaluation__top_k": 20}, "evaluation", "set temperature, or remove top_k"),
         ({"evaluation__min_p": 0.05}, "evaluation", "min_p=0.05 does nothing with temperature 0"),
@@ -144,6 +151,7 @@ def test_pairs_that_cannot_be(changes, key, way_out):
         ({"training__epsilon": 1.0}, "training.epsilon"),
         ({"training__beta": -0.1}, "training.beta"),
         ({"training__loss_type": "ppo"}, "training.loss_type"),
+        ({"training__loss_type": "my_loss.py"}, "training.loss_type"),
         ({"training__adam_beta2": 1.0}, "training.adam_beta2"),
         ({"training__epsilon_high": 0.0}, "training.epsilon_high"),
         ({"training__delta": 0.0}, "training.delta"),
@@ -246,7 +254,8 @@ def test_all_problems_at_once():
         {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": None}},
         {"training": CORRECTED | {"importance_sampling_min": 0.5, "importance_sampling_max": 2.0}},
         {"evaluation": {"temperature": 0.7, "top_p": 0.9, "top_k": 20, "min_p": 0.05}},
-        {"rollout": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}, "evaluation": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}},
+        {"evaluation": {"top_p": 1.0, "top_k": 0, "min_p": 0.0}},
+        {"training": {"loss_type": "my_loss.py:Mine", "loss_kwargs": {"power": 2.0}}},
         {"warm_start": {"steps": 3}, "tasks__off_distribution": BASE["tasks"], "reward__weights": {"a": 0.5, "b": -1}},
     ],
 )
@@ -272,7 +281,8 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "pathlib", "typing", "urllib.parse", "pydantic", "rlft.errors", "rlft.secrets"
+        "__future__", "collections.abc", "pathlib", "typing", "urllib.parse",
+        "pydantic", "pydantic.fields", "rlft.errors", "rlft.losses", "rlft.secrets",
     }  # fmt: skip
 
 

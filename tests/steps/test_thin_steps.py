@@ -70,7 +70,7 @@ def test_a_round_that_is_undone_gives_back_the_policy_that_came_in(stopped, tmp_
     monkeypatch.setattr(module, "train_round", lambda *args, **kwargs: report)
     rollouts, rewards = Rollouts(rows=(), seconds=4.0), Rewards(rows=(), weights={}, seconds=0.25)
     policy, returned = module.train_grpo.entrypoint(
-        folder, folder, rollouts, rewards, TrainingConfig(), 1.0, 256, 3, "cpu"
+        folder, folder, rollouts, rewards, TrainingConfig(), "", 1.0, 256, 3, "cpu"
     )
     assert (policy == folder) == bool(stopped)
     assert bool(runtime.kept) == (not stopped)  # a policy with bad numbers must not stay warm

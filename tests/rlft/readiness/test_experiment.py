@@ -55,6 +55,15 @@ def test_an_environment_that_cannot_be_built_is_told(tmp_path, costly):
     assert "nonsense" in what
 
 
+def test_a_loss_that_cannot_be_used_is_told(tmp_path, costly):
+    file = tmp_path / "my_loss.py"
+    overrides = [f"training={{loss_type: '{file}:Mine'}}"]
+    assert problems(tmp_path, *overrides) == [(f"training.loss_type: {file}", f"there is no file {file}")]
+    file.write_text("class Mine:\n    pass\n")
+    assert costly == []
+    assert problems(tmp_path, *overrides) == [(f"training.loss_type: {file}", "Mine is no loss")]
+
+
 def test_the_sandbox_of_a_stack_needs_a_stack(tmp_path, costly):
     [(where, _)] = problems(tmp_path, "environment.kwargs={sandbox: stack}")
     assert where == "environment.kwargs.sandbox"

@@ -42,6 +42,9 @@ def test_the_old_policy_gets_no_gradient():
     assert new.grad.tolist() == MASK.double().tolist()
 
 
+BOUNDS = {"minimum": None, "maximum": 3.0}
+
+
 # Ratios 2 and 5 in the first row, 0.5 and 1 in the second, none in the third; the products are 10, 0.5 and 1.
 @pytest.mark.parametrize(
     ("correction", "bounds", "expected"),
@@ -60,7 +63,7 @@ def test_the_old_policy_gets_no_gradient():
 )
 def test_corrections_by_value(correction, bounds, expected):
     sampled = shifted([1 / 2, 1 / 5, 9], [9, 1 / 0.5, 1], [9, 9, 9])  # old / sampled is 2, 5, 0.5, 1
-    found = engine_correction(OLD.clone().requires_grad_(), sampled, MASK, correction, **bounds)
+    found = engine_correction(OLD.clone().requires_grad_(), sampled, MASK, correction, **(BOUNDS | bounds))
     assert not found.requires_grad
     assert found.isfinite().all()
     if correction.startswith("token"):
@@ -75,7 +78,7 @@ def test_equal_log_probabilities_need_no_correction():
 @pytest.mark.parametrize("correction", ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"])
 def test_an_unknown_log_probability_is_not_hidden(correction):
     sampled = OLD.masked_fill(torch.tensor([[True, False, False]] + [[False] * 3] * 2), math.nan)
-    found = engine_correction(OLD, sampled, MASK, correction)
+    found = engine_correction(OLD, sampled, MASK, correction, **BOUNDS)
     assert found[0, 0].isnan()
     assert found[1:].isfinite().all()
 
@@ -90,7 +93,7 @@ def test_an_unknown_log_probability_is_not_hidden(correction):
 )
 def test_bounds_that_bound_nothing(correction, bounds, match):
     with pytest.raises(ValueError, match=match):
-        engine_correction(OLD, OLD, MASK, correction, **bounds)
+        engine_correction(OLD, OLD, MASK, correction, **(BOUNDS | bounds))
 
 
 def test_an_unknown_level():

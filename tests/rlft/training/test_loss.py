@@ -1,6 +1,5 @@
 """The policy loss put together: its normalisation, reports, parts and masks, and what it refuses."""
 
-import inspect
 import itertools
 import math
 from typing import get_args
@@ -10,12 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.config import TrainingConfig
-from rlft.training.advantage import Baseline, Scale
-from rlft.training.importance import Correction, Level
-from rlft.training.loss import LossType, policy_loss
+from rlft.config.loss import Correction, Level
+from rlft.losses import LOSSES
+from tests.rlft.training.losses import NEEDED, loss_with
 
-LOSS_TYPES = list(get_args(LossType))
+LOSS_TYPES = list(LOSSES)
 LEVELS = list(get_args(Level))
 CORRECTIONS = [None, *get_args(Correction)]
 KLS = [{}, {"beta": 0.2}, {"beta": 0.2, "kl_importance_weighted": True}]
@@ -30,7 +28,7 @@ def column(*ratios):
 def loss_of(logprobs, advantages, **options):
     mask = options.pop("mask", torch.ones(logprobs.shape))
     old = options.pop("old", torch.zeros_like(logprobs))
-    return policy_loss(logprobs, old, torch.tensor(advantages, dtype=torch.float64), mask, **options)
+    return loss_with(logprobs, old, torch.tensor(advantages, dtype=torch.float64), mask, **options)
 
 
 # Ratios are 1, so a token's loss is -A, for sapo -2 * A (4 * sigmoid(0)), for cispo A * 1.5 (its log-probability is
@@ -49,7 +47,7 @@ def loss_of(logprobs, advantages, **options):
 def test_normalisation_by_value(loss_type, expected):
     mask = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 1]])
     logprobs = torch.full((2, 4), -1.5, dtype=torch.float64)
-    options = {"loss_type": loss_type, "max_completion_length": 10, "epsilon_high": 5.0, "sapo_temperature_neg": 1.0}
+    options = {"loss_type": loss_type, "max_completion_length": 10, "sapo_temperature_neg": 1.0}
     report = loss_of(logprobs, [2.0, -1.0], old=logprobs, mask=mask, **options)
     assert report.loss.item() == pytest.approx(expected, abs=1e-12)
     assert report.tokens == 4
@@ -59,23 +57,23 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
-# Two tokens, A = 1, ratios 2 and 8, so 4 for the sequence; the clip is at 1.2.
+# Two tokens with ratios 2 and 8, so 4 for the sequence; the clip is at 1.2, and bounds nothing where A = -1.
 @pytest.mark.parametrize(
-    ("options", "loss"),
+    ("options", "advantage", "loss"),
     [
-        ({}, -1.2),
-        ({"epsilon_high": 6.0}, -(2 + 7) / 2),
-        ({"epsilon_high": 6.0, "importance_sampling_level": "sequence"}, -4),  # GSPO
-        ({"epsilon_high": 2.5, "importance_sampling_level": "sequence"}, -3.5),
-        ({"epsilon_high": 6.0, "delta": 5.0}, -(2 + 5) / 2),
-        ({"loss_type": "cispo", "epsilon_high": 5.0}, -(2 * math.log(2) + 5 * math.log(8)) / 2),
-        ({"loss_type": "cispo"}, -0.2 * (math.log(2) + math.log(8)) / 2),  # no cap given: epsilon is taken for it
-        ({"loss_type": "sapo", "sapo_temperature_pos": 3.0}, -4 / 3 * (sigmoid(3 * 1) + sigmoid(3 * 7)) / 2),
+        ({}, 1, -1.2),
+        ({"epsilon_high": 0.9}, 1, -1.9),
+        ({}, -1, (2 + 8) / 2),
+        ({"importance_sampling_level": "sequence"}, -1, 4),  # GSPO
+        ({"importance_sampling_level": "sequence", "delta": 3.0}, -1, 3),
+        ({"delta": 5.0}, -1, (2 + 5) / 2),
+        ({"loss_type": "cispo", "epsilon_high": 5.0}, 1, -(2 * math.log(2) + 5 * math.log(8)) / 2),
+        ({"loss_type": "sapo", "sapo_temperature_pos": 3.0}, 1, -4 / 3 * (sigmoid(3 * 1) + sigmoid(3 * 7)) / 2),
     ],
 )
-def test_options_reach_the_objective(options, loss):
+def test_options_reach_the_objective(options, advantage, loss):
     logprobs = torch.tensor([[2.0, 8.0]], dtype=torch.float64).log()
-    assert loss_of(logprobs, [1.0], **options).loss.item() == pytest.approx(loss, abs=1e-12)
+    assert loss_of(logprobs, [advantage], **options).loss.item() == pytest.approx(loss, abs=1e-12)
 
 
 def test_the_temperature_of_bad_advantages():
@@ -178,7 +176,7 @@ def test_gradients_flow_into_logprobs_only():
     new, old, ref, sampled, advantages = (torch.randn(3, 4, generator=generator).requires_grad_() for _ in range(5))
     options = {"beta": 0.1, "kl_importance_weighted": True, "ref_logprobs": ref, "sampling_logprobs": sampled}
     options |= {"importance_sampling_correction": "token_truncate"}
-    policy_loss(new, old, advantages, torch.ones(3, 4), **options).loss.backward()
+    loss_with(new, old, advantages, torch.ones(3, 4), **options).loss.backward()
     assert new.grad is not None
     assert [tensor.grad for tensor in (old, ref, sampled, advantages)] == [None] * 4
 
@@ -202,7 +200,7 @@ def run(logprobs, advantages, mask, rows=slice(None), **options):
     new, old, ref, sampled = (tensor[rows] for tensor in logprobs)
     new = new.clone().requires_grad_()
     given = {"ref_logprobs": ref, "sampling_logprobs": sampled, "max_completion_length": 7} | options
-    report = policy_loss(new, old, advantages[rows], mask[rows], **given)
+    report = loss_with(new, old, advantages[rows], mask[rows], **given)
     report.loss.backward()
     return report, new.grad
 
@@ -270,11 +268,11 @@ def test_columns_of_padding_change_nothing(batch, options, kl):
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_row_or_a_part_without_tokens_adds_nothing(loss_type, level):
     options = {"loss_type": loss_type, "importance_sampling_level": level, "max_completion_length": 10}
-    options |= {"epsilon_high": 5.0, "sapo_temperature_pos": 2.0}  # sapo: 4 / 2 * 1/2 at a ratio of 1
     new = torch.full((2, 3), -1.0, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[0, 0, 0], [0, 0, 1]])
-    divisor = {"grpo": 2, "sapo": 2, "dr_grpo": 20}.get(loss_type, 1)  # a mean over rollouts counts the empty one
-    value = {"cispo": 1}.get(loss_type, -1)  # cispo: -(1 * A * logprob)
+    one = torch.ones(1, 1)
+    value = -LOSSES[loss_type](**NEEDED.get(loss_type, {})).objective(one, one, -one).item()
+    divisor = {"rollouts": 2, "length": 20, "tokens": 1}[LOSSES[loss_type].divisor]  # the empty row counts in a mean
     assert loss_of(new, [5.0, 1.0], old=new, mask=mask, **options).loss.item() == pytest.approx(value / divisor)
     empty = loss_of(new, [5.0, 1.0], old=new, mask=mask * 0, **options)
     empty.loss.backward()
@@ -288,11 +286,7 @@ def test_a_row_or_a_part_without_tokens_adds_nothing(loss_type, level):
     [
         ({"beta": 0.1}, "ref_logprobs is needed"),
         ({"importance_sampling_correction": "token_mask"}, "needs sampling_logprobs"),
-        ({"importance_sampling_correction": "mask", "sampling_logprobs": torch.ones(2, 3)}, "use one of token_tr"),
-        ({"loss_type": "dr_grpo"}, "needs max_completion_length"),
-        ({"loss_type": "gspo"}, "use one of grpo, bnpo, dr_grpo, dapo, cispo, sapo"),
-        ({"importance_sampling_level": "rollout"}, "use one of token, sequence"),
-        ({"loss_type": "sapo", "sapo_temperature_pos": 0.0}, "above 0"),
+        ({"loss_type": "dr_grpo"}, "DrGrpo needs max_completion_length"),
         ({"num_items": 5.0}, "num_items=5 is the whole batch and cannot be less than this part's 6"),
         ({"num_rollouts": 1}, "num_rollouts=1 is the whole batch and cannot be less than this part's 2"),
         ({"mask": torch.ones(2, 4)}, r"mask \[2, 4\] must have the shape of logprobs, \[2, 3\]"),
@@ -310,18 +304,4 @@ def test_what_is_wrong_is_said(options, match):
     given |= {"mask": torch.ones(2, 3)} | options
     tensors = [given.pop(name) for name in ("logprobs", "old", "advantages", "mask")]
     with pytest.raises(ValueError, match=match):
-        policy_loss(*tensors, **given)
-
-
-def test_the_settings_have_the_same_names_and_defaults():
-    # rlft.config cannot import these, as it does without torch
-    fields = TrainingConfig.model_fields
-    for name, known in (("loss_type", LossType), ("importance_sampling_level", Level)):
-        assert get_args(fields[name].annotation) == get_args(known)
-    assert get_args(get_args(fields["importance_sampling_correction"].annotation)[0]) == get_args(Correction)
-    assert get_args(fields["scale_rewards"].annotation) == get_args(Scale)
-    assert get_args(fields["advantage"].annotation) == get_args(Baseline)
-    parameters = inspect.signature(policy_loss).parameters
-    assert {name: fields[name].default for name in fields if name in parameters} == {
-        name: parameter.default for name, parameter in parameters.items() if name in fields
-    }
+        loss_with(*tensors, **given)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from rlft.losses import LOSSES
 from rlft.training import update
 from rlft.training.batching import pack_groups, packed_tokens, pad_rows, split_groups
+from rlft.training.loss import Whole
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import _deal, train_round
 from rlft.training.update import TrainingStopped, Updater
@@ -28,7 +30,7 @@ from tests.rlft.attention.models import (
 LENGTHS = [[1, 9, 4, 4], [6, 2, 5, 3]]  # of the completions, by task
 PROMPTS = [[4, 5, 6], [7, 8, 9, 10, 11]]
 ADVANTAGES = [[1.0, -0.5, 0.75, -1.25], [-0.3, 0.9, -1.0, 0.4]]
-LOSS_TYPES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]
+LOSS_TYPES = list(LOSSES)
 
 
 def make_groups(policy, *, noise=0.0, holes=False, fresh=True):
@@ -146,7 +148,7 @@ def part_gradients(policy, groups, **settings):
     count = sum(int(rollout.loss_mask.sum()) for rollout, _ in flat(groups))
     found = []
     for part in updater._parts(groups):
-        updater._backward(part, count, len(flat(groups)))
+        updater._backward(part, Whole(count, len(flat(groups))))
         found.append({name: p.grad for name, p in policy.trainable().items()})
         policy.model.zero_grad(set_to_none=True)
     policy.optimizer = None
@@ -225,9 +227,9 @@ def test_fresh_rollouts_are_read_once_and_their_ratio_is_one(monkeypatch):
     groups = make_groups(policy, noise=0.5)  # an engine whose numbers are off: they are not the old policy's
     seen = []
 
-    def spy(logprobs, old, *rest, **options):
-        seen.append(torch.equal(logprobs, old) and not old.requires_grad)
-        return policy_loss(logprobs, old, *rest, **options)
+    def spy(part, *rest):
+        seen.append(torch.equal(part.logprobs, part.old_logprobs) and not part.old_logprobs.requires_grad)
+        return policy_loss(part, *rest)
 
     policy_loss = update.policy_loss
     monkeypatch.setattr(update, "policy_loss", spy)
@@ -337,9 +339,9 @@ def capture_old(monkeypatch):
     """By update, what the loss is given as log-probabilities of the old policy, [rollouts, tokens]."""
     found = []
 
-    def spy(logprobs, old, *rest, **options):
-        found.append(old.clone())
-        return policy_loss(logprobs, old, *rest, **options)
+    def spy(part, *rest):
+        found.append(part.old_logprobs.clone())
+        return policy_loss(part, *rest)
 
     policy_loss = update.policy_loss
     monkeypatch.setattr(update, "policy_loss", spy)
@@ -450,7 +452,7 @@ def test_what_is_not_read_counts_in_the_mean(loss_type):
     # rollouts (and dr_grpo, whose rollouts all count as equally long) to 8 / 10
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy)
-    share = 34 / 51 if loss_type in ("bnpo", "dapo", "cispo") else 0.8
+    share = 34 / 51 if LOSSES[loss_type].divisor == "tokens" else 0.8
     alone_in_the_mean = gradients(policy, groups, loss_type=loss_type)
     found = gradients(policy, groups, loss_type=loss_type, silent={"silent_rollouts": 2, "silent_tokens": 17})
     assert_close(found, {name: share * gradient for name, gradient in alone_in_the_mean.items()})

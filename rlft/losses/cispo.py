@@ -1,0 +1,45 @@
+"""CISPO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from rlft.losses.base import Divisor, Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Cispo(Loss):
+    """CISPO: the ratio is capped, and no token loses its gradient.
+
+    min(ratio, epsilon_high) * A * log pi, the weight held fixed (MiniMax-M1). The value means little, as it holds a
+    log-probability; the gradient by `logprobs` is the capped ratio times A. A cap of 5 is usual (ScaleRL,
+    arXiv:2510.13786).
+    """
+
+    name: ClassVar[str] = "cispo"
+    paper: ClassVar[str] = "arXiv:2506.13585"
+    divisor: ClassVar[Divisor] = "tokens"
+
+    epsilon_high: float | None = Field(default=None, gt=0, description="The cap of the ratio itself; 5.0 is usual.")
+
+    @model_validator(mode="after")
+    def _has_a_cap(self) -> Self:
+        if self.epsilon_high is None or self.epsilon_high < 1:
+            raise ValueError(
+                f"epsilon_high={self.epsilon_high}: for cispo it is the cap of the ratio itself, and must be given, "
+                "1 or more; 5.0 is usual"
+            )
+        return self
+
+    def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:
+        """The log-probability, weighed."""
+        return ratio.detach().clamp(max=self.bounds()[1]) * advantages * logprobs
+
+    def bounds(self) -> tuple[float, float]:
+        """0 and the cap."""
+        assert self.epsilon_high is not None
+        return 0.0, self.epsilon_high

@@ -1,0 +1,112 @@
+"""The loss that `training.loss_type` names: a shipped one, or a class of the user's by its import path."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from difflib import get_close_matches
+from functools import cache
+from typing import get_args
+
+import torch
+from pydantic import ValidationError
+
+from rlft.config.loss import LossConfig
+from rlft.contract.faults import described
+from rlft.contract.importing import Name, import_named
+from rlft.errors import ConfigError
+from rlft.fingerprints.identity import code_fingerprint
+from rlft.fingerprints.reachable import module_code
+from rlft.losses import Divisor, Loss
+
+_TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
+
+
+def chosen_loss(settings: LossConfig) -> Loss:
+    """The loss with its settings. A file is loaded anew when its text has changed.
+
+    Raises EnvironmentSetupError for what cannot be imported, ConfigError for what is no loss and for settings it does
+    not have.
+    """
+    if (shipped := settings.shipped_loss()) is not None:
+        return shipped
+    kind = _find_class(Name.read(settings.loss_type, _TYPE, "Class"))
+    try:
+        return kind(**settings.loss_kwargs)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        what = wrong["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            "unknown setting" if wrong["type"] == "extra_forbidden" else what,
+            where=".".join([_KWARGS, *map(str, wrong["loc"])]),
+            fix=f"{kind.__name__} has {_settings_of(kind)}",
+        ) from None
+
+
+def loss_fingerprint(settings: LossConfig) -> str:
+    """The identity (sha256, hexadecimal) of the loss's code and of all that its module imports.
+
+    Raises as `chosen_loss` does, and EnvironmentSetupError for a class without a source file.
+    """
+    return _code_of(type(chosen_loss(settings)))
+
+
+@cache  # what was imported does not change when its file does
+def _code_of(kind: type[Loss]) -> str:
+    module = kind.__module__
+    if module.partition(".")[0] == "rlft":
+        return code_fingerprint(module)
+    return hashlib.sha256(module_code(sys.modules[module], _TYPE).encode()).hexdigest()
+
+
+def try_loss(loss: Loss) -> None:
+    """Call it as training will, on a few tokens with both levels of ratios. Raises ConfigError that says what is wrong.
+
+    Advantages of both signs and ratios on both sides of 1 must give finite numbers, one for each token, with a
+    gradient.
+    """
+    advantages = torch.tensor([[1.0], [-1.0]])
+    for columns in (3, 1):  # a ratio per token, and one per rollout
+        logprobs = torch.tensor([[-0.5, -1.0, -2.0], [-0.5, -1.0, -2.0]], requires_grad=True)
+        ratio = (logprobs - logprobs.detach() + torch.tensor([-0.5, 0.0, 0.5])).exp()[:, :columns]
+        try:
+            low, high = loss.bounds()
+            objective = loss.objective(ratio, advantages, logprobs)
+            shape = tuple(torch.broadcast_shapes(objective.shape, logprobs.shape))
+            (gradient,) = torch.autograd.grad(objective.sum(), logprobs)
+        except Exception as error:
+            raise _unusable(loss, f"objective or bounds failed on a few tokens: {described(error)}") from error
+        if shape != tuple(logprobs.shape) or objective.ndim != 2:
+            raise _unusable(loss, f"objective returned {list(objective.shape)} of [rollouts, tokens] = [2, 3]")
+        if not (objective.isfinite().all() and gradient.isfinite().all() and low < high):
+            raise _unusable(loss, "objective, its gradient or the bounds are no finite numbers in order")
+
+
+def _unusable(loss: Loss, what: str) -> ConfigError:
+    fix = "objective(ratio, advantages, logprobs) returns one number for each token; see rlft/losses/base.py"
+    return ConfigError(f"{type(loss).__name__}: {what}", where=_TYPE, fix=fix)
+
+
+def _find_class(named: Name) -> type[Loss]:
+    module = import_named(named)
+    found = getattr(module, named.attribute, None)
+    if not (isinstance(found, type) and issubclass(found, Loss)):
+        losses = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Loss)]
+        close = get_close_matches(named.attribute, losses, n=1, cutoff=0.5)
+        what = f"there is no class {named.attribute!r}" if found is None else f"{named.attribute} is no loss"
+        hint = f"did you mean {close[0]}? " if close else ""
+        fix = f"{hint}A loss derives from rlft.losses.Loss: class {named.attribute}(Loss)"
+        raise ConfigError(what, where=named.where, fix=fix)
+    if inspect.isabstract(found):
+        fix = "define objective(self, ratio, advantages, logprobs)"
+        raise ConfigError(f"{named.attribute} has no objective", where=named.where, fix=fix)
+    if (divisor := getattr(found, "divisor", None)) not in get_args(Divisor):
+        said = "no divisor" if divisor is None else f"the divisor {divisor!r}"
+        fix = f"write divisor: ClassVar[Divisor] = one of {', '.join(get_args(Divisor))}"
+        raise ConfigError(f"{named.attribute} has {said}", where=named.where, fix=fix)
+    return found
+
+
+def _settings_of(kind: type[Loss]) -> str:
+    return "the settings " + ", ".join(kind.model_fields) if kind.model_fields else "no settings"

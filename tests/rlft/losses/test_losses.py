@@ -1,0 +1,67 @@
+"""All shipped losses: what the config and the pages make of their declarations."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from rlft.config import TrainingConfig
+from rlft.config import loss as config
+from rlft.losses import LOSSES, Loss
+from rlft.losses.clipped import Dapo
+
+ROOT = Path(__file__).resolve().parents[3]
+by_name = pytest.mark.parametrize("name", LOSSES)
+
+
+@by_name
+def test_it_says_what_it_is_and_where_it_is_from(name):
+    loss = LOSSES[name]
+    assert (loss.__doc__ or "").splitlines()[0].endswith(".")
+    assert loss.paper
+    assert all(field.description for field in loss.model_fields.values())
+
+
+@by_name
+def test_the_guide_has_a_row_for_it(name):
+    page = (ROOT / "docs/guide/training.md").read_text()
+    assert re.search(rf"^\|[^|]+\| `loss_type: {name}`", page, re.MULTILINE)
+
+
+def test_nothing_of_it_needs_torch():
+    program = "import sys, rlft.losses; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_settings_reach_the_loss_that_has_them():
+    settings = TrainingConfig(loss_type="dr_grpo", epsilon=0.1, epsilon_high=0.3, delta=4.0)
+    assert settings.shipped_loss() == LOSSES["dr_grpo"](epsilon=0.1, epsilon_high=0.3, delta=4.0)
+    assert TrainingConfig(loss_type="my_loss.py:Mine").shipped_loss() is None
+
+
+class Other(Loss):
+    """One that means something else by a setting of dapo."""
+
+    epsilon: float = Field(default=0.3, gt=0, lt=1)
+
+
+class Unset(Loss):
+    """One whose setting has no default."""
+
+    epsilon: float
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [({"dapo": Dapo, "other": Other}, "two losses declare other types"), ({"unset": Unset}, "needs a default")],
+)
+def test_declarations_that_no_config_can_be_derived_from(monkeypatch, declared, said):
+    fields = {name: loss.model_fields["epsilon"] for name, loss in declared.items()}
+    monkeypatch.setitem(config._DECLARED, "epsilon", fields)
+    with pytest.raises(TypeError, match=said):
+        config._merged("epsilon")
