@@ -17,6 +17,15 @@ LEARNING_RATE = 1e-6
 LORA_RANK, LORA_ALPHA = 16, 32
 SEED = 0
 SHAPES: dict[str, dict[str, int]] = {
+    "toy": {  # only to see that a benchmark runs
+        "vocab_size": 98,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+    },
     "tiny": {
         "vocab_size": 98,
         "hidden_size": 256,
