@@ -118,8 +118,12 @@ def _flash_backward(
 def _scores(query: Tensor, key: Tensor, scale: float, causal: bool, mask: Tensor | None) -> Tensor:
     """[batch, key heads, heads per key head, queries, keys]."""
     grouped = query.unflatten(1, (key.shape[1], -1))
-    scores = (grouped @ key.unsqueeze(2).transpose(-1, -2)) * scale
-    scores = scores.float() if scores.dtype in _HALF else scores
+    if query.is_cuda and query.dtype in _HALF and grouped.shape[2] == 1:  # not rounded to half before they are added to
+        products = torch.bmm(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2), out_dtype=torch.float32)
+        scores = products.unflatten(0, (len(query), -1)).unsqueeze(2) * scale
+    else:
+        scores = (grouped @ key.unsqueeze(2).transpose(-1, -2)) * scale
+        scores = scores.float() if scores.dtype in _HALF else scores
     if causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(future, -torch.inf)

@@ -104,7 +104,7 @@ def make_parts(sizes: Sizes, folder: Path) -> Iterator[Part]:
     yield _module("canaries, vLLM", "canaries", canaries, 150, *where, "--engine", "vllm", needs=(GPU, VLLM))
     yield _module("sleep and wake", "sleeping", _workload(sizes), 240, needs=(GPU, VLLM))
     yield _logprobs(sizes)
-    short = _workload(sizes, completion_tokens=min(8, sizes.completion_tokens), steps=1)
+    short = _workload(sizes, completion_tokens=min(24, sizes.completion_tokens), steps=1)
     yield _module("profile of a step", "profiling", short, 60)
     for cell in others:
         yield _step(sizes, cell, folder)
