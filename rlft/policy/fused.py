@@ -57,8 +57,8 @@ def fused(replacements: Sequence[Replacement]) -> Iterator[None]:
 def find_fusible(model: nn.Module) -> list[Replacement]:
     """What of this model can be replaced: tried on a few numbers, never taken from a name.
 
-    On a CPU only in float32: otherwise models change types between the operations, each in its own way. A GPU has a
-    kernel for the norm, which rounds once where a model in half precision rounds twice.
+    On a CPU only in float32: otherwise models change types between the operations, each in its own way. torch has a
+    kernel for the norm on a GPU; it rounds once where models in half precision round twice.
     """
     parameter = next(model.parameters())
     if parameter.dtype not in _TOLERANCE or (parameter.device.type == "cpu" and parameter.dtype != torch.float32):

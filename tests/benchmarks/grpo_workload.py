@@ -95,7 +95,9 @@ def write_model(workload: Workload, folder: Path) -> None:
     context = max(1024, workload.prompt_tokens + workload.completion_tokens)
     config: Any = Qwen3Config(**workload.shape, max_position_embeddings=context, tie_word_embeddings=True)
     torch.manual_seed(SEED)
-    Qwen3ForCausalLM(config).to(getattr(torch, workload.dtype)).save_pretrained(folder)
+    with torch.device(workload.device):
+        model = Qwen3ForCausalLM(config)
+    model.to(getattr(torch, workload.dtype)).save_pretrained(folder)
     make_tokenizer(workload.shape["vocab_size"]).save_pretrained(folder)
 
 

@@ -88,4 +88,4 @@ def test_only_chosen_parts(tmp_path, monkeypatch):
     )
     options = argparse.Namespace(out=tmp_path, budget=1.0, only=["canaries"], rehearse=True)
     records = gpu.run_parts(REHEARSAL, options)
-    assert [record["kind"] for record in records] == ["model", "canaries", "canaries"]
+    assert [record["kind"] for record in records] == ["canaries", "canaries"]
