@@ -13,7 +13,7 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.decoding import make_decoder
 from rlft.engines.sampling import sample
 from rlft.policy import Policy
-from rlft.policy.fused import fused
+from rlft.policy.fused import Replacement, fused
 from rlft.progress import Meter, Progress, silent
 
 
@@ -61,8 +61,10 @@ class TransformersEngine:
         policy.model.eval()
         results: dict[int, Generation] = {}
         meter = Meter(progress, len(prompts), "completions")
-        policy.find_out()
-        faster = policy.fusible if policy.device.type == "cuda" else []  # on a CPU there is no gain without gradients
+        faster: list[Replacement] = []  # on a CPU there is no gain without gradients
+        if policy.device.type == "cuda":
+            policy.find_out()  # before anything is exchanged
+            faster = policy.fusible
         with torch.inference_mode(), fused(faster):
             for places in _batches(policy, prompts, sampling.max_completion_length, self.batch_size):
                 rows, numbers = [prompts[place] for place in places], [seeds[place] for place in places]

@@ -12,8 +12,6 @@ from tests.benchmarks.gpu import __main__ as gpu
 from tests.benchmarks.gpu.parts import GPU, HERE, ON_GPU, REHEARSAL, VLLM, Part, make_parts
 from tests.benchmarks.gpu.table import to_markdown
 
-JSON = "tests.benchmarks.gpu.model"
-
 
 def test_rehearsal_measures_or_names_every_part(tmp_path):
     command = [sys.executable, "-m", "tests.benchmarks.gpu", "--rehearse", "--out", tmp_path]
@@ -45,14 +43,16 @@ def test_commands_are_understood(tmp_path, sizes):
             assert parsers[module].parse_args(arguments).device == sizes.device
 
 
-def test_what_is_lacking_too_long_or_wrong_is_listed_and_the_rest_goes_on(tmp_path, monkeypatch):
-    shape = json.dumps({"prompt_tokens": 8, "model": "toy"})
+def test_what_is_lacking_too_long_or_wrong_is_listed_and_the_rest_goes_on(tmp_path):
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text('{"found": 1}')
+    bad.write_text("none")
     parts = [
-        Part("lacking", "step", (JSON, "{}"), 1, (GPU, VLLM)),
-        Part("too long", "step", (JSON, "{}"), 1e6),
+        Part("lacking", "step", ("json.tool", "--compact", str(good)), 1, (GPU, VLLM)),
+        Part("too long", "step", ("json.tool", "--compact", str(good)), 1e6),
         Part("slow", "step", ("timeit", "-n1", "-r1", "import time; time.sleep(60)"), 0.4),
-        Part("wrong", "step", (JSON, '{"unknown": 1}', "nowhere"), 60),
-        Part("right", "model", (JSON, shape, str(tmp_path / "model")), 60),
+        Part("wrong", "step", ("json.tool", str(bad)), 60),
+        Part("right", "model", ("json.tool", "--compact", str(good)), 60),
     ]
     records = [gpu.run_part(part, {GPU, VLLM}, 1000.0, threads=1) for part in parts]
     assert [record["state"] for record in records] == ["lacking", "not run", "failed", "failed", "measured"]
@@ -62,7 +62,8 @@ def test_what_is_lacking_too_long_or_wrong_is_listed_and_the_rest_goes_on(tmp_pa
         "it may take 1000000 s, and 1000 s are left",
         "it took more than 0 s",
     ]
-    assert reasons[3].startswith("TypeError: ")
+    assert reasons[3].startswith("Expecting value: ")
+    assert records[4]["result"] == {"found": 1}
     table = to_markdown(gpu.describe_machine(rehearsal=True), records[:4])
     assert [line.split(":")[0] for line in table.splitlines() if line.startswith("- ")] == [
         "- lacking",
