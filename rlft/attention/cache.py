@@ -10,6 +10,7 @@ from torch import Tensor
 from rlft.attention.partial import attend, merge_
 
 _WORTH_REMOVING = 7 / 8  # fewer live rows than this share of those kept: the others are taken out
+_WORTH_RECORDING = 1 / 2  # the same where the operations are then recorded anew
 
 
 class GroupCache:
@@ -18,8 +19,15 @@ class GroupCache:
     The rows of a group attend to their prompt's keys together, as one batch of queries, and to their own keys apart.
     """
 
-    def __init__(self, prompt_lengths: Sequence[int], prompt_of_row: Sequence[int], capacity: int) -> None:
-        """`prompt_lengths` in tokens, `prompt_of_row` one index a row, `capacity` the most new tokens of a row."""
+    def __init__(
+        self, prompt_lengths: Sequence[int], prompt_of_row: Sequence[int], capacity: int, *, fixed: bool = False
+    ) -> None:
+        """`prompt_lengths` in tokens, `prompt_of_row` one index a row, `capacity` the most new tokens of a row.
+
+        With `fixed` every token does the same operations on the same memory, so that a GPU can replay them: what a row
+        has not reached yet is masked, not left out.
+        """
+        self.fixed = fixed
         self.prompt_lengths = torch.tensor(prompt_lengths)
         self.prompt_of_row = torch.tensor(prompt_of_row)
         self.capacity = capacity
@@ -27,19 +35,28 @@ class GroupCache:
         self.prompt_keys: dict[int, tuple[Tensor, Tensor]] = {}
         self.row_keys: dict[int, tuple[Tensor, Tensor]] = {}
         self._table: _Table | None = None
+        self._place = self._beyond = torch.empty(0)  # where the new token goes, and the mask of what comes after it
 
     def begin_rows(self) -> None:
         """The prompts are encoded; from now on there is one query a row."""
         self.length = 0
+        if self.fixed:
+            like = next(iter(self.prompt_keys.values()))[0]
+            self._place = torch.zeros(1, dtype=torch.int64, device=like.device)
+            self._beyond = torch.full((1, 1, 1, self.capacity), -torch.inf, dtype=like.dtype, device=like.device)
+            self._beyond[..., 0] = 0
 
     def advance(self) -> None:
         """All layers have seen the current token."""
         assert self.length is not None
         self.length += 1
+        if self.fixed and self.length < self.capacity:
+            self._place.fill_(self.length)
+            self._beyond[..., self.length] = 0
 
     def keep(self, rows: Tensor) -> bool:
         """Take all other rows out and return true; or false when they are too few to be worth a copy."""
-        if len(rows) > _WORTH_REMOVING * len(self.prompt_of_row):
+        if len(rows) > (_WORTH_RECORDING if self.fixed else _WORTH_REMOVING) * len(self.prompt_of_row):
             return False
         self.prompt_of_row = self.prompt_of_row[rows.cpu()]
         self._table = None
@@ -64,13 +81,18 @@ class GroupCache:
         assert self.length is not None
         if layer not in self.row_keys:
             shape = (*key.shape[:2], self.capacity, key.shape[3])
-            self.row_keys[layer] = (key.new_empty(shape), key.new_empty(shape))
+            self.row_keys[layer] = (key.new_zeros(shape), key.new_zeros(shape))  # masked, but not no number
         keys, values = self.row_keys[layer]
-        keys[:, :, self.length], values[:, :, self.length] = key[:, :, 0], value[:, :, 0]
-        seen = slice(self.length + 1)
         heads = query.shape[1]
         folded = query[:, :, 0].unflatten(1, (key.shape[1], -1))  # heads that share a key become its queries
-        output, log_sum_exp = attend(folded, keys[:, :, seen], values[:, :, seen], scale=scale)
+        if self.fixed:
+            keys.index_copy_(2, self._place, key)
+            values.index_copy_(2, self._place, value)
+            output, log_sum_exp = attend(folded, keys, values, scale=scale, mask=self._beyond)
+        else:
+            keys[:, :, self.length], values[:, :, self.length] = key[:, :, 0], value[:, :, 0]
+            seen = slice(self.length + 1)
+            output, log_sum_exp = attend(folded, keys[:, :, seen], values[:, :, seen], scale=scale)
         return output.reshape(len(query), heads, 1, -1), log_sum_exp.reshape(len(query), heads, 1)
 
 

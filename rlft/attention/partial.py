@@ -38,8 +38,7 @@ def attend(
             query, key, value, 0.0, causal, attn_mask=mask, scale=scale
         )
     if query.dtype in _HALF and mask is None:
-        repeat = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
+        key, value = _widen(key, query), _widen(value, query)
         return _aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, scale=scale)[:2]
     return _attend_densely(query, key, value, scale, causal, mask)
 
@@ -76,6 +75,12 @@ def merge_(output: Tensor, log_sum_exp: Tensor, other: Tensor, other_log_sum_exp
     torch.logaddexp(log_sum_exp, other_log_sum_exp, out=log_sum_exp)
 
 
+def _widen(key: Tensor, query: Tensor) -> Tensor:
+    """As many key heads as heads; copied only where there are fewer, since a cache may be as large as the memory."""
+    repeat = query.shape[1] // key.shape[1]
+    return key.repeat_interleave(repeat, 1) if repeat > 1 else key
+
+
 def _flash_backward(
     gradient: Tensor,
     query: Tensor,
@@ -88,7 +93,7 @@ def _flash_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The kernel of the GPU, which wants as many key heads as heads; without dropout it needs no random state."""
     repeat = query.shape[1] // key.shape[1]
-    wide_key, wide_value = key.repeat_interleave(repeat, 1), value.repeat_interleave(repeat, 1)
+    wide_key, wide_value = _widen(key, query), _widen(value, query)
     no_random_state = torch.empty(2, dtype=torch.uint64, device=query.device)
     by_query, by_key, by_value = _aten._scaled_dot_product_flash_attention_backward(
         gradient,
@@ -113,8 +118,12 @@ def _flash_backward(
 def _scores(query: Tensor, key: Tensor, scale: float, causal: bool, mask: Tensor | None) -> Tensor:
     """[batch, key heads, heads per key head, queries, keys]."""
     grouped = query.unflatten(1, (key.shape[1], -1))
-    scores = (grouped @ key.unsqueeze(2).transpose(-1, -2)) * scale
-    scores = scores.float() if scores.dtype in _HALF else scores
+    if query.is_cuda and query.dtype in _HALF and grouped.shape[2] == 1:  # not rounded to half before they are added to
+        products = torch.bmm(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2), out_dtype=torch.float32)
+        scores = products.unflatten(0, (len(query), -1)).unsqueeze(2) * scale
+    else:
+        scores = (grouped @ key.unsqueeze(2).transpose(-1, -2)) * scale
+        scores = scores.float() if scores.dtype in _HALF else scores
     if causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(future, -torch.inf)

@@ -6,6 +6,7 @@ row. Rows that have ended are taken out when it pays; until then they are fed al
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -17,7 +18,9 @@ from rlft.attention.interface import attending
 from rlft.errors import PolicyError
 from rlft.policy import Policy
 
+_log = logging.getLogger(__name__)
 Prompts = Sequence[Sequence[int]]
+_WORTH_RECORDING = 16  # new tokens
 _CACHES = ("past_key_values", "cache_params")  # what models call it
 
 
@@ -39,6 +42,8 @@ class Decoder(Protocol):
 
 def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
     """A decoder for at most `capacity` new tokens a row, the fastest that the model takes."""
+    if policy.shares_prompts and policy.device.type == "cuda" and capacity >= _WORTH_RECORDING:
+        return RecordedDecoder(policy, prompts, capacity)
     kind = SharedDecoder if policy.shares_prompts else PlainDecoder
     return kind(policy, prompts, capacity)
 
@@ -46,11 +51,13 @@ def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
 class SharedDecoder:
     """Keeps each different prompt's keys and values once (`rlft.attention.cache`)."""
 
+    fixed = False
+
     def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
         self.policy, self.split = policy, policy.split
         self.prompts = {tuple(prompt): index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
         rows = [self.prompts[tuple(prompt)] for prompt in prompts]
-        self.cache = GroupCache([len(prompt) for prompt in self.prompts], rows, capacity)
+        self.cache = GroupCache([len(prompt) for prompt in self.prompts], rows, capacity, fixed=self.fixed)
         self.rows = torch.tensor(rows, device=policy.device)
         self.positions = torch.tensor([len(prompt) for prompt in prompts], device=policy.device)
 
@@ -85,6 +92,58 @@ class SharedDecoder:
     def _read(self, ids: Tensor, positions: Tensor) -> Tensor:
         with attending(self.policy.model):
             return self.split.backbone(input_ids=ids, position_ids=positions, use_cache=False, attention=self.cache)
+
+
+class RecordedDecoder(SharedDecoder):
+    """Records the operations of one token on a GPU and replays them: launching one by one takes longer than they do.
+
+    A model whose operations cannot be recorded, say because one waits for the GPU, is read as `SharedDecoder` does.
+    """
+
+    fixed, possible = True, True
+
+    def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
+        super().__init__(policy, prompts, capacity)
+        self.recording: torch.cuda.CUDAGraph | None = None
+        self.tokens = self.logits = torch.empty(0)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The cache grows in place; what it returns is overwritten by the next call."""
+        if self.possible and self.recording is None:
+            self._record(tokens)
+        if self.recording is None:
+            return super().step(tokens)
+        self.tokens.copy_(tokens)
+        self.recording.replay()
+        self.cache.advance()
+        self.positions += 1
+        return self.logits
+
+    def keep(self, rows: Tensor) -> bool:
+        """Fewer rows are other operations."""
+        kept = super().keep(rows)
+        if kept:
+            self.recording = None
+        return kept
+
+    def _record(self, tokens: Tensor) -> None:
+        """Without advancing: reading a token a second time writes the same into the cache."""
+        self.tokens, self.positions = tokens.clone(), self.positions.clone()
+        recording = torch.cuda.CUDAGraph()
+        self._next_logits()  # what is made once, such as the cache of the rows, is not recorded
+        try:
+            with torch.cuda.graph(recording):
+                self.logits = self._next_logits()
+        except RuntimeError as cause:
+            self.possible = False
+            _log.info("tokens are sampled without recording, which is slower: %s", str(cause).partition("\n")[0])
+        else:
+            self.recording = recording
+
+    def _next_logits(self) -> Tensor:
+        context = self.policy.context_length
+        positions = self.positions if context is None else self.positions.clamp(max=context - 1)
+        return self.split.head.logits(self._read(self.tokens[:, None], positions[:, None])[:, 0])
 
 
 class PlainDecoder:

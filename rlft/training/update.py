@@ -61,7 +61,7 @@ class Updater:
     def remember(self, groups: Sequence[Sequence[Pair]], progress: Progress = silent) -> None:
         """Note the policy's own log-probabilities before the first update, for updates that need them."""
         meter = Meter(progress, sum(map(len, groups)), "rollouts read")
-        with torch.no_grad():
+        with torch.no_grad(), fused(self.policy.fusible):  # rounded as the updates are
             for pairs in self._parts(groups):
                 found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
                 for (rollout, _), row in zip(pairs, found, strict=True):

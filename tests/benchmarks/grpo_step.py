@@ -71,13 +71,14 @@ def measure_here(order: dict[str, Any]) -> dict[str, Any]:
         return run(workload, folder, order["settings"])
     from tests.benchmarks.grpo_step_rlft import run
 
-    return run(workload, folder, order["settings"], order["measure_machine"], order["engine"])
+    return run(workload, folder, order["settings"], order["measure_machine"], order["engine"], order["vllm"])
 
 
 def measure(side: str, workload: Workload, folder: Path, options: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """One side's steps in a fresh process: medians of its seconds, and its memory."""
     order = {"side": side, "workload": dataclasses.asdict(workload), "folder": str(folder)}
-    order |= {"settings": getattr(options, side), "measure_machine": False, "engine": options.engine, **more}
+    order |= {"settings": getattr(options, side), "measure_machine": False, "engine": options.engine}
+    order |= {"vllm": options.vllm, **more}
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"OMP_NUM_THREADS": str(workload.threads), "MKL_NUM_THREADS": str(workload.threads)}
     environment |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -98,10 +99,12 @@ def measure(side: str, workload: Workload, folder: Path, options: argparse.Names
 
 def compare(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:
     """Both sides turn by turn on the same model."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_model(workload, Path(folder))
+    with tempfile.TemporaryDirectory() as place:
+        folder = options.folder or Path(place)
+        if options.folder is None:
+            write_model(workload, folder)
         runs = [
-            measure(side, workload, Path(folder), options, measure_machine=side == "rlft")
+            measure(side, workload, folder, options, measure_machine=side == "rlft")
             for _ in range(options.repeats)
             for side in SIDES
         ]
@@ -193,6 +196,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--trl", type=json.loads, default={}, help="JSON that replaces settings of GRPOConfig")
     parser.add_argument("--rlft", type=json.loads, default={}, help="JSON that replaces settings of `training`")
+    parser.add_argument("--vllm", type=json.loads, default={}, help="JSON that replaces settings of `rollout.vllm`")
+    parser.add_argument("--folder", type=Path, help="with a model that `write_model` wrote; else it is written anew")
     parser.add_argument("--growth", action="store_true", help="change one size at a time instead")
     parser.add_argument("--json", action="store_true", help="print the JSON line alone on stdout (always the last)")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)

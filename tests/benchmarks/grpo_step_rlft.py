@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
@@ -30,14 +32,19 @@ class Checksum(BaseEnv):
 
 
 def run(
-    workload: Workload, folder: Path, settings: dict[str, Any], measure_machine: bool, engine_name: str
+    workload: Workload,
+    folder: Path,
+    settings: dict[str, Any],
+    measure_machine: bool,
+    engine_name: str,
+    vllm: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Steps on the model in `folder`; `settings` replace some of the section `training`.
+    """Steps on the model in `folder`; `settings` replace some of the section `training`, `vllm` of `rollout.vllm`.
 
     An engine takes its memory when it gets its first policy: in the first step, and so above what was loaded. The
     machine's rates are measured after every step, so that they see what the steps saw.
     """
-    config = _config(workload, folder, settings, engine_name)
+    config = _config(workload, folder, settings, engine_name, vllm or {})
     tasks = make_tasks(workload)
     policy = create_policy(config.policy, seed=config.seed)
     engine = create_engine(
@@ -55,8 +62,12 @@ def run(
             rates["product_rates"] += machine.product_rates(workload.device, workload.dtype, PRODUCTS)
             if workload.device != "cpu":
                 rates["copy_rates"] += machine.copy_rates(workload.device, COPIES)
+    report = watch.report() | rates
+    if workload.device != "cpu":
+        free, total = torch.cuda.mem_get_info()
+        report["device_used_mib"] = (total - free) / machine.MIB
     engine.close()
-    return watch.report() | rates
+    return report
 
 
 def _time_loading(engine: Engine) -> list[float]:
@@ -73,7 +84,9 @@ def _time_loading(engine: Engine) -> list[float]:
     return seconds
 
 
-def _config(workload: Workload, folder: Path, settings: dict[str, Any], engine_name: str) -> Config:
+def _config(
+    workload: Workload, folder: Path, settings: dict[str, Any], engine_name: str, vllm: dict[str, Any]
+) -> Config:
     lora = {"rank": LORA_RANK, "alpha": LORA_ALPHA} if workload.lora else None
     return Config.model_validate(
         {
@@ -86,7 +99,7 @@ def _config(workload: Workload, folder: Path, settings: dict[str, Any], engine_n
                 "engine": engine_name,
                 "max_completion_length": workload.completion_tokens,
                 "temperature": 1.0,
-                "vllm": {"cache_gib": CACHE_GIB},
+                "vllm": {"cache_gib": CACHE_GIB, **vllm},
             },
             "training": {
                 "tasks_per_round": workload.groups,

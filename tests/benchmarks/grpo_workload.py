@@ -17,6 +17,15 @@ LEARNING_RATE = 1e-6
 LORA_RANK, LORA_ALPHA = 16, 32
 SEED = 0
 SHAPES: dict[str, dict[str, int]] = {
+    "toy": {  # only to see that a benchmark runs
+        "vocab_size": 98,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+    },
     "tiny": {
         "vocab_size": 98,
         "hidden_size": 256,
@@ -86,7 +95,9 @@ def write_model(workload: Workload, folder: Path) -> None:
     context = max(1024, workload.prompt_tokens + workload.completion_tokens)
     config: Any = Qwen3Config(**workload.shape, max_position_embeddings=context, tie_word_embeddings=True)
     torch.manual_seed(SEED)
-    Qwen3ForCausalLM(config).to(getattr(torch, workload.dtype)).save_pretrained(folder)
+    with torch.device(workload.device):
+        model = Qwen3ForCausalLM(config)
+    model.to(getattr(torch, workload.dtype)).save_pretrained(folder)
     make_tokenizer(workload.shape["vocab_size"]).save_pretrained(folder)
 
 

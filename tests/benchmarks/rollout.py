@@ -51,14 +51,18 @@ def measure_here(order: dict[str, Any]) -> list[list[dict[str, float]]]:
     torch.set_num_threads(workloads[0].threads)
     from tests.benchmarks import rollout_sides
 
-    run = rollout_sides.run_bare if order["side"] == "bare" else rollout_sides.run_engine
-    return run(order["side"], workloads, Path(order["folder"]), order["cache_gib"])
+    if order["side"] == "bare":
+        return rollout_sides.run_bare(workloads, Path(order["folder"]), order["cache_gib"])
+    where = Path(order["folder"]), order["cache_gib"], order["weight_transfer"]
+    return rollout_sides.run_engine(order["side"], workloads, *where)
 
 
-def measure(side: str, workloads: list[Workload], folder: Path, cache_gib: float) -> list[dict[str, Any]]:
+def measure(
+    side: str, workloads: list[Workload], folder: Path, cache_gib: float, weight_transfer: str = "folder"
+) -> list[dict[str, Any]]:
     """One turn in a fresh process: a row of medians for each workload, and its rounds."""
     order = {"side": side, "workloads": [dataclasses.asdict(workload) for workload in workloads]}
-    order |= {"folder": str(folder), "cache_gib": cache_gib}
+    order |= {"folder": str(folder), "cache_gib": cache_gib, "weight_transfer": weight_transfer}
     command = [sys.executable, "-m", "tests.benchmarks.rollout", "--one", json.dumps(order)]
     environment = _environment(side, workloads[0].threads)
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -91,7 +95,8 @@ def _environment(side: str, threads: int) -> dict[str, str]:
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
     """All sides turn by turn on the same models."""
-    sizes = {name: getattr(options, name) for name in ("groups", "group_size", "completion_tokens", "threads")}
+    names = ("groups", "group_size", "completion_tokens", "threads", "device", "dtype")
+    sizes = {name: getattr(options, name) for name in names}
     points = {
         model: [Workload(prompt, model=model, steps=options.rounds, **sizes) for prompt in sorted(options.prompts)]
         for model in options.sizes
@@ -105,13 +110,13 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
             for _ in range(options.repeats)
             for model, workloads in points.items()
             for side in options.engines
-            for row in measure(side, workloads, folders[model], options.cache_gib)
+            for row in measure(side, workloads, folders[model], options.cache_gib, options.weight_transfer)
         ]
     rows = [summarise(workload, side, runs) for ws in points.values() for workload in ws for side in options.engines]
-    names = [*packages_distributions().get("vllm", ()), "torch", "transformers"]
+    packages = [*packages_distributions().get("vllm", ()), "torch", "transformers"]
     return shares(rows, (options.sizes[0], max(options.prompts))) | {
         "workload": sizes | {"rounds": options.rounds, "repeats": options.repeats, "cache_gib": options.cache_gib},
-        **machine.describe("cpu", sorted(set(names))),
+        **machine.describe(options.device, sorted(set(packages))),
         "runs": runs,
     }
 
@@ -138,7 +143,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=3, help="processes of each side and model")
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds of each process and prompt length")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cache-gib", type=float, default=1.0, help="vLLM's keys and values")
+    parser.add_argument("--cache-gib", type=float, default=1.0, help="vLLM's keys and values on a CPU")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument(
+        "--weight-transfer",
+        choices=["folder", "nccl"],
+        default="folder",
+        help="to a server, which has a GPU of its own",
+    )
     parser.add_argument("--json", action="store_true", help="print the JSON line alone on stdout (always the last)")
     parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     return parser

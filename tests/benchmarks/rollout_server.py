@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import torch
 
 from rlft.config import Config
 from rlft.engines.serving import serve_command
@@ -31,6 +32,8 @@ def serve(config: Config, port: int) -> Iterator[int]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as place:
         command, variables = serve_command(config, Path(place) / "model", port=port)
+        if config.policy.device != "cpu" and torch.cuda.device_count() > 1:
+            variables["CUDA_VISIBLE_DEVICES"] = "1"  # the trainer has the first
         with (Path(place) / "log").open("w+") as log:
             process = subprocess.Popen(
                 command, env={**os.environ, **variables}, stdout=log, stderr=log, start_new_session=True

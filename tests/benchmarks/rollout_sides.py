@@ -30,14 +30,16 @@ CHANGE = 1e-3  # standard deviation of what is added to every weight before a ro
 Rounds = list[dict[str, float]]
 
 
-def run_engine(side: str, workloads: list[Workload], folder: Path, cache_gib: float) -> list[Rounds]:
+def run_engine(
+    side: str, workloads: list[Workload], folder: Path, cache_gib: float, weight_transfer: str
+) -> list[Rounds]:
     """An engine's rounds for each workload, on the model in `folder`."""
-    port = free_port()
-    config = make_config(side, folder, workloads[-1], cache_gib, [f"http://127.0.0.1:{port}"])
+    port, device = free_port(), workloads[-1].device
+    config = make_config(side, folder, workloads[-1], cache_gib, [f"http://127.0.0.1:{port}"], weight_transfer)
     with serve(config, port) if side == "vllm_server" else nullcontext() as server:
         policy = create_policy(config.policy, seed=config.seed)
         engine = create_engine(
-            config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type="cpu"
+            config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=device
         )
         numbers = itertools.count(1)
         try:
@@ -49,7 +51,9 @@ def run_engine(side: str, workloads: list[Workload], folder: Path, cache_gib: fl
             engine.close()
 
 
-def make_config(side: str, folder: Path, workload: Workload, cache_gib: float, addresses: list[str]) -> Config:
+def make_config(
+    side: str, folder: Path, workload: Workload, cache_gib: float, addresses: list[str], weight_transfer: str = "folder"
+) -> Config:
     """Defaults, but for the engine and the sizes."""
     return Config.model_validate(
         {
@@ -62,7 +66,7 @@ def make_config(side: str, folder: Path, workload: Workload, cache_gib: float, a
                 "engine": side,
                 "max_completion_length": workload.completion_tokens,
                 "vllm": {"cache_gib": cache_gib},
-                "server": {"addresses": addresses},
+                "server": {"addresses": addresses, "weight_transfer": weight_transfer},
             },
         }
     )
@@ -78,7 +82,7 @@ def _round(
     number: int, tasks: Sequence[Task], policy: Policy, engine: Engine, workload: Workload, server: int | None
 ) -> dict[str, float]:
     """One round's seconds. The weights change before it, and what the engine holds is old."""
-    _change(policy, number)
+    change_weights(policy, number)
     watch = Watch(server)
     started = time.perf_counter()
     engine.load_policy(policy)
@@ -102,12 +106,13 @@ def _round(
     return found | parts
 
 
-def _change(policy: Policy, number: int) -> None:
+def change_weights(policy: Policy, number: int) -> None:
     """A step's worth of new weights."""
     generator = torch.Generator().manual_seed(number)
     with torch.no_grad():
         for parameter in policy.model.parameters():
-            parameter.add_(CHANGE * torch.randn(parameter.shape, generator=generator))
+            change = CHANGE * torch.randn(parameter.shape, generator=generator)
+            parameter.add_(change.to(parameter.device, parameter.dtype))
     policy.note_change(update=number)
 
 
@@ -119,7 +124,7 @@ def _check(rollouts: Rollouts, workload: Workload) -> None:
     assert {row.completion_length for row in rollouts} == {workload.completion_tokens}
 
 
-def run_bare(side: str, workloads: list[Workload], folder: Path, cache_gib: float) -> list[Rounds]:
+def run_bare(workloads: list[Workload], folder: Path, cache_gib: float) -> list[Rounds]:
     """`LLM.generate` for each workload, started and asked as `rlft.engines.vllm_engine` does."""
     import vllm
 
@@ -134,13 +139,10 @@ def run_bare(side: str, workloads: list[Workload], folder: Path, cache_gib: floa
             dtype=config.policy.dtype,
             max_model_len=context,
             max_num_seqs=config.rollout.batch_size,
-            enforce_eager=True,
             enable_prefix_caching=True,
             logprobs_mode="processed_logprobs",
             generation_config="vllm",
-            kv_cache_memory_bytes=int(config.rollout.vllm.cache_gib * 2**30),
-            enable_chunked_prefill=False,  # with seeds vLLM 0.32 fails on a CPU otherwise
-            max_num_batched_tokens=max(4096, context or 0, config.rollout.batch_size),
+            **_device_options(config, context),
         )
     assert torch.get_num_threads() == workloads[0].threads, torch.get_num_threads()
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -153,6 +155,19 @@ def run_bare(side: str, workloads: list[Workload], folder: Path, cache_gib: floa
     finally:
         llm.llm_engine.engine_core.shutdown()
         vllm.distributed.cleanup_dist_env_and_memory()
+
+
+def _device_options(config: Config, context: int | None) -> dict[str, Any]:
+    """What `rlft.engines.vllm_process` says of a GPU or a CPU."""
+    own = config.rollout.vllm
+    if config.policy.device != "cpu":
+        return {"enforce_eager": False, "gpu_memory_utilization": own.gpu_memory_utilization}
+    return {
+        "enforce_eager": True,
+        "kv_cache_memory_bytes": int(own.cache_gib * 2**30),
+        "enable_chunked_prefill": False,  # with seeds vLLM 0.32 fails on a CPU otherwise
+        "max_num_batched_tokens": max(4096, context or 0, config.rollout.batch_size),
+    }
 
 
 def _bare_round(

@@ -52,7 +52,9 @@ def shares(rows: list[dict[str, Any]], main: tuple[str, int]) -> dict[str, Any]:
 def show(found: dict[str, Any]) -> Table:
     """The rows as a table."""
     sizes = found["workload"]
-    table = Table(title=f"{sizes['groups']} x {sizes['group_size']} x {sizes['completion_tokens']} tokens, float32")
+    table = Table(
+        title=f"{sizes['groups']} x {sizes['group_size']} x {sizes['completion_tokens']} tokens, {sizes['dtype']}"
+    )
     for name in ("model", "prompt", "side", *(title for title, _, _ in COLUMNS)):
         table.add_column(name, justify="left" if name in ("model", "side") else "right")
     for row in found["rows"]:

@@ -24,10 +24,12 @@ def softmax_attention(query, key, value):
 class Conversation:
     """A cache under random queries, keys and values, and all keys and values of each row written down beside it."""
 
-    def __init__(self, prompt_lengths, prompt_of_row, capacity, *, heads=(4, 2), dtype=torch.float64, seed=0):
+    def __init__(
+        self, prompt_lengths, prompt_of_row, capacity, *, heads=(4, 2), dtype=torch.float64, seed=0, fixed=False
+    ):
         self.generator = torch.Generator().manual_seed(seed)
         self.heads, self.dtype = heads, dtype
-        self.cache = GroupCache(prompt_lengths, prompt_of_row, capacity)
+        self.cache = GroupCache(prompt_lengths, prompt_of_row, capacity, fixed=fixed)
         self.seen = []  # by layer, by row: keys and values
         for layer in range(LAYERS):
             query, key, value = self.draw(len(prompt_lengths), max(prompt_lengths))
@@ -67,11 +69,23 @@ class Conversation:
         return kept
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (6, 1)])
-def test_rows_see_their_prompt_and_themselves(heads):
-    talk = Conversation([3, 5, 1], [0, 1, 1, 2, 0, 1, 1], 4, heads=heads)
+def test_rows_see_their_prompt_and_themselves(heads, fixed):
+    talk = Conversation([3, 5, 1], [0, 1, 1, 2, 0, 1, 1], 4, heads=heads, fixed=fixed)
     for _ in range(4):
         talk.say()
+
+
+def test_what_is_replayed_stays_in_its_place():
+    talk = Conversation([3, 5], [0, 1, 1, 0], 4, fixed=True)
+    talk.say()
+    places = [tensor.data_ptr() for pair in talk.cache.row_keys.values() for tensor in pair]
+    assert not talk.keep([0, 1, 2])  # three of four are not worth a new recording
+    talk.say()
+    assert places == [tensor.data_ptr() for pair in talk.cache.row_keys.values() for tensor in pair]
+    assert talk.keep([0, 2])
+    talk.say()
 
 
 def test_one_prompt_for_all():

@@ -5,13 +5,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.engines.decoding import PlainDecoder, SharedDecoder, make_decoder
+from rlft.engines.decoding import PlainDecoder, RecordedDecoder, SharedDecoder, make_decoder
 from rlft.errors import PolicyError
 from tests.rlft.attention.models import FAMILIES, OTHERS, VOCABULARY, add_lora, make_model, make_small_policy, policy_of
 
 PROMPTS = [[4], [5, 6, 7, 8, 9, 10], [5, 6], [11, 13, 4, 3], [5, 6, 7, 8, 9, 10], [4]]
-DECODERS = {"shared": SharedDecoder, "plain": PlainDecoder}
-WAYS = [("shared", family) for family in FAMILIES] + [("plain", family) for family in (*FAMILIES, *OTHERS)]
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+class Unrecorded(RecordedDecoder):
+    """Does the same operations for every token, one by one."""
+
+    possible = False
+
+
+DECODERS = {"shared": SharedDecoder, "fixed": Unrecorded, "plain": PlainDecoder}
+WAYS = [(way, family) for way in ("shared", "fixed") for family in FAMILIES] + [
+    ("plain", family) for family in (*FAMILIES, *OTHERS)
+]
 
 
 def logits_of(policy, row):
@@ -58,7 +69,7 @@ def test_logits_are_those_of_the_whole_row(way, family):
         growing.grow(tokens_for(growing, number))
         if leaving:
             growing.keep([place for place in range(len(growing.rows)) if place not in leaving])
-    assert len(growing.rows) == 2
+    assert len(growing.rows) == (6 if way == "fixed" else 2)  # there too few at a time to record anew
     assert max(map(len, growing.rows)) == 6 + 6
 
 
@@ -145,6 +156,52 @@ def test_other_types(way, dtype, tolerance):
     growing = Growing(DECODERS[way], make_small_policy("gpt2", dtype=dtype), PROMPTS, 4, tolerance=tolerance)
     for number in range(3):
         growing.grow(tokens_for(growing, number))
+
+
+@NO_GPU
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("family", ["qwen3", "llama", "gemma", "gpt2"])
+@pytest.mark.parametrize("prompts", [PROMPTS, [[5, 6, 7]] * 6], ids=["different", "alike"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.15)])
+def test_a_recording_gives_what_one_by_one_gives(family, lora, prompts, dtype, tolerance):
+    model = make_model(family)
+    policy = policy_of((add_lora(model) if lora else model).to("cuda", dtype))
+    with torch.inference_mode():
+        recorded, plain = make_decoder(policy, prompts, 16), SharedDecoder(policy, prompts, 16)
+        assert isinstance(recorded, RecordedDecoder)
+        compare_on_gpu(recorded.prefill(), plain.prefill(), tolerance)
+        for number in range(12):
+            rows = len(recorded.positions)
+            tokens = torch.randint(2, VOCABULARY, (rows,), generator=torch.Generator().manual_seed(number)).cuda()
+            compare_on_gpu(recorded.step(tokens), plain.step(tokens), tolerance)
+            assert recorded.recording is not None
+            if number == 5:
+                kept = torch.tensor([0, 2, 5], device="cuda")
+                assert recorded.keep(kept)
+                assert plain.keep(kept)
+
+
+def compare_on_gpu(found, expected, tolerance):
+    torch.testing.assert_close(found.log_softmax(-1), expected.log_softmax(-1), rtol=0, atol=tolerance)
+
+
+@NO_GPU
+def test_what_cannot_be_recorded_is_done_one_by_one(caplog):
+    policy = policy_of(make_model("qwen3").to("cuda"))
+    policy.find_out()
+    policy.model.get_input_embeddings().register_forward_hook(lambda *given: look(given[1][0]))
+    with torch.inference_mode(), caplog.at_level("INFO"):
+        decoder, plain = make_decoder(policy, PROMPTS, 16), SharedDecoder(policy, PROMPTS, 16)
+        compare_on_gpu(decoder.prefill(), plain.prefill(), 1e-4)
+        for number in range(3):
+            tokens = torch.full((6,), 3 + number, device="cuda")
+            compare_on_gpu(decoder.step(tokens), plain.step(tokens), 1e-4)
+    assert decoder.recording is None
+    assert caplog.text.count("without recording") == 1
+
+
+def look(ids):
+    assert int(ids.sum()) > 0  # waits for the GPU
 
 
 def test_a_model_without_a_cache_that_is_known():
