@@ -20,7 +20,7 @@ def audit_code() -> str:
 
 @cache
 def warm_start_code() -> str:
-    """Code behind `warm_start_policy` and `train_sft_control`."""
+    """Code behind `warm_start_policy`, which is the warm start and the SFT control."""
     return code_fingerprint("rlft.sft.training")
 
 

@@ -57,7 +57,8 @@ class ServerSettings(Section):
     attempts: int = Field(default=3, ge=1, description="How often a request is tried before its rollout is an error.")
     weight_transfer: Literal["folder", "nccl"] = Field(
         default="folder",
-        description="How full weights get to a server: folder: as files; nccl: from GPU to GPU (not yet run on GPUs).",
+        description="How full weights get to a server: folder: as files; nccl: from GPU to GPU "
+        "(experimental, as it has not run on GPUs yet).",
     )
 
     def read_addresses(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Full weights from the trainer's GPU to those of a server, by vLLM's own weight transfer over NCCL.
+"""Experimental: full weights from the trainer's GPU to those of a server, by vLLM's own weight transfer over NCCL.
 
 The trainer is rank 0 of a group with the server's workers; the server's development routes say what comes, NCCL brings
 it. Not yet run on GPUs: what is said to the server is tested, the copies between GPUs are vLLM's.
