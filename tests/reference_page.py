@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rlft
+import rlft.types
 from rlft.outcome import Failure
 from rlft.types import FunctionCall, InvalidToolCall, Reward, ToolCall
 
@@ -118,7 +119,10 @@ def flat(docstring: str) -> str:
 def public_name(found: Any) -> str:
     """Where it is imported from."""
     name = found.__name__
-    return f"rlft.{name}" if name in rlft.__all__ else f"{found.__module__}.{name}"
+    if name in rlft.__all__:
+        return f"rlft.{name}"
+    module = "rlft.types" if name in rlft.types.__all__ else found.__module__
+    return f"{module}.{name}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+"""The score of an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlft.outcome import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The score of one rollout: what `compute_reward` returned, checked and weighed.
+
+    >>> from rlft.types import Reward
+    >>> Reward(
+    ...     rollout_id="train-0-1-0",
+    ...     task_id="1",
+    ...     total=0.5,
+    ...     parts={"right": 0.0, "short": 1.0},
+    ...     solved=False,
+    ...     answer="Cusco",
+    ...     error=None,
+    ...     seconds=0.01,
+    ... ).parts["short"]
+    1.0
+    """
+
+    rollout_id: str
+    """The rollout that was scored."""
+    task_id: str
+    """Its task."""
+    total: float | None
+    """The weighted sum of `parts`; `None` when scoring failed, and then `error` says why."""
+    parts: dict[str, float | None]
+    """{part: score}. A part that is `None` does not apply and counts as the mean of those that do
+    (`rlft.rewards.rubric`)."""
+    solved: bool
+    """Whether the total is full."""
+    answer: str | None
+    """What `final_answer` made of the attempt, for majority votes."""
+    error: Failure | None
+    """Why there is no score."""
+    seconds: float
+    """Wall seconds that scoring took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """The rewards of a set of rollouts, in the same order, with the weights of their parts."""
+
+    rows: tuple[Reward, ...]
+    weights: dict[str, float]
+    seconds: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Reward]:
+        return iter(self.rows)

@@ -1,0 +1,102 @@
+"""A recorded attempt at a task, exactly as it was sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlft.outcome import Failure
+from rlft.types.message import Message
+
+StopReason = Literal["stop", "length", "error"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rollout:
+    """A recorded attempt at a task, exactly as it was sampled. The arrays have one entry per token, prompt included.
+
+    `rlft environments check` and scripted conversations make rollouts too; these have messages and no tokens.
+
+    >>> import rlft
+    >>> from rlft.harness.scripted import Part, as_script, play_scripts
+    >>> class Echo(rlft.BaseEnv):
+    ...     system_prompt = "Say it again."
+    >>> prompt = ({"role": "user", "content": "Lima"},)
+    >>> task = rlft.Task(id="1", environment="", prompt=prompt, answer="Lima", info={}, split="train", group="1")
+    >>> (rollout,) = play_scripts([Part("try-1", task, as_script("Lima"))], Echo())
+    >>> [message["role"] for message in rollout.messages]
+    ['system', 'user', 'assistant']
+    >>> rollout.turns, rollout.error
+    (1, None)
+    """
+
+    rollout_id: str
+    """Its name, unlike that of every other rollout of a run."""
+    task_id: str
+    """The `id` of its task."""
+    sample: int
+    """Which attempt at the task in this round it is, from 0."""
+    round: int
+    """The round of training, from 0."""
+    messages: tuple[Message, ...]
+    """The conversation, prompt first. It is derived from the tokens and never turned back into tokens."""
+    token_ids: NDArray[np.int32]
+    """The tokens of the whole conversation, shape (tokens,)."""
+    loss_mask: NDArray[np.bool_]
+    """True where the model sampled the token, shape (tokens,)."""
+    logprobs: NDArray[np.float32]
+    """The natural logarithm of a sampled token's probability under the sampling distribution, 0 elsewhere; shape
+    (tokens,)."""
+    prompt_length: int
+    """Tokens of the prompt."""
+    turns: int
+    """Messages of the assistant."""
+    tool_calls: int
+    """Calls of tools, with those that failed or could not be read."""
+    tool_errors: int
+    """Calls that failed: the model was told an error."""
+    state: dict[str, Any]
+    """What `setup` and the tools left, JSON."""
+    stop_reason: StopReason
+    """`stop`: it ended, by itself or after its turns; `length`: a limit cut it off; `error`: see `error`."""
+    truncated: bool
+    """Whether a limit of tokens, context or seconds cut it off."""
+    error: Failure | None
+    """What failed that is not the model's doing, and where."""
+    seconds: float
+    """Wall seconds from the beginning of the conversation to its end; 0 where it was scripted."""
+    policy: str
+    """The identity of the policy that was sampled."""
+    sampling: str
+    """The settings of the sampling in one line."""
+    environment: str
+    """The fingerprint of the environment's code and data."""
+    seed: int
+    """The seed of its first turn."""
+
+    @property
+    def completion_length(self) -> int:
+        """Tokens after the prompt, sampled or not."""
+        return len(self.token_ids) - self.prompt_length
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Rollouts in the order (task, sample), all from one policy.
+
+    `seconds` is the wall time it took to sample them, `metrics` what the engine measured of itself.
+    """
+
+    rows: tuple[Rollout, ...]
+    seconds: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Rollout]:
+        return iter(self.rows)

@@ -1,0 +1,79 @@
+"""A task, and the tasks of a run by split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlft.types.message import Message
+
+Split = Literal["train", "validation", "gate", "test", "off_distribution"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distribution")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A problem and what is needed to score an attempt at it. It cannot be changed.
+
+    A task is made of a row of the data. With `tasks: {prompt: question}` in the config, and `answer`, which is read
+    under this name by default, the row `{"question": "The capital of Peru?", "answer": "Lima", "continent": "America"}`
+    becomes:
+
+    >>> from rlft import Task
+    >>> task = Task(
+    ...     id="f2a9c1d07be34a58",
+    ...     environment="capitals.py:Capitals",
+    ...     prompt=({"role": "user", "content": "The capital of Peru?"},),
+    ...     answer="Lima",
+    ...     info={"question": "The capital of Peru?", "answer": "Lima", "continent": "America"},
+    ...     split="train",
+    ...     group="3d6c0b3c55b1e7a4",
+    ... )
+    >>> task.text
+    'The capital of Peru?'
+    >>> task.prompt[0]["content"]
+    'The capital of Peru?'
+    >>> task.info["continent"]
+    'America'
+    """
+
+    id: str
+    """The column that `tasks.id` names, else 16 hexadecimal digits made of prompt, answer and environment."""
+    environment: str
+    """The environment's name in the config, such as `capitals.py:Capitals`."""
+    prompt: tuple[Message, ...]
+    """A tuple of messages, at least one; a prompt that is text in the data is one message of role `user`. `text` is
+    its text. What `context` adds, the system prompt, is not in it."""
+    answer: Any
+    """The ground truth: the JSON value of the column that `tasks.answer` names, `None` where there is none."""
+    info: dict[str, Any]
+    """The whole row, {column: JSON value}, with the columns of prompt, answer, id, group and split. An object in the
+    column `info` is spread among them. Of a generator of reasoning-gym: `generator`, `generator_kwargs`, `seed`,
+    `index` and the row as `entry`. The model sees nothing of it but what the environment's own code shows."""
+    split: Split
+    """`train`, `validation`, `gate`, `test` or `off_distribution`."""
+    group: str
+    """Tasks of one group never stand in different splits: the column that `tasks.group` names, else the prompt's
+    hash."""
+
+    @property
+    def text(self) -> str:
+        """The prompt's text: the content of the last message of role `user`, of the last message if none is."""
+        return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), self.prompt[-1]["content"])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSet:
+    """Tasks of all splits with a fingerprint of their content, and the notes ingestion left (duplicates, bad rows)."""
+
+    tasks: tuple[Task, ...]
+    fingerprint: str
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def split(self, name: Split) -> tuple[Task, ...]:
+        """The tasks of one split, in their stored order."""
+        return tuple(task for task in self.tasks if task.split == name)
+
+    def by_id(self) -> dict[str, Task]:
+        """All tasks by their id."""
+        return {task.id: task for task in self.tasks}

@@ -1,0 +1,64 @@
+"""What a reward is given of an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlft.types.message import Message
+from rlft.types.task import Task
+
+
+class Trajectory(list[Message]):
+    """What `compute_reward` is given: the list of messages after the prompt, tool results included.
+
+    It is a list, not a text: `completion.text` is the answer. It also knows its task and how the rollout ended.
+
+    >>> from rlft import Task, Trajectory
+    >>> prompt = ({"role": "user", "content": "The capital of Peru?"},)
+    >>> task = Task(id="1", environment="", prompt=prompt, answer="Lima", info={}, split="train", group="1")
+    >>> call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": {"country": "Peru"}}}
+    >>> completion = Trajectory(
+    ...     [
+    ...         {"role": "assistant", "content": "", "tool_calls": [call]},
+    ...         {"role": "tool", "content": "Its capital is Lima.", "name": "look_up", "tool_call_id": "c1"},
+    ...         {"role": "assistant", "content": "Lima"},
+    ...     ],
+    ...     task=task,
+    ...     state={"read": ["Peru"]},
+    ... )
+    >>> completion.text == completion.task.answer
+    True
+    >>> [message["content"] for message in completion if message["role"] == "tool"]
+    ['Its capital is Lima.']
+    >>> completion.state["read"], completion.truncated
+    (['Peru'], False)
+    """
+
+    task: Task
+    """The task that it answers."""
+    state: dict[str, Any]
+    """What `setup` and the tools left in the rollout's state, JSON; empty where there is none."""
+    truncated: bool
+    """Whether a limit of tokens, context or seconds cut the rollout off."""
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        *,
+        task: Task,
+        state: dict[str, Any] | None = None,
+        truncated: bool = False,
+    ) -> None:
+        super().__init__(messages)
+        self.task = task
+        self.state = state or {}
+        self.truncated = truncated
+
+    @property
+    def text(self) -> str:
+        """The content of the last assistant message, or an empty string."""
+        return next((m["content"] for m in reversed(self) if m["role"] == "assistant"), "")
+
+    def __str__(self) -> str:
+        return self.text
