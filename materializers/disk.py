@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from rlft.errors import StorageError
+from rlft import temporary
 
 
-@contextmanager
-def writing(where: str) -> Iterator[None]:
+def writing(where: str) -> AbstractContextManager[None]:
     """Turn what the operating system says of a full or broken disk into a StorageError that names `where`."""
-    try:
-        yield
-    except OSError as cause:
-        raise StorageError(
-            f"could not be written: {cause}",
-            where=where,
-            fix="make room on the disk or the artifact store, then `rlft resume` this run",
-        ) from cause
+    return temporary.writing("the artifact", where, "the disk or the artifact store")

@@ -1,4 +1,4 @@
-"""Temporary folders that name their process, so that a later one can remove what a killed one has left."""
+"""Temporary folders that name their process, so that a later one can remove what a killed one has left; full disks."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
 
 
 @contextmanager
-def writing_weights() -> Iterator[None]:
-    """Raises StorageError when the disk does not take the weights that are written to a temporary folder meanwhile."""
+def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larger one)") -> Iterator[None]:
+    """Raises StorageError, which says how to go on, when a disk does not take what is written meanwhile.
+
+    `room` is where the user is to make some; `where` names the place that the operating system complained of.
+    """
     try:
         yield
     except (OSError, SafetensorError) as cause:
-        raise StorageError(
-            f"weights for the engine could not be written: {cause}",
-            where=tempfile.gettempdir(),
-            fix="make room on the disk (TMPDIR may name a larger one), then `rlft resume` this run",
-        ) from cause
+        fix = f"make room on {room}, then `rlft resume` this run"
+        raise StorageError(f"{what} could not be written: {cause}", where=where, fix=fix) from cause
 
 
 def _of_this_machine(kind: str) -> str:

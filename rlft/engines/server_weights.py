@@ -20,7 +20,7 @@ from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.origin import LOAD_ERRORS
 from rlft.policy.weights import checkpoint_weights
-from rlft.temporary import folder_prefix, remove_left_behind, writing_weights
+from rlft.temporary import folder_prefix, remove_left_behind, writing
 
 _SHAPE = (
     "model_type",
@@ -65,7 +65,7 @@ class ServerWeights:
         if self.settings.weight_transfer == "nccl":
             with_each(lambda client: self._send(client, policy))
         else:
-            with writing_weights():
+            with writing("weights for the engine", tempfile.gettempdir()):
                 folder = self._new_folder()
                 _write(policy, folder)
             with_each(lambda client: client.reload_weights(folder))
@@ -91,7 +91,7 @@ class ServerWeights:
         self._transfers.pop(client, None)
 
     def _load_adapter(self, policy: Policy, with_each: WithEach) -> None:
-        with writing_weights():
+        with writing("weights for the engine", tempfile.gettempdir()):
             folder = self._new_folder()
             policy.model.save_pretrained(folder, safe_serialization=True)
         name = f"rlft-{policy.identity.replace(' ', '-')}-{folder.name.rpartition('-')[2]}"

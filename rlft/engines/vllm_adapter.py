@@ -13,7 +13,7 @@ from rlft.engines.vllm_process import vllm_module
 from rlft.errors import EngineError
 from rlft.policy import Policy
 from rlft.policy.weights import checkpoint_weights
-from rlft.temporary import folder_prefix, remove_left_behind, writing_weights
+from rlft.temporary import folder_prefix, remove_left_behind, writing
 
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smaller adapter fits a larger one
 
@@ -40,7 +40,7 @@ def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
     model: Any = policy.model
     with model.disable_adapter():
         weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(model)}
-    with writing_weights():
+    with writing("weights for the engine", tempfile.gettempdir()):
         save_file(weights, Path(folder) / "model.safetensors", metadata={"format": "pt"})
     reads = {"load_format": "safetensors", "use_tqdm_on_load": False}
     return {**reads, "enable_lora": True, "max_lora_rank": rank_for(policy), "max_loras": 1}
@@ -59,7 +59,7 @@ class LoadedAdapter:
         """Load the policy's adapter in place of the one before. Raises EngineError when vLLM does not take it."""
         remove_left_behind("adapter")
         model: Any = policy.model
-        with writing_weights():
+        with writing("weights for the engine", tempfile.gettempdir()):
             folder = tempfile.TemporaryDirectory(prefix=folder_prefix("adapter"))
             model.save_pretrained(folder.name, safe_serialization=True)
         self._count += 1

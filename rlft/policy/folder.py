@@ -21,16 +21,16 @@ from typing import Any, Literal
 
 import torch
 from peft import PeftModel
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlft.attention.support import shares_prompts
-from rlft.errors import PolicyError, StorageError, WeightsRemovedError
+from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.head.split import SplitModel, split_model
 from rlft.policy.fused import Replacement, find_fusible
 from rlft.policy.optimizer import Optimizer
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
+from rlft.temporary import writing
 
 METADATA_FILE = "policy.json"
 OPTIMIZER_FILE = "optimizer.safetensors"
@@ -171,14 +171,8 @@ def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
 
     Raises StorageError when the disk does not take it.
     """
-    try:
+    with writing("the policy", str(folder)):
         return _write(policy, folder, changes)
-    except (OSError, SafetensorError) as cause:
-        raise StorageError(
-            f"the policy could not be written: {cause}",
-            where=str(folder),
-            fix="make room on the disk (TMPDIR may name a larger one), then `rlft resume` this run",
-        ) from cause
 
 
 def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolder:
