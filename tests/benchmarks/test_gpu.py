@@ -13,6 +13,7 @@ from tests.benchmarks.gpu.parts import GPU, HERE, ON_GPU, REHEARSAL, VLLM, Part,
 from tests.benchmarks.gpu.table import to_markdown
 
 
+@pytest.mark.slow
 def test_rehearsal_measures_or_names_every_part(tmp_path):
     command = [sys.executable, "-m", "tests.benchmarks.gpu", "--rehearse", "--out", tmp_path]
     done = subprocess.run(command, cwd=gpu.ROOT, capture_output=True, text=True)

@@ -28,6 +28,7 @@ class Flaky(rlft.BaseEnv):
 """
 
 
+@pytest.mark.slow
 def test_a_reward_that_fails_is_an_error_in_the_ledger_and_never_a_zero(make_home):
     home = make_home("flaky")
     (home.folder / "flaky.py").write_text(FLAKY)
@@ -73,6 +74,7 @@ def test_a_model_that_does_not_load_is_named(make_home):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_a_task_that_no_sample_solves_ends_too_hard(make_home):
     home = make_home("hard")
     # random weights do not hit upon a number of four digits or more by chance
@@ -85,6 +87,7 @@ def test_a_task_that_no_sample_solves_ends_too_hard(make_home):
     assert home.query("print(json.dumps(len(mlflow_client.search_registered_models())))") == 0
 
 
+@pytest.mark.slow
 def test_a_task_that_is_solved_ends_already_solved(make_home):
     home = make_home("solved")
     result = home.rlft("run", str(TINY), "--set", "baseline.already_solved=0.001")
@@ -92,6 +95,7 @@ def test_a_task_that_is_solved_ends_already_solved(make_home):
     assert result.summary["status"] == "already_solved"
 
 
+@pytest.mark.slow
 def test_numbers_that_explode_stop_training_with_the_last_good_policy(make_home):
     home = make_home("explode")
     options = ["--set", "training.learning_rate=1000.0", "--set", "training.updates_per_round=1"]
@@ -103,6 +107,7 @@ def test_numbers_that_explode_stop_training_with_the_last_good_policy(make_home)
     assert result.summary["final"] == result.summary["warm_start"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named_and_the_run_goes_on_later(make_home):
     home = make_home("disk")
     script = (
@@ -159,6 +164,7 @@ def test_ctrl_c_ends_quickly_and_can_be_resumed(make_home):
     assert runs == ["failed"]
 
 
+@pytest.mark.slow
 def test_gsm8k_with_a_model_that_knows_no_arithmetic_is_too_hard(make_home, shared_data):
     home = make_home("gsm8k")
     options = {

@@ -20,7 +20,7 @@ import yaml
 
 from tests.e2e.conftest import ROOT, TINY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 PAGE = (ROOT / "docs" / "guide" / "first-real-model.md").read_text()
 NAME = "stand-in"
 

@@ -18,7 +18,7 @@ import pytest
 from cli.interrupt import Interrupt, installed, keep_from_zenml
 from tests.e2e.interrupts import COMMAND
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 # What a script begins with: a home that is connected, and a way to press Ctrl-C.
 PREPARED = """

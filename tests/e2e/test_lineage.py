@@ -16,7 +16,7 @@ import pytest
 from mlops.runs.commits import RLFTS_OWN
 from tests.e2e.conftest import ROOT, TINY, Home, Result
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.timeout(1500), pytest.mark.slow]
 
 # One round, and nothing whose length depends on the clock: the same again is served from the cache.
 SETTINGS = ("name=demo", "training.rounds=1", "evaluation.sft_control=false", "policy.keep.last=5")

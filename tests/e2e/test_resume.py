@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import TINY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 # Where each process dies; what the one before it finished is not called again.
 KILLS = (

@@ -15,7 +15,7 @@ import yaml
 
 from tests.e2e.conftest import TINY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 # An environment that is careless with what it is given, in every way in which an environment's text is kept.
 VAULT = """

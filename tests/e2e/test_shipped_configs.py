@@ -11,7 +11,7 @@ from tests.e2e.conftest import ROOT
 from tests.needs import need_bubblewrap
 from tests.shipped import IN_A_SANDBOX, overrides
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 
 def sets(**options) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.conftest import ROOT, TINY, Home, free_port
 from tests.shipped import overrides
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 
 class UserHome(Home):

@@ -141,6 +141,7 @@ def test_the_registered_version_answers_in_a_fresh_process(finished):
     assert isinstance(answer, str)
 
 
+@pytest.mark.slow
 def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(make_home):
     home = make_home("caching")
     source = (
@@ -173,6 +174,7 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     assert statuses["train_grpo_r000"] == "completed"
 
 
+@pytest.mark.slow
 def test_old_weights_are_removed_and_trained_again_from_cached_rollouts_where_a_run_needs_them(finished):
     home, result = finished
     kept = home.query(f"""

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.conftest import TINY
 from tests.needs import need_vllm
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 SETTINGS = (
     "rollout.engine=vllm",
     "rollout.vllm.cache_gib=0.1",

@@ -33,6 +33,7 @@ quieten(False); connect(find_home(), None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["INSERT INTO FLAVOR", "CREATE TABLE _ALEMBIC_TMP_ENDPOINTS"])
 def test_killed_while_they_are_made_they_are_made_anew(tmp_path, statement):
     home = conftest.Home(tmp_path)
