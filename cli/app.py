@@ -69,6 +69,10 @@ def run(
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
+        if stack is not None:
+            from mlops.stacks.image import check_image
+
+            check_image(settings)
         held.enter_context(claimed(home, labels.name, stack))
         refuse_taken(labels.name)
         keep_from_zenml()

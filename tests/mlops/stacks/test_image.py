@@ -1,0 +1,87 @@
+"""A stack that builds an image runs only what the image will hold."""
+
+from types import SimpleNamespace
+
+import pytest
+from zenml.client import Client
+
+from mlops.home.folder import PROJECT
+from mlops.stacks import image
+from mlops.stacks.image import check_image
+from rlft.config.file import load_config
+from rlft.errors import StackError
+
+CONFIG = """
+name: capitals
+tasks: {source: jsonl, path: tasks.jsonl}
+environment: {name: "capitals.py:Capitals", kwargs: {places: {file: places.txt}}}
+policy: {model: model}
+warm_start: {path: shown.jsonl, steps: 1}
+"""
+NAMED = {
+    "tasks.path": "tasks.jsonl",
+    "environment.name": "capitals.py",
+    "environment.kwargs": "places.txt",
+    "policy.model": "model",
+    "warm_start.path": "shown.jsonl",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of a user's own with all files of a run, from which the command is run."""
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    for name in ("tasks.jsonl", "capitals.py", "places.txt", "shown.jsonl"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(image, "PROJECT", tmp_path / "rlft")
+    (tmp_path / "rlft").mkdir()
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def remote(monkeypatch):
+    """The active stack has an orchestrator of this flavor."""
+    orchestrator = SimpleNamespace(flavor="kubernetes")
+    monkeypatch.setattr(Client, "active_stack", SimpleNamespace(orchestrator=orchestrator))
+    return orchestrator
+
+
+def test_every_file_of_a_users_own_folder_is_named_with_its_setting(folder):
+    with pytest.raises(StackError) as refused:
+        check_image(load_config(folder / "config.yaml"))
+    listed = {line.strip() for line in refused.value.what.splitlines()[1:]}
+    assert listed == {f"{setting}: {name}" for setting, name in NAMED.items()}
+    assert str(image.PROJECT) in (refused.value.fix or "")
+
+
+def test_what_lies_in_the_clone_is_held_when_the_command_is_run_there(folder, monkeypatch):
+    monkeypatch.setattr(image, "PROJECT", folder)
+    check_image(load_config(folder / "config.yaml"))
+
+
+def test_a_path_that_leads_elsewhere_from_there_is_not_held(folder, monkeypatch):
+    monkeypatch.setattr(image, "PROJECT", folder)
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    (folder / "below" / "tasks.jsonl").write_text("another file of this name")
+    with pytest.raises(StackError) as refused:
+        check_image(load_config(folder / "config.yaml"))
+    assert refused.value.what.splitlines()[1:] == ["  tasks.path: tasks.jsonl"]
+
+
+def test_a_local_orchestrator_builds_no_image(folder, remote):
+    remote.flavor = "local"
+    check_image(load_config(folder / "config.yaml"))
+
+
+def test_a_module_is_held_where_it_comes_with_rlft():
+    assert image._code("rlft.environments.gsm8k:GSM8K") is None
+    assert image._code("json.decoder:JSONDecoder") is not None
+
+
+def test_the_shipped_configs_name_nothing_that_is_not_held(monkeypatch):
+    monkeypatch.chdir(PROJECT)
+    check_image(load_config(PROJECT / "configs" / "demo.yaml"))
+    check_image(load_config(PROJECT / "configs" / "calculator.yaml"))
