@@ -32,7 +32,7 @@ help:
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
 	@echo "make demo        teach a small model to add, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
-	@echo "make test        run the tests but for the slow ones, in less than ten minutes"
+	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
 	@echo "make test-all    run all tests"
 	@echo "make check       check format, style, types, imports and configs"
 	@echo "make bench       measure what a run costs beside its work"

@@ -227,6 +227,7 @@ def growth(reader: Callable[[str], object], shape: Callable[[int], str]) -> floa
     return least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_four_times_the_text_takes_little_more_than_four_times_the_time(name):
     seconds(READERS[name], "It is 5.", 1)  # imports and caches

@@ -27,6 +27,8 @@ from tests.factories import FirstCharacter, make_task, user
 from tests.rlft.attention.models import add_lora, make_model, policy_of
 from tests.rlft.engines.servers import CHECKSUMS, DROP, GENERATE, HANG, LOAD, MODELS, RELOAD, RESET, UNLOAD, SmallServer
 
+pytestmark = pytest.mark.slow  # much of it is waiting for servers that do not answer
+
 PROMPTS = [[4 + place, 5, 6, 7] for place in range(8)]
 SAMPLING = Sampling(1.0, 6)
 
