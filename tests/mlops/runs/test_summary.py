@@ -10,7 +10,7 @@ from cli.result import show_summary
 from mlops.home.folder import PROJECT, Home
 from mlops.runs.outcome import difference, part_differences, status_of
 from mlops.runs.summary import Ledger, Summary
-from mlops.runs.summary_file import read_summary, summary_text
+from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_text
 from rlft.types import Evaluation, EvaluationReport
 from tests import summary_page
 
@@ -83,3 +83,13 @@ def test_a_summary_with_keys_of_another_version_is_read(tmp_path):
 def test_the_page_is_made_from_the_fields():
     text = (PROJECT / "docs/guide/summary.md").read_text()
     assert text == summary_page.page(), "python -m tests.summary_page > docs/guide/summary.md"
+
+
+def test_a_summary_that_has_ended_stays_as_it_is(tmp_path):
+    home = Home(tmp_path)
+    (tmp_path / "runs").mkdir()
+    keep_summary(home, Summary(status="improved", pipeline_run_id="a"))
+    assert not end_summary(home, "a", "the process was killed")
+    found = read_summary(home, "a")
+    assert found is not None
+    assert (found.status, found.error) == ("improved", None)
