@@ -1,4 +1,4 @@
-"""What is missing or broken on this machine, and how to mend it."""
+"""`rlft doctor`: what is missing or broken on this machine, and how to mend it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
 
+import typer
 from rich.table import Table
 
-from mlops.display.terminal import Terminal, styled
-from mlops.home.folder import BACKUP, PROJECT, Home
+from cli.guard import guarded
+from cli.options import Verbose
+from mlops.display.terminal import Terminal, console, styled
+from mlops.home.folder import BACKUP, PROJECT, Home, find_home
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
 from mlops.home.stores import RESTORE, all_runs_ended, damaged_databases
@@ -28,6 +31,13 @@ from rlft.readiness.device import why_no_gpu
 MIN_FREE_GIGABYTES = 2
 # `make setup` alone has nothing to do once it was done: what has changed since are the installed packages.
 _INSTALL = "make -W requirements/base.txt setup"
+
+
+def doctor(verbose: Verbose = False) -> None:
+    """Say what is missing or broken on this machine, and mark runs that were killed as failed."""
+    with guarded(verbose, None):
+        if not examine(find_home(), console):
+            raise typer.Exit(1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import Terminal, styled
+from mlops.display.terminal import console, styled
 from rlft.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _MEANS = {  # by what was found
     },
 }
 app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new one.")
-console = Terminal()
 
 
 @app.command()

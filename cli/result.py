@@ -1,15 +1,21 @@
-"""A summary as a person reads it."""
+"""What a run came to, at the end of the command that ran it: the summary as a person reads it, and the exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+import typer
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 
-from mlops.display.terminal import Terminal, styled
-from mlops.runs.summary import Difference, Metrics, Summary
+from mlops.display.terminal import Terminal, console, styled
+from mlops.home.folder import Home
+from mlops.runs.summary import EXIT_CODES, Difference, Metrics, Summary
+from mlops.runs.summary_file import read_summary, summary_text
+from rlft.errors import StorageError
+from rlft.files import write_file
 
 HEADLINES = {
     "improved": ("The trained model is better than what it started from.", "green"),
@@ -25,6 +31,20 @@ ARMS = (
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
+
+
+def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
+    """Show the summary, write it where it was asked for, and end with its exit code."""
+    summary = read_summary(home, run_id)
+    if summary is None:
+        file = home.summary_file(run_id)
+        raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")
+    if target is not None:
+        write_file(target, summary_text(summary))
+    ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
+    where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
+    show_summary(summary, console, where=where)
+    raise typer.Exit(EXIT_CODES[summary.status])
 
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:

@@ -13,13 +13,11 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import Terminal, styled
+from mlops.display.terminal import console, styled
 from mlops.home.folder import find_home
 
 if TYPE_CHECKING:
     from mlops.runs.stored_rollouts import ScoredRound
-
-console = Terminal()
 
 
 class Kind(StrEnum):

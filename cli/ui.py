@@ -8,14 +8,30 @@ import os
 import socket
 import subprocess
 import sys
+from typing import Annotated
 
-from mlops.display.terminal import Terminal, styled
-from mlops.home.folder import Home
+import typer
+
+from cli.guard import guarded
+from cli.options import Verbose
+from mlops.display.terminal import Terminal, console, styled
+from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect, settle_home
 from mlops.tracking.reach import check_reachable
 from rlft.errors import RlftError
 
 HOST, PORT = "127.0.0.1", 5000
+
+
+def ui(
+    stack: Annotated[str | None, typer.Option(help="The MLflow server of this ZenML stack of yours.")] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen.  [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 5000]", min=1, max=65535)] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show runs, curves, traces and models in the MLflow UI, on loopback unless another host is named."""
+    with guarded(verbose, None):
+        raise typer.Exit(show_ui(find_home(), stack, host, port, console))
 
 
 def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, console: Terminal) -> int:

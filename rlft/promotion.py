@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rlft.statistics import paired_difference
+from rlft.statistics import common_tasks, paired_difference
 from rlft.types import EvaluationReport, Interval, Report
 
 # Failed rollouts are not random: the hard and long attempts fail first. Beyond this share the rest is not comparable.
@@ -65,7 +65,8 @@ def decide_promotion(
             promote = False
             reasons.append(f"trained and {_plain(name)} cannot be compared: {trouble}")
             continue
-        difference = _difference(trained, rival, metric, resamples=resamples, seed=seed)
+        scores = common_tasks(trained.per_task[metric], rival.per_task[metric])
+        difference = paired_difference(*scores, resamples=resamples, seed=seed)
         comparisons[name] = difference
         promote = promote and difference.low > min_improvement
         reasons.append(_sentence(name, metric, difference, min_improvement))
@@ -104,16 +105,6 @@ def errored_share(report: EvaluationReport, metric: str) -> float:
     """
     scored = len(report.per_task[metric]) * report.num_samples
     return report.errored / max(1, scored + report.errored)
-
-
-def _difference(
-    trained: EvaluationReport, rival: EvaluationReport, metric: str, *, resamples: int, seed: int
-) -> Interval:
-    a, b = trained.per_task[metric], rival.per_task[metric]
-    common = a.keys() & b.keys()
-    return paired_difference(
-        {task: a[task] for task in common}, {task: b[task] for task in common}, resamples=resamples, seed=seed
-    )
 
 
 def _plain(name: str) -> str:

@@ -53,6 +53,15 @@ def bootstrap_interval(values: Sequence[float], *, resamples: int, seed: int, co
     return Interval(mean=float(data.mean()), low=float(low), high=float(high), count=data.size)
 
 
+def common_tasks(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Both scores, {task id: score} each, over the tasks that have one in both, in the order of their ids.
+
+    A part of the reward need not apply to every task, and a rollout that failed has no score.
+    """
+    both = sorted(a.keys() & b.keys())
+    return {task: a[task] for task in both}, {task: b[task] for task in both}
+
+
 def paired_difference(
     a: Mapping[str, float], b: Mapping[str, float], *, resamples: int, seed: int, confidence: float = 0.95
 ) -> Interval:

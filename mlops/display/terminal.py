@@ -75,6 +75,7 @@ def styled(text: str, style: str | Style = "") -> Text:
     return Text(visible(text), style=style)
 
 
+console = Terminal()
 errors = Terminal(stderr=True)
 
 

@@ -28,9 +28,10 @@ _STAGES = {"promoted": ModelStages.PRODUCTION, "rejected": ModelStages.STAGING}
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The name of a resume, what `train.with_options` takes for it, and its arguments."""
+    """The name of a resume, the run's config, what `train.with_options` takes for it, and its arguments."""
 
     name: str
+    config: Config
     options: dict[str, Any]
     inputs: dict[str, Any]
 
@@ -74,7 +75,7 @@ def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
     config = check_config(parameters["config"], where=run.name)
     labels = labels_of(parameters.get("labels"), run.name.split("-resumed-")[0])
     name = f"{labels.name}-resumed-{datetime.now():%H%M%S-%f}"
-    return Resumed(name, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri))
+    return Resumed(name, config, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri))
 
 
 def outcome_of(summary: Summary) -> str:

@@ -6,8 +6,8 @@ from statistics import fmean
 
 from mlops.runs.summary import Difference, Promotion, Status
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.statistics import paired_difference
-from rlft.types import Evaluation, Interval
+from rlft.statistics import common_tasks, paired_difference
+from rlft.types import Evaluation
 
 
 def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
@@ -25,20 +25,14 @@ def difference(trained: Evaluation, other: Evaluation, *, metric: str, resamples
     `before` and `after` are the means of `other` and `trained` over the same tasks as the difference: a part of the
     reward need not apply to every task of both.
     """
-    ours, theirs = trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric]
-    common = sorted(ours.keys() & theirs.keys())
-    if not common:
+    ours, theirs = common_tasks(trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric])
+    if not ours:
         return None
-    interval: Interval = paired_difference(
-        {task: ours[task] for task in common},
-        {task: theirs[task] for task in common},
-        resamples=resamples,
-        seed=seed,
-    )
+    interval = paired_difference(ours, theirs, resamples=resamples, seed=seed)
     return Difference(
         metric=metric,
-        before=fmean(theirs[task] for task in common),
-        after=fmean(ours[task] for task in common),
+        before=fmean(theirs.values()),
+        after=fmean(ours.values()),
         mean=interval.mean,
         ci_low=interval.low,
         ci_high=interval.high,

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
+from mlops.display import terminal
 from rlft.engines import serving
 from tests.e2e.conftest import TINY
 
@@ -20,7 +21,7 @@ def rlft(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
-    monkeypatch.setattr(cli.errors, "_width", 200)
+    monkeypatch.setattr(terminal.errors, "_width", 200)
     return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
 
 

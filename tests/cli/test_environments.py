@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from cli import environments as environments_cli
+from mlops.display import terminal
 
 SHOP = '''
 import rlft
@@ -56,7 +56,7 @@ def check(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
-    for console in (cli.errors, environments_cli.console):
+    for console in (terminal.errors, terminal.console):
         monkeypatch.setattr(console, "_width", 200)
     (tmp_path / "shop.py").write_text(SHOP)
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))

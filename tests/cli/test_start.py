@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.start import check_start
+from mlops.display import terminal
 from mlops.home.folder import Home
 from rlft.config.file import load_config
 from rlft.engines.installed import is_installed
@@ -27,7 +28,7 @@ def rlft(tmp_path, monkeypatch):
     monkeypatch.delenv("RLFT_HOME", raising=False)
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
-    monkeypatch.setattr(cli.errors, "_width", 200)
+    monkeypatch.setattr(terminal.errors, "_width", 200)
     return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
 
 

@@ -21,12 +21,11 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli import doctor
-from cli import environments as environments_cli
-from cli import show as show_cli
 from cli.doctor import Finding
 from cli.guard import guarded
 from cli.result import show_summary
 from mlops.display import bars as progress
+from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
 from mlops.home.folder import PROJECT
 from mlops.runs import stored_rollouts
@@ -51,7 +50,7 @@ def rlft(tmp_path, monkeypatch):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
     for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
         monkeypatch.setenv(name, "ERROR")
-    for console in (cli.errors, cli.console, environments_cli.console, show_cli.console):
+    for console in (terminal.errors, terminal.console):
         monkeypatch.setattr(console, "_width", 2000)
     return lambda *arguments: CliRunner().invoke(cli.app, list(map(str, arguments)))
 
@@ -151,7 +150,7 @@ def test_an_error_and_its_trace(rlft, monkeypatch, tmp_path, error):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(cli, "load_config", fail)
+    monkeypatch.setattr("cli.run.load_config", fail)
     result = rlft("run", "x.yaml", "--summary", tmp_path / "summary.json")
     assert SEEN in result.stderr
     assert is_harmless(result.output)

@@ -1,0 +1,42 @@
+"""`rlft audit`: attack a reward before anything is trained on it."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, Verbose
+from mlops.display.terminal import console
+from rlft.config.file import load_config
+
+
+def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = False) -> None:
+    """Attack a config's reward with wrong answers, without training."""
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        from rlft.contract.importing import check_syntax
+
+        check_syntax(settings.environment.name, "environment.name", "Class")  # what follows takes seconds to import
+        from mlops.display.bars import Display
+        from rlft.audit.rewards import audit_reward
+        from rlft.contract.loading import load_environment
+        from rlft.tasks import ingest_tasks
+
+        with Display().stage("reward audit") as progress:
+            environment = load_environment(settings.environment.name, settings.environment.kwargs)
+            tasks = ingest_tasks(
+                settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
+            )
+            report = audit_reward(
+                tasks.split("train"),
+                environment,
+                weights=settings.reward.weights,
+                full=settings.reward.full,
+                timeout_seconds=settings.reward.timeout_seconds,
+                harness=settings.harness,
+                seed=settings.seed,
+                progress=progress,
+            )
+        console.print(report.text())
+        if not report.passed:
+            raise typer.Exit(2)

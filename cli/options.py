@@ -1,0 +1,18 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigPath = Annotated[Path, typer.Argument(help="A YAML file such as configs/demo.yaml.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one setting, such as training.rounds=3; may be given often.")
+]
+Stack = Annotated[
+    str | None, typer.Option(help="Run on this ZenML stack of yours; without it everything is kept in .rlft/.")
+]
+Summary = Annotated[Path | None, typer.Option(help="Also write the summary here, as JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]

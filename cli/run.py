@@ -1,0 +1,74 @@
+"""`rlft run`: an experiment from tasks to registry."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated, Any
+
+import typer
+
+from cli.guard import guarded
+from cli.interrupt import keep_from_zenml
+from cli.options import ConfigPath, Overrides, Stack, Summary, Verbose
+from cli.result import finish
+from cli.start import check_start, say_start
+from mlops.display.terminal import errors
+from mlops.home.folder import find_home
+from mlops.home.processes import claimed
+from mlops.runs.commits import users_commits
+from mlops.runs.labels import AGAIN, make_labels, refuse_taken
+from rlft.config.file import load_config
+from rlft.errors import WeightsRemovedError
+
+
+def run(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    stack: Stack = None,
+    summary: Summary = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run every step again, also those whose results are stored.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run; the experiment's with the time by default.")
+    ] = None,
+    note: Annotated[str | None, typer.Option(help="What MLflow shows as the run's description.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag the run: --tag dataset=2026-11")] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run an experiment from tasks to registry."""
+    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+        home = find_home()
+        settings = load_config(config, overrides)
+        say_start(settings.name)
+        check_start(settings, home, summary, stack=stack)
+        commits = users_commits(config, settings.environment.name)
+        labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
+        from mlops.stacks.stack import connect
+
+        tracking_uri = connect(home, stack)
+        if stack is not None:
+            from mlops.stacks.image import check_image
+
+            check_image(settings)
+        held.enter_context(claimed(home, labels.name, stack))
+        refuse_taken(labels.name)
+        keep_from_zenml()
+        from mlops.runs.lineage import pipeline_inputs, run_options
+        from pipelines.train import train
+
+        interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
+        pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
+        if no_cache:
+            pipeline = pipeline.with_options(enable_cache=False)
+        arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
+        try:
+            finished: Any = pipeline(**arguments)
+        except WeightsRemovedError as removed:
+            from mlops.runs.retention import forget_removed
+
+            forget_removed()
+            errors.print(f"{removed.what}; they are trained again, from cached rollouts")
+            interrupt.run_name = interrupt.run_name and f"{labels.name}{AGAIN}"
+            finished = pipeline.with_options(run_name=f"{labels.name}{AGAIN}")(**arguments)
+        finish(home, str(finished.id), summary, stack)
