@@ -16,7 +16,7 @@ from zenml.config.docker_settings import PythonPackageInstaller
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 
 from mlops.display.bars import Display
-from mlops.home.folder import PROJECT, find_home
+from mlops.home.folder import PINS, find_home
 from mlops.registry.versions import current_champion
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import registry_name
@@ -66,7 +66,7 @@ STEPS = [
 
 # The image of a remote run: the clone is copied in. reasoning-gym's pycosat has no wheel, so there is a compiler.
 IMAGE = DockerSettings(
-    requirements=str(PROJECT / "requirements" / "base.txt"),
+    requirements=str(PINS),
     apt_packages=["gcc", "libc6-dev"],
     python_package_installer=PythonPackageInstaller.UV,
 )

@@ -45,6 +45,12 @@ def test_its_command_makes_an_environment_and_checks_it(installed, tmp_path):
     assert json.loads(checked.stdout)["problems"] == []
 
 
+def test_its_doctor_looks_for_no_clone(installed, tmp_path):
+    looked = run(installed, tmp_path, "doctor")
+    assert looked.returncode == 0, looked.stdout + looked.stderr
+    assert "without its clone" in looked.stdout
+
+
 @pytest.mark.slow
 def test_its_command_runs_a_pipeline_from_its_own_files(installed, tmp_path):
     done = run(installed, tmp_path, "run", str(TINY), "--summary", "summary.json")

@@ -16,7 +16,9 @@ from pathlib import Path
 from rlft.errors import StorageError
 from rlft.files import make_private, write_file
 
+# The clone, or the folder that a wheel was installed into, which has no requirements.
 PROJECT = Path(__file__).resolve().parents[2]
+PINS = PROJECT / "requirements" / "base.txt"
 
 logger = logging.getLogger(__name__)
 LOCK, BACKUP = "stores.lock", "before-move"

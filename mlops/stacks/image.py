@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlops.home.folder import PROJECT
+from mlops.home.folder import PINS, PROJECT
 from rlft.config import Config
 from rlft.errors import StackError
 from rlft.files import named_files
@@ -15,13 +15,20 @@ from rlft.files import named_files
 def check_image(config: Config) -> None:
     """Raises StackError that names every file of this machine that the active stack's image will not hold.
 
-    ZenML copies the folder that rlft lies in into the image, and the run begins there. A stack whose orchestrator is
-    ZenML's local one builds no image.
+    ZenML copies the folder that rlft lies in into the image, and the run begins there. So a path that is not on this
+    machine may well be one of a volume that the stack mounts, and is not refused. A stack whose orchestrator is ZenML's
+    local one builds no image.
     """
     from zenml.client import Client
 
     if Client().active_stack.orchestrator.flavor == "local":
         return
+    if not PINS.is_file():
+        raise StackError(
+            "the image is made of rlft's clone, and this rlft was installed without one",
+            where="--stack",
+            fix="clone rlft, run `make setup` there, and use that rlft (docs/guide/kubernetes.md)",
+        )
     lacking = [f"{setting}: {named}" for setting, named in files_of(config) if not is_held(named)]
     if lacking:
         raise StackError(

@@ -85,3 +85,15 @@ def test_the_shipped_configs_name_nothing_that_is_not_held(monkeypatch):
     monkeypatch.chdir(PROJECT)
     check_image(load_config(PROJECT / "configs" / "demo.yaml"))
     check_image(load_config(PROJECT / "configs" / "calculator.yaml"))
+
+
+def test_a_path_that_is_not_here_may_be_one_of_a_volume(folder, monkeypatch):
+    monkeypatch.setattr(image, "PROJECT", folder)
+    check_image(load_config(folder / "config.yaml", ["policy.model=/volumes/models/qwen", "policy.from_scratch=null"]))
+
+
+def test_an_rlft_without_its_clone_has_nothing_to_make_an_image_of(folder, monkeypatch):
+    monkeypatch.setattr(image, "PROJECT", folder)
+    monkeypatch.setattr(image, "PINS", folder / "requirements" / "base.txt")
+    with pytest.raises(StackError, match="installed without one"):
+        check_image(load_config(folder / "config.yaml"))
