@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
 
@@ -82,44 +77,3 @@ def test_every_file_the_readme_points_to_exists():
     links = re.findall(r"\]\(([^)#]+)\)", README) + re.findall(r"`((?:rlft|steps|pipelines|docs)/[\w/.]*)`", README)
     assert len(links) >= 10
     assert [link for link in links if not (ROOT / link).exists()] == []
-
-
-def test_the_ui_answers_on_loopback(finished):
-    home, _ = finished
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.e2e.driver", "-", "ui", "--port", str(port)],
-        cwd=home.folder,
-        env=home.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        page = _fetch(f"http://127.0.0.1:{port}/", process)
-    finally:
-        process.terminate()  # and MLflow's server with it
-        process.wait(timeout=30)
-    assert "MLflow" in page
-
-
-def _fetch(address: str, process: subprocess.Popen[bytes]) -> str:
-    """The page, once the server answers."""
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5) as page:
-                return page.read().decode()
-        except OSError:
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline, "the server did not answer"
-            time.sleep(0.5)
-
-
-def test_doctor_finds_nothing_broken_here(finished):
-    home, _ = finished
-    result = home.rlft("doctor")
-    assert result.code == 0, result.output
-    assert "broken" not in result.output

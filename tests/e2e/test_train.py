@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import pytest
 
@@ -139,6 +144,47 @@ def test_the_registered_version_answers_in_a_fresh_process(finished):
     assert done.returncode == 0, done.stderr[-2000:]
     (answer,) = json.loads(done.stdout.strip().splitlines()[-1])
     assert isinstance(answer, str)
+
+
+def test_the_ui_answers_on_loopback(finished):
+    home, _ = finished
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.driver", "-", "ui", "--port", str(port)],
+        cwd=home.folder,
+        env=home.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        page = _fetch(f"http://127.0.0.1:{port}/", process)
+    finally:
+        process.terminate()  # and MLflow's server with it
+        process.wait(timeout=30)
+    assert "MLflow" in page
+
+
+def _fetch(address: str, process: subprocess.Popen[bytes]) -> str:
+    """The page, once the server answers."""
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5) as page:
+                return page.read().decode()
+        except OSError:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline, "the server did not answer"
+            time.sleep(0.5)
+
+
+def test_doctor_finds_nothing_broken_here(finished):
+    home, _ = finished
+    result = home.rlft("doctor")
+    assert result.code == 0, result.output
+    assert "broken" not in result.output
 
 
 @pytest.mark.slow
