@@ -17,12 +17,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
 from mlops.tracking.missed import Entry, read_missed, write_missed
 from mlops.tracking.reach import check_reachable, quick_http
-from mlops.tracking.values import MAX_TAG, dataset_input, describe_tasks, flatten, legal_name, redact
+from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact
+from mlops.tracking.writer import RunWriter
 from rlft.secrets import hide, hide_secrets
 from rlft.types import TaskSet
 
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 ROOT_RUN_TAG = "rlft.root_run"
 # A store that does not answer is left alone this long, so that waiting for it never adds up.
 PAUSE_SECONDS = 30.0
-PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000
 # Errors by which the store says that the entry itself is wrong; others mean that the store is not there.
 REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "PERMISSION_DENIED"}
 
@@ -54,10 +53,8 @@ class Tracker:
         self.missed_path, self.artifact_location, self.tags = Path(missed_path), artifact_location, dict(tags or {})
         self.run_id: str | None = None
         self.experiment_id: str | None = None
-        self._client: MlflowClient | None = None
+        self._writer: RunWriter | None = None
         self._backlog: list[Entry] = []
-        self._steps: dict[str, set[int]] = {}
-        self._is_new = False
         self._warned: set[str] = set()
         self._quiet_until: dict[str, float] = {}
 
@@ -174,12 +171,14 @@ class Tracker:
         if self._is_quiet("store"):
             return
         with quick_http():
-            if self._client is None and not self._attempt("open", self._open):
+            if self._writer is None:
+                self._attempt("open", self._open)
+            if (writer := self._writer) is None:
                 return
             waiting, self._backlog = self._backlog, []
             for entry in waiting:
                 kind = entry["kind"]
-                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: self._apply(entry)):
+                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: writer.write(entry)):
                     self._backlog.append(entry)
 
     def _is_quiet(self, place: str) -> bool:
@@ -216,71 +215,9 @@ class Tracker:
         else:
             tags = {k: redact(str(v))[:MAX_TAG] for k, v in self.tags.items()} | {ROOT_RUN_TAG: self.root_run}
             run_id = client.create_run(experiment_id, run_name=self.run_name, tags=tags).info.run_id
-        self._client, self.experiment_id, self.run_id, self._is_new = client, experiment_id, run_id, not found
+        self.experiment_id, self.run_id = experiment_id, run_id
+        self._writer = RunWriter(client, run_id, is_new=not found)
         log.info("tracking in %s", self.where)
-
-    def _apply(self, entry: Entry) -> None:
-        client, run_id = self._client, self.run_id
-        assert client is not None
-        assert run_id is not None
-        match entry["kind"]:
-            case "params":
-                self._apply_params(client, run_id, entry["values"])
-            case "metrics":
-                self._apply_metrics(client, run_id, entry)
-            case "curves":
-                self._apply_curves(client, run_id, entry)
-            case "tags":
-                client.log_batch(run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
-            case "tasks":
-                client.log_inputs(run_id, datasets=[dataset_input(fields) for fields in entry["datasets"]])
-            case "text":
-                client.log_text(run_id, entry["text"], entry["name"])
-            case "end":
-                client.set_terminated(run_id, entry["status"])
-            case kind:
-                raise ValueError(f"unknown entry {kind!r} in the tracker's backlog")
-
-    def _apply_params(self, client: MlflowClient, run_id: str, values: dict[str, str]) -> None:
-        # MLflow refuses to change a parameter, and one changed value would fail the whole batch.
-        there = client.get_run(run_id).data.params
-        changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
-        if changed:
-            log.warning("parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed))
-        new = [Param(name, value) for name, value in values.items() if name not in there]
-        for start in range(0, len(new), PARAMS_AT_ONCE):
-            client.log_batch(run_id, params=new[start : start + PARAMS_AT_ONCE])
-
-    def _apply_metrics(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
-        values = [(name, entry["step"], value) for name, value in entry["values"].items()]
-        self._apply_values(client, run_id, values, entry["time_ms"])
-
-    def _apply_curves(self, client: MlflowClient, run_id: str, entry: Entry) -> None:
-        curves: dict[str, list[float]] = entry["values"]
-        values = [(n, step, v) for n, curve in curves.items() for step, v in enumerate(curve, 1) if math.isfinite(v)]
-        self._apply_values(client, run_id, values, entry["time_ms"])
-
-    def _apply_values(
-        self, client: MlflowClient, run_id: str, values: Sequence[tuple[str, int, float]], time_ms: int
-    ) -> None:
-        """Write (name, step, value) of which the run has none yet."""
-        names = {name for name, _, _ in values}
-        for name in names:
-            if name not in self._steps:
-                history = [] if self._is_new else client.get_metric_history(run_id, name)
-                self._steps[name] = {metric.step for metric in history}
-        new = [Metric(name, value, time_ms, step) for name, step, value in values if step not in self._steps[name]]
-        try:
-            for start in range(0, len(new), METRICS_AT_ONCE):
-                client.log_batch(run_id, metrics=new[start : start + METRICS_AT_ONCE])
-        except Exception:
-            # A call that timed out may have been carried out: ask the store before the next attempt.
-            self._is_new = False
-            for name in names:
-                self._steps.pop(name, None)
-            raise
-        for metric in new:
-            self._steps[metric.key].add(metric.step)
 
 
 def end_killed(tracking_uri: str, run_id: str) -> None:
