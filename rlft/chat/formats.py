@@ -1,11 +1,12 @@
-"""Tool calls as models write them: from text to calls and back.
+"""The formats in which models write tool calls: from text to calls and back.
 
-- `hermes` (Hermes, Qwen): `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as often as wanted
-- `llama3`: `{"name": ..., "parameters": {...}}` is the whole message; several with `;` between; after `<|python_tag|>`
-  there may be text before
+- `hermes` (Hermes, Qwen): `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, any number of times
+- `llama3`: `{"name": ..., "parameters": {...}}`, several with `;` between them, as the whole message or after text and
+  `<|python_tag|>`
 - `mistral`: `[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}`
 
-Reading never raises. What is no proper call becomes a sentence for the model in `problems`; the calls beside it stand.
+Parsing never raises. A call that cannot be read becomes an invalid call, with a sentence for the model about what is
+wrong; the calls beside it count.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _NAME_ARGS = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]+)\s*)?
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A turn taken apart. A call has the id that the model wrote, else an empty one.
+    """A turn taken apart into content and calls. A call has the id that the model wrote, or else an empty one.
 
-    `invalid` are the calls that could not be read, with what the model wrote: no letter of it is in the content.
+    `invalid` are the calls that could not be read, with what the model wrote, no letter of which is in the content.
     """
 
     content: str
@@ -43,9 +44,9 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """A form of tool calls. `marks` are texts that may be special tokens and must reach `parse` nevertheless.
+    """A format of tool calls. `marks` are texts that must reach `parse` even where they are special tokens.
 
-    `parse(write(content, calls))` gives both back, for contents without the form's marks in them.
+    `parse(write(content, calls))` gives both back if the content has none of the marks in it.
     """
 
     name: str
@@ -55,9 +56,9 @@ class ToolFormat:
 
 
 class _Reading:
-    """Calls in the order in which they are met, and those that cannot be read with their text.
+    """Collects the calls of one text in their order, and those that cannot be read with their text.
 
-    `start` and `end` bound what the model wrote of a call, with its marks.
+    `start` and `end` are indices in the text: they bound what the model wrote for a call, marks included.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,27 +70,30 @@ class _Reading:
 
     @property
     def place(self) -> int:
+        """The number of the next call, from 1."""
         return len(self._calls) + len(self._invalid) + 1
 
     def takes_another(self, start: int) -> bool:
-        """Whether one more call is read; that it is not becomes a problem, once."""
+        """Whether one more call may be read. If not, that becomes an invalid call the first time."""
         if self.place > MAX_CALLS and not self.is_full:
             self.is_full = True
             self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))
         return not self.is_full
 
     def note(self, sentence: str, start: int, end: int, position: int | None = None) -> None:
-        """A problem in its own words. Its text is kept once, however many problems it has."""
+        """Add an invalid call with this sentence. Each part of the text is kept only once, with its first problem."""
         begin = max(start, min(self._kept_to, end))
         self._kept_to = max(self._kept_to, end)
         place = None if position is None or position < begin else min(position, end) - begin
         self._invalid.append({"text": self._text[begin:end], "error": sentence, "position": place})
 
     def problem(self, what: object, start: int, end: int) -> None:
+        """Add an invalid call whose sentence begins with the number of the call."""
         position = what.position if isinstance(what, CallError) else None
         self.note(f"tool call {self.place} {what}", start, end, position)
 
     def add(self, value: Any, start: int, end: int) -> None:
+        """Add a decoded value as a call, or as an invalid one."""
         try:
             self._calls.append(as_call(value))
         except CallError as error:
@@ -146,7 +150,7 @@ def _parse_llama3(text: str) -> Parsed:
             reading.problem(error, start, len(text))
             break
         if is_bare and not _is_call(value):
-            return Parsed(text)  # an answer may be JSON too
+            return Parsed(text)  # JSON that is no call is an answer
         reading.add(value, start, position)
         position = _skip(text, position)
         if position < len(text) and text[position] != ";":
@@ -210,7 +214,7 @@ def _write_mistral(content: str, calls: Sequence[ToolCall]) -> str:
 
 HERMES = ToolFormat("hermes", ("<tool_call>", "</tool_call>"), _parse_hermes, _write_hermes)
 LLAMA3 = ToolFormat("llama3", ("<|python_tag|>",), _parse_llama3, _write_llama3)
-# Without tools on offer an answer in JSON is an answer, whatever its keys are called.
+# For prompts without tools: text that is JSON is an answer then, whatever its keys are.
 LLAMA3_TAGGED = replace(LLAMA3, parse=lambda text: Parsed(text) if _BARE_CALL.match(text) else _parse_llama3(text))
 MISTRAL = ToolFormat("mistral", ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"), _parse_mistral, _write_mistral)
 FORMATS = {each.name: each for each in (HERMES, LLAMA3, MISTRAL)}
@@ -226,7 +230,7 @@ def _at(text: str, position: int) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Text around the calls: what stands before the first stays as it is."""
+    """The text around the calls, joined by newlines; the part before the first call keeps its white space."""
     first, *others = parts
     return "\n".join(filter(None, [first, *(part.strip() for part in others)]))
 
