@@ -1,4 +1,4 @@
-"""No sandbox: a subprocess with limits, for where the code is trusted or the whole machine is the sandbox."""
+"""No sandbox: a subprocess with limits, for code that is trusted, or a machine that is itself the sandbox."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlft.sandbox.watch import exceeded, kill_tree
 
 
 class NoSandbox:
-    """A `Sandbox` in name: memory, time and output are bounded; files, network and other processes are open.
+    """A `Sandbox` in name only: memory, time and output are bounded; files, network and other processes are open.
 
-    The number of processes is not limited (the system counts those of the user, not of the program), and a process
-    that leaves its parents behind may outlive the program.
+    The number of processes is not limited, since the system counts all those of the user, and a process that detaches
+    itself may outlive the program.
     """
 
     def __init__(self) -> None:
