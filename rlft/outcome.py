@@ -61,10 +61,10 @@ class Fate:
     def read(cls, text: str) -> Fate:
         """Parse the text of a fate. Raises ValueError for any other text."""
         begin, _, why = text.partition(":")
-        kind = next((kind for kind in FATES if kind == begin), None)
-        if kind is None:
-            raise ValueError(f"{text!r} is no fate of a rollout; a fate begins with one of {', '.join(FATES)}")
-        return cls(kind, why)
+        for kind in FATES:
+            if kind == begin:
+                return cls(kind, why)
+        raise ValueError(f"{text!r} is no fate of a rollout; a fate begins with one of {', '.join(FATES)}")
 
 
 def as_text(failure: Failure | None) -> str | None:

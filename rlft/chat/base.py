@@ -41,7 +41,7 @@ class AssistantTurn:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A sentence for the model about each call that cannot be read."""
+        """The sentences for the model, one about each call that cannot be read."""
         return tuple(each["error"] for each in self.invalid_tool_calls)
 
     def message(self) -> Message:

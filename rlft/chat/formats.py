@@ -38,7 +38,7 @@ class Parsed:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A sentence for the model about each call that could not be read."""
+        """The sentences for the model, one about each call that could not be read."""
         return tuple(each["error"] for each in self.invalid)
 
 

@@ -199,7 +199,7 @@ class _Run:
         return sorted(ready, key=lambda row: places[id(row)])
 
     def _goes_on(self, row: Live, told: list[Message] | None) -> bool:
-        """Append what the model is told, and say whether it gets another turn."""
+        """Append what the model reads next, and return whether it gets another turn."""
         if self._failed(row):
             return False
         if told is None:

@@ -64,7 +64,7 @@ class Bubblewrap:
     """A `Sandbox` made by bubblewrap. It adds about 10 ms to the start of a program."""
 
     def __init__(self) -> None:
-        """Raises `EnvironmentSetupError` when a program that it needs is missing."""
+        """Find the programs that it needs. Raises `EnvironmentSetupError` if one is missing."""
         self._bwrap, self._prlimit = find_program("bwrap", INSTALL), find_program("prlimit", "install util-linux")
         self._setpriv = find_program("setpriv", "install util-linux") if os.geteuid() == 0 else None
         self._filter = seccomp_filter()
@@ -73,12 +73,12 @@ class Bubblewrap:
 
     @property
     def description(self) -> str:
-        """Its kind, whether a cgroup bounds its memory beside the watch, and the version of its Python."""
+        """The kind of sandbox, whether a cgroup bounds its memory beside the watch, and the version of its Python."""
         return f"bubblewrap {'with' if self._groups else 'without'} cgroup, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
-        """Python as the program finds it, without its site packages."""
+        """The command that starts Python inside, without its site packages."""
         name = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
         return (str(self._inside_prefix / name), "-S", "-s", "-P", "-B")
 

@@ -39,7 +39,7 @@ class Group:
 
     @property
     def launcher(self) -> list[str]:
-        """What is put before a command so that it starts in the group."""
+        """The words that are put before a command so that it starts in the group."""
         return ["/bin/sh", "-c", _ENTER, str(self.path / "cgroup.procs")] if self.path else []
 
     def fate(self) -> Stopped | None:

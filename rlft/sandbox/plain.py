@@ -24,17 +24,17 @@ class NoSandbox:
     """
 
     def __init__(self) -> None:
-        """Raises `EnvironmentSetupError` when a program that it needs is missing."""
+        """Find the programs that it needs. Raises `EnvironmentSetupError` if one is missing."""
         self._prlimit = find_program("prlimit", "install util-linux")
 
     @property
     def description(self) -> str:
-        """Its kind and the version of its Python."""
+        """The kind of sandbox and the version of its Python."""
         return f"no sandbox, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
-        """Python as the program finds it, without its site packages."""
+        """The command that starts Python inside, without its site packages."""
         return (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P", "-B")
 
     @asynccontextmanager
