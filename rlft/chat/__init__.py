@@ -5,6 +5,7 @@
 - `template_chat`, `plain_chat`: chats with a chat template and without one
 - `templates`, `history`, `rendering`: which template keeps earlier turns as they were, and rendering with it
 - `formats`, `declared`: the formats in which models write tool calls
+- `parsed`: what is found in the text of a turn
 - `marks`: special tokens, which the text of a user or a tool must not forge
 """
 

@@ -21,8 +21,9 @@ from functools import lru_cache
 from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import MAX_CHARACTERS
-from rlft.chat.formats import Parsed, ToolFormat
+from rlft.chat.formats import ToolFormat
 from rlft.chat.marks import THINKING, Marks
+from rlft.chat.parsed import Parsed
 from rlft.types import InvalidToolCall, Message, ToolCall
 
 

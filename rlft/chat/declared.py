@@ -13,7 +13,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import MAX_CALLS, CallError, as_call, read_json
-from rlft.chat.formats import HERMES, Parsed, ToolFormat
+from rlft.chat.formats import HERMES, ToolFormat
+from rlft.chat.parsed import Parsed
 from rlft.contract.tools import ToolSpec
 from rlft.types import InvalidToolCall, ToolCall
 

@@ -17,29 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlft.calls import MAX_CALLS, CallError, as_call, read_json
-from rlft.types import InvalidToolCall, ToolCall
+from rlft.calls import CallError, read_json
+from rlft.chat.parsed import Parsed, Reading
+from rlft.types import ToolCall
 
 _SPACE = re.compile(r"\s*")
 _BARE_CALL = re.compile(r'\s*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"(?:name|function)"\s*:')
 _NAME_ARGS = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]+)\s*)?\[ARGS\]\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A turn taken apart into content and calls. A call has the id that the model wrote, or else an empty one.
-
-    `invalid` are the calls that could not be read, with what the model wrote, no letter of which is in the content.
-    """
-
-    content: str
-    calls: tuple[ToolCall, ...] = ()
-    invalid: tuple[InvalidToolCall, ...] = ()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The sentences for the model, one about each call that could not be read."""
-        return tuple(each["error"] for each in self.invalid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,57 +39,9 @@ class ToolFormat:
     write: Callable[[str, Sequence[ToolCall]], str]
 
 
-class _Reading:
-    """Collects the calls of one text in their order, and those that cannot be read with their text.
-
-    `start` and `end` are indices in the text: they bound what the model wrote for a call, marks included.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._calls: list[ToolCall] = []
-        self._invalid: list[InvalidToolCall] = []
-        self._kept_to = 0
-        self.is_full = False
-
-    @property
-    def place(self) -> int:
-        """The number of the next call, from 1."""
-        return len(self._calls) + len(self._invalid) + 1
-
-    def takes_another(self, start: int) -> bool:
-        """Whether one more call may be read. If not, that becomes an invalid call the first time."""
-        if self.place > MAX_CALLS and not self.is_full:
-            self.is_full = True
-            self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))
-        return not self.is_full
-
-    def note(self, sentence: str, start: int, end: int, position: int | None = None) -> None:
-        """Add an invalid call with this sentence. Each part of the text is kept only once, with its first problem."""
-        begin = max(start, min(self._kept_to, end))
-        self._kept_to = max(self._kept_to, end)
-        place = None if position is None or position < begin else min(position, end) - begin
-        self._invalid.append({"text": self._text[begin:end], "error": sentence, "position": place})
-
-    def problem(self, what: object, start: int, end: int) -> None:
-        """Add an invalid call whose sentence begins with the number of the call."""
-        position = what.position if isinstance(what, CallError) else None
-        self.note(f"tool call {self.place} {what}", start, end, position)
-
-    def add(self, value: Any, start: int, end: int) -> None:
-        """Add a decoded value as a call, or as an invalid one."""
-        try:
-            self._calls.append(as_call(value))
-        except CallError as error:
-            self.problem(error, start, end)
-
-    def done(self, content: str) -> Parsed:
-        return Parsed(content, tuple(self._calls), tuple(self._invalid))
-
-
 def _parse_hermes(text: str) -> Parsed:
     opening, closing = "<tool_call>", "</tool_call>"
-    reading, rest, position = _Reading(text), list[str](), 0
+    reading, rest, position = Reading(text), list[str](), 0
     while (start := text.find(opening, position)) >= 0:
         rest.append(text[position:start].removesuffix("\n"))
         if not reading.takes_another(start):
@@ -139,7 +75,7 @@ def _parse_llama3(text: str) -> Parsed:
     start = 0 if is_bare else text.find(tag)
     if start < 0:
         return Parsed(text)
-    reading, position = _Reading(text), _skip(text, start if is_bare else start + len(tag))
+    reading, position = Reading(text), _skip(text, start if is_bare else start + len(tag))
     content = text[:start]
     if position == len(text):
         reading.problem(f"is missing: nothing follows {tag}", start, position)
@@ -177,7 +113,7 @@ def _write_llama3(content: str, calls: Sequence[ToolCall]) -> str:
 def _parse_mistral(text: str) -> Parsed:
     opening = "[TOOL_CALLS]"
     start = text.find(opening)
-    reading, rest = _Reading(text), [text[:start] if start >= 0 else text]
+    reading, rest = Reading(text), [text[:start] if start >= 0 else text]
     while start >= 0 and reading.takes_another(start):
         position = _skip(text, start + len(opening))
         named = _NAME_ARGS.match(text, position)
@@ -196,7 +132,7 @@ def _parse_mistral(text: str) -> Parsed:
     return reading.done(_joined(rest))
 
 
-def _take_mistral(reading: _Reading, value: Any, named: re.Match[str] | None, start: int, end: int) -> None:
+def _take_mistral(reading: Reading, value: Any, named: re.Match[str] | None, start: int, end: int) -> None:
     if named:
         value = {"name": named[1], "arguments": value} | ({"id": named[2]} if named[2] else {})
     values = value if isinstance(value, list) and not named else [value]
