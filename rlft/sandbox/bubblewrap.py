@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import MIB, Limits, SandboxResult, run_program
 from rlft.sandbox.cgroup import Group, find_parent, own_group
 from rlft.sandbox.process import LimitedProcess, start
+from rlft.sandbox.programs import find_program, limit_options
 from rlft.sandbox.seccomp import seccomp_filter
 from rlft.sandbox.watch import bury, exceeded, kill_tree
 
@@ -203,29 +203,6 @@ _FIX = (
     "--security-opt systempaths=unconfined, in Kubernetes a pod that may create them; Ubuntu 24.04 needs an AppArmor "
     "profile for bwrap"
 )
-
-
-def limit_options(limits: Limits) -> list[str]:
-    """Return the limits of each process as options of `prlimit`, all but the number of processes."""
-    values = {
-        "as": limits.memory_mib * MIB,
-        "cpu": f"{limits.cpu_seconds}:{limits.cpu_seconds + 1}",  # SIGXCPU, then SIGKILL for a program that ignores it
-        "core": 1,  # with 0 the host's handler of core dumps would still be called; see core(5)
-        "fsize": limits.file_bytes,
-        "memlock": 0,
-        "msgqueue": 0,
-        "nofile": 64,
-        "sigpending": 256,
-    }
-    return [f"--{name}={value}" for name, value in values.items()]
-
-
-def find_program(program: str, fix: str) -> str:
-    """Return the path of a program of the system. Raises `EnvironmentSetupError` with `fix` if it is not installed."""
-    found = shutil.which(program, path="/usr/bin:/bin:/usr/local/bin")
-    if found is None:
-        raise EnvironmentSetupError(f"there is no {program}", where="sandbox", fix=fix)
-    return found
 
 
 def _folders(files: Iterable[str]) -> list[str]:

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from rlft.sandbox.base import Limits
-from rlft.sandbox.bubblewrap import find_program, limit_options
 from rlft.sandbox.process import LimitedProcess, start
+from rlft.sandbox.programs import find_program, limit_options
 from rlft.sandbox.watch import exceeded, kill_tree
 
 
