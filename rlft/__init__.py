@@ -1,4 +1,7 @@
-"""rlft: reinforcement-learning fine-tuning of language models. Start reading at `rlft.iteration`."""
+"""rlft: reinforcement-learning fine-tuning of language models.
+
+The names here are those that a user's environment needs. To read the code, start at `rlft.iteration`.
+"""
 
 from rlft.contract.base import BaseEnv, Context
 from rlft.contract.marks import metric, reward, tool

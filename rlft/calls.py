@@ -1,4 +1,4 @@
-"""One tool call: strict JSON with a name and an object of arguments."""
+"""Reads one tool call: strict JSON with a name and an object of arguments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rlft.types import ToolCall
 
 MAX_CALLS = 64  # of one turn
 MAX_CHARACTERS = 1_000_000  # of one turn
-MAX_DEPTH = 64  # of objects and lists in each other; schemas are checked by recursion
-PLACE = ">>>"  # stands in front of the character at which a text could not be read any further
-_BEFORE, _BEHIND = 60, 20
+MAX_DEPTH = 64  # of nested objects and lists; arguments are checked against schemas by recursion
+PLACE = ">>>"  # is put in front of the character at which a text could not be read any further
+_BEFORE, _BEHIND = 60, 20  # characters around that place which a message shows
 
 
 class CallError(ValueError):
-    """What is wrong with a call, for the model; its text goes on from "tool call 2".
+    """A call that cannot be read. The message is for the model and goes on from words such as "tool call 2".
 
-    `position` is the index of the place in the text that was read, `None` where no single place is wrong.
+    `position` is the index in the text at which reading stopped, `None` where no single place is wrong.
     """
 
     def __init__(self, what: str, position: int | None = None) -> None:
@@ -27,15 +27,15 @@ class CallError(ValueError):
 
 
 def marked(text: str, position: int | None) -> str:
-    """The text with `PLACE` in front of the character at `position`; as it is where that is `None`."""
+    """Return the text with `PLACE` in front of the character at `position`; as it is if that is `None`."""
     return text if position is None else f"{text[:position]}{PLACE}{text[position:]}"
 
 
 def read_json(text: str, position: int) -> tuple[Any, int]:
-    """The JSON value at a position and where it ends.
+    """Read the JSON value at `position`, and return it with the index at which it ends.
 
-    Raises CallError where there is none, for a key that stands twice, numbers that are not finite or too long,
-    lone surrogates, and depth beyond `MAX_DEPTH`.
+    Raises CallError if there is none, and for a key that occurs twice, numbers that are not finite or have more than
+    1000 digits, lone surrogates, and depth beyond `MAX_DEPTH`.
     """
     try:
         value, end = _DECODER.raw_decode(text, position)
@@ -51,10 +51,10 @@ def read_json(text: str, position: int) -> tuple[Any, int]:
 
 
 def as_call(value: Any) -> ToolCall:
-    """A decoded value as a call; its id is the one that was written, else empty.
+    """Return a decoded value as a call. Its id is the one that was written, or else empty.
 
-    Arguments may be called `parameters`, may stand as a string of JSON, and may be absent; the call may be the
-    `function` of another object. Raises CallError for anything else.
+    Arguments may be named `parameters`, may be a string of JSON, and may be absent; the call may be the value of
+    `function` in another object, as in OpenAI's form. Raises CallError for anything else.
     """
     if not isinstance(value, dict):
         raise CallError(f"is not an object but {_kind(value)}")
@@ -71,7 +71,7 @@ def as_call(value: Any) -> ToolCall:
 
 
 def make_call(name: str, arguments: dict[str, Any], id: str) -> ToolCall:
-    """A call in the form that messages have it."""
+    """Return a call in the form that messages have."""
     return {"type": "function", "id": id, "function": {"name": name, "arguments": arguments}}
 
 
@@ -80,7 +80,7 @@ def _arguments(value: Any) -> dict[str, Any]:
         stripped = value.strip()
         try:
             value, end = read_json(stripped, 0)
-        except CallError as error:  # its position is one in the string, not in the call
+        except CallError as error:  # no position, as that of `error` is one in the string and not in the call
             raise CallError(f"has arguments in a string that {error}") from error
         if end != len(stripped):
             raise CallError("has arguments in a string that is not JSON alone")
@@ -92,7 +92,7 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 
 def _around(text: str, start: int, position: int) -> str:
-    """The text around a position in one line, with the place marked; it begins at `start` or later."""
+    """The text around a position, in one line and with the place marked; it begins no earlier than `start`."""
     first, last = max(start, position - _BEFORE), position + _BEHIND
     shown = marked(text[first:last], position - first).replace("\n", "\\n")
     return f"{'...' * (first > start)}{shown}{'...' * (last < len(text))}"
@@ -104,6 +104,7 @@ def _kind(value: Any) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises ValueError for a key that occurs twice, of which `json` would keep the last."""
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
@@ -113,13 +114,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
+    """A number of JSON. Raises ValueError for NaN and Infinity, and for 1e999, which `json` would take."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:100]} is no finite number")
     return number
 
 
 def _integer(text: str) -> int:
-    if len(text) > 1000:  # Python itself refuses from 4,300 digits, in words that are not for a model
+    if len(text) > 1000:  # Python refuses more than 4,300 digits, but in words that are not meant for a model
         raise ValueError("a number has more than 1000 digits")
     return int(text)
 
@@ -128,6 +130,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, pars
 
 
 def _check_value(value: Any) -> None:
+    """Raise CallError for a value that is nested too deep or has a string with a lone surrogate in it."""
     level, depth = [value], 0
     while level:
         if depth > MAX_DEPTH:

@@ -1,7 +1,8 @@
-"""One policy for what goes wrong: a bad rollout is data with a fate, a bad set-up is an error that says what to do.
+"""The errors that rlft raises for a set-up that cannot work.
 
-Every `RlftError` carries the place (`where`), what is wrong (`what`) and the way out (`fix`), so the command line can
-print three lines instead of a traceback.
+A rollout that goes wrong is no error but data with a fate (`rlft.outcome`). Every `RlftError` carries the place
+(`where`), what is wrong (`what`) and what to do about it (`fix`), so that the command line prints these instead of a
+traceback.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class RlftError(Exception):
 
 
 class NotReadyError(RlftError):
-    """What keeps a run from starting, all of it at once; `problems` are the single errors."""
+    """All that keeps a run from starting, in one error; `problems` are the single errors."""
 
     def __init__(self, problems: Sequence[RlftError]) -> None:
         self.problems = tuple(problems)
@@ -38,7 +39,7 @@ class NotReadyError(RlftError):
 
 
 class ConfigError(RlftError):
-    """A setting that is unknown, of the wrong type, or impossible beside another one."""
+    """A setting that is unknown, of the wrong type, or contradicts another one."""
 
 
 class TaskError(RlftError):
@@ -46,19 +47,19 @@ class TaskError(RlftError):
 
 
 class EnvironmentSetupError(RlftError):
-    """An environment that cannot be imported or built."""
+    """An environment, or a sandbox that it needs, that cannot be imported, built or used as it is."""
 
 
 class SandboxError(RlftError):
-    """A sandbox that failed itself, as opposed to the program inside."""
+    """A sandbox that has failed itself, as opposed to the program inside."""
 
 
 class PolicyError(RlftError):
-    """A model, tokenizer or policy folder that cannot be loaded."""
+    """A model, tokenizer, chat template or policy folder that cannot be loaded or used."""
 
 
 class WeightsRemovedError(PolicyError):
-    """A policy of an old round whose weights `policy.keep` has removed, and which is needed after all."""
+    """A policy of an old round that is needed although `policy.keep` has had its weights removed."""
 
 
 class EngineError(RlftError):
@@ -70,7 +71,7 @@ class RewardError(RlftError):
 
 
 class RewardAuditError(RlftError):
-    """The reward pays something that is no answer as well as it pays the gold answer."""
+    """A reward that pays something that is no answer as well as it pays the gold answer."""
 
 
 class StackError(RlftError):
@@ -78,6 +79,6 @@ class StackError(RlftError):
 
 
 class StorageError(RlftError):
-    """An artifact that could not be written or read whole."""
+    """An artifact that could not be written or read completely."""
 
     exit_code = 1

@@ -1,4 +1,4 @@
-"""Files: their identity, which of them an environment reads, and writing them whole or not at all."""
+"""Files: hashes of them, which of them an environment reads, and writing them completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 RLFT_FOLDER = Path(__file__).resolve().parent
+# What `files_read` does not count as data: code, and the folders of the operating system.
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
 def file_hash(path: str | Path) -> str:
-    """The identity of a file's bytes, for `data_fingerprint`: sha256 as 64 hexadecimal digits. Raises OSError.
+    """Return the sha256 of a file's bytes as 64 hexadecimal digits, for `data_fingerprint`. Raises OSError.
 
     >>> import rlft
     >>> rlft.file_hash("/dev/null")[:8]
@@ -35,17 +36,17 @@ def is_installed(path: Path) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that only its owner can enter, or narrow one of this user's that is there. Raises OSError."""
+    """Make a folder that only its owner can enter; one of this user's that exists is made so. Raises OSError."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)  # at once: between making and narrowing others could enter
+        folder.mkdir(mode=0o700)  # with the mode at once, as others could enter before a chmod
     found = folder.stat()
     if found.st_uid == os.getuid() and found.st_mode & 0o077:
         folder.chmod(0o700)
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
+    """Write a small file completely or not at all: under another name, which is changed at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(path.suffix + ".partial")
     partial.write_text(text, encoding="utf-8")
@@ -53,7 +54,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """A hard link where the file system allows it, else a copy: weights are large and never changed in place."""
+    """Make `target` a hard link to `source` if the file system allows it, else a copy.
+
+    For large files that are never changed in place, such as weights.
+    """
     try:
         os.link(source, target)
     except OSError:
@@ -61,12 +65,12 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 
 def named_files(value: Any) -> Iterator[Path]:
-    """Existing files that texts within a value of lists and maps name, in order; relative to the working directory."""
+    """Yield the existing files that texts in nested lists and maps name, relative to the working directory."""
     if isinstance(value, str):
         try:
             if os.path.isfile(value):
                 yield Path(value)
-        except ValueError:  # a null byte
+        except ValueError:  # the text has a null byte
             return
     elif isinstance(value, Mapping):
         for key in sorted(value):
@@ -78,11 +82,11 @@ def named_files(value: Any) -> Iterator[Path]:
 
 @contextmanager
 def files_read() -> Iterator[set[Path]]:
-    """The data files that Python code opens meanwhile to read, by all threads; filled when the block ends.
+    """Note the data files that Python code of any thread opens for reading; the set is filled when the context ends.
 
-    Code, installed libraries, the system's own files and what was written meanwhile do not count. What C code opens by
-    itself is not seen, but for the databases of sqlite3. Python cannot remove the hook that sees it: for a command that
-    ends soon.
+    Code, installed libraries, the system's own files, and files that were written in the context do not count. What C
+    code opens by itself is not seen, except databases of sqlite3. Python cannot remove an audit hook, so this is for a
+    command that ends soon.
     """
     read: set[str] = set()
     written: set[str] = set()
@@ -94,8 +98,9 @@ def files_read() -> Iterator[set[Path]]:
             (written if arguments[2] & _WRITING else read).add(path)
         elif active and event == "sqlite3.connect" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.abspath(os.fsdecode(arguments[0]))
-            (read if os.path.isfile(path) else written).add(path)  # before it is opened, and perhaps made
-        elif active and event == "os.rename":  # as files are written that are there whole or not at all
+            # The event comes before sqlite opens the database, and makes it if there is none.
+            (read if os.path.isfile(path) else written).add(path)
+        elif active and event == "os.rename":  # a file that is written under another name first
             written.add(os.path.abspath(os.fsdecode(arguments[1])))
 
     found: set[Path] = set()

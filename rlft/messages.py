@@ -1,6 +1,6 @@
-"""Messages as people and programs bring them, in the one form that a run has.
+"""Reads messages in the forms that people and programs use, and converts them to the one form of `rlft.types.Message`.
 
-It is what `apply_chat_template` takes and OpenAI's clients speak, with arguments as an object:
+That form is OpenAI's, which `apply_chat_template` takes too, but with arguments as an object:
 `{"id": ..., "type": "function", "function": {"name": ..., "arguments": {...}}}`.
 """
 
@@ -18,18 +18,18 @@ from rlft.types import Message, ToolCall
 
 
 class MessageError(ValueError):
-    """What is wrong with a message, and what to write; it begins with the message's number."""
+    """A message that cannot be read. The text begins with its number, and says what is wrong and what to write."""
 
 
 def as_messages(values: Any) -> tuple[Message, ...]:
-    """A conversation's messages, in the form of `rlft.types.Message`; applied again it changes nothing.
+    """Return the messages of a conversation in the form of `rlft.types.Message`; applied again it changes nothing.
 
     A call may be OpenAI's, or `{name, arguments}` alone, with arguments as an object or as JSON text. Content may be a
     list of text parts, and absent beside calls; `developer` becomes `system`. Objects of a client library are read as
     the dicts they stand for. A call without an id gets one (`call00000`, the next free number: nine characters, as
     Mistral's templates want them), and a tool's message without `tool_call_id` or `name` that of its call.
 
-    Raises MessageError that names the message.
+    Raises MessageError, which names the message.
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
         raise MessageError(f"{type(values).__name__} {values!r:.80} is no list of messages")
@@ -44,13 +44,12 @@ def as_messages(values: Any) -> tuple[Message, ...]:
 
 
 def as_read(message: Message) -> dict[str, Any]:
-    """The message as chat templates get it: `failed` is for people and rewards, and what a model reads does not
-    depend on it."""
+    """Return the message as chat templates get it: without `failed`, which is for people and rewards alone."""
     return {key: value for key, value in message.items() if key != "failed"}
 
 
 def as_openai(message: Message) -> dict[str, Any]:
-    """The message as OpenAI's clients have it: arguments are JSON text, and `failed` is unknown."""
+    """Return the message in OpenAI's form: arguments are JSON text, and there is no `failed`."""
     result = as_read(message)
     if calls := message.get("tool_calls"):
         result["tool_calls"] = [{**call, "function": _with_text(call)} for call in calls]
@@ -58,7 +57,7 @@ def as_openai(message: Message) -> dict[str, Any]:
 
 
 def written(message: Message) -> str:
-    """The content, and behind it the text of the calls that could not be read."""
+    """Return the content of a message and, below it, the text of the calls that could not be read."""
     broken = [call["text"] for call in message.get("invalid_tool_calls", ()) if call["text"]]
     return "\n".join([message["content"], *broken] if message["content"] else broken)
 
@@ -127,7 +126,7 @@ def _plain_within(value: Any) -> Any:
 
 
 def _link(messages: Sequence[Message]) -> None:
-    """Ids for calls that have none, and for the results that answer them: in order, where they do not say which."""
+    """Give ids to calls that have none, and to the results that answer them, in order where these name no call."""
     calls = [call for message in messages for call in message.get("tool_calls", ())]
     given = {call["id"] for call in calls}
     free = (name for number in itertools.count() if (name := f"call{number:05d}") not in given)

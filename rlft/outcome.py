@@ -1,12 +1,15 @@
-"""What became of a rollout: what went wrong with it and where, and what training made of it.
+"""What became of a rollout: the failure that ended it or its scoring, and its fate in training.
 
-Both are stored and shown as text; only here is such text made and read.
+Both are stored and shown as text. Such text is made and parsed only here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+FateKind = Literal["trained", "filtered", "errored"]
+FATES: tuple[FateKind, ...] = get_args(FateKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +28,30 @@ class Failure:
     """What failed: of a rollout `setup`, `prompt`, `render`, `engine`, `respond`, `state` or `harness`; of a reward
     `prompt`, `compute_reward`, `final_answer`, `weights`, or `rollout`, which was not scored as it failed itself."""
     why: str
-    """What was raised, or what is wrong."""
+    """The error that was raised, or what is wrong."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.why}" if self.where else self.why
 
     @classmethod
     def read(cls, text: str) -> Failure:
-        """The failure that a text stands for; text that names no place has an empty `where`."""
+        """Parse the text of a failure. `where` is empty if the text names no place."""
         where, colon, why = text.partition(": ")
         return cls(where, why) if colon and where.isidentifier() else cls("", text)
 
     @property
     def origin(self) -> Failure:
-        """The rollout's own failure where that is why there is no score, else this one."""
+        """The failure of the rollout itself if that is why it has no score, else this failure."""
         return Failure.read(self.why) if self.where == "rollout" else self
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What training made of a rollout: `trained`, `trained:kl_only`, `filtered:<why>` or `errored:<where>`."""
+    """What training did with a rollout. As text it is `trained`, `trained:kl_only`, `filtered:<why>` or
+    `errored:<where>`.
+    """
 
-    kind: Literal["trained", "filtered", "errored"]
+    kind: FateKind
     why: str = ""
 
     def __str__(self) -> str:
@@ -54,13 +59,14 @@ class Fate:
 
     @classmethod
     def read(cls, text: str) -> Fate:
-        """The fate that a text stands for. Raises ValueError for text that is none."""
-        kind, _, why = text.partition(":")
-        if kind not in ("trained", "filtered", "errored"):
-            raise ValueError(f"{text!r} is no fate of a rollout; fates begin with trained, filtered or errored")
-        return cls(kind, why)
+        """Parse the text of a fate. Raises ValueError for any other text."""
+        begin, _, why = text.partition(":")
+        for kind in FATES:
+            if kind == begin:
+                return cls(kind, why)
+        raise ValueError(f"{text!r} is no fate of a rollout; a fate begins with one of {', '.join(FATES)}")
 
 
 def as_text(failure: Failure | None) -> str | None:
-    """As it is stored and shown."""
+    """Return a failure as it is stored and shown; `None` if there is none."""
     return None if failure is None else str(failure)

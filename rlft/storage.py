@@ -1,6 +1,6 @@
-"""The stages as tables: tasks, rollouts and rewards as parquet that pandas reads, and back without loss.
+"""Converts tasks, rollouts and rewards to Arrow tables, which are stored as parquet, and back without loss.
 
-Nested values are JSON text in columns; token ids, masks and log-probabilities are lists, bit for bit.
+Nested values are JSON text in columns; token ids, masks and log-probabilities are lists and come back bit for bit.
 """
 
 from __future__ import annotations
@@ -63,49 +63,49 @@ REWARD_SCHEMA = pa.schema(
 )
 _JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts"}
 _ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
-_FAILURE_COLUMNS = {"error"}  # as text
-_CLOCK_COLUMNS = {"seconds"}  # not part of what a result is, so not part of its hash
+_FAILURE_COLUMNS = {"error"}  # a `Failure`, stored as text
+_CLOCK_COLUMNS = {"seconds"}  # left out of hashes, so that equal results of different runs have equal ones
 
 
 def tasks_to_table(task_set: TaskSet) -> pa.Table:
-    """Tasks as a table; fingerprint and notes go into its metadata."""
+    """Return tasks as a table, with fingerprint and notes in its metadata."""
     return _to_table(task_set.tasks, TASK_SCHEMA, {"fingerprint": task_set.fingerprint, "notes": _dump(task_set.notes)})
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
-    """The inverse of `tasks_to_table`."""
+    """Return the tasks of a table that `tasks_to_table` made."""
     extra = _metadata(table)
     rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))
 
 
 def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
-    """Rollouts as a table; what was measured of the whole goes into its metadata."""
+    """Return rollouts as a table, with wall seconds and metrics of all of them in its metadata."""
     extra = {"seconds": repr(rollouts.seconds), "metrics": _dump(rollouts.metrics)}
     return _to_table(rollouts.rows, ROLLOUT_SCHEMA, extra)
 
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
-    """The inverse of `rollouts_to_table`."""
+    """Return the rollouts of a table that `rollouts_to_table` made."""
     rows = _from_table(table, _rollout)
     extra = _metadata(table)
     return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
-    """Rewards as a table; weights and wall seconds go into its metadata."""
+    """Return rewards as a table, with weights and wall seconds in its metadata."""
     return _to_table(rewards.rows, REWARD_SCHEMA, {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds)})
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
-    """The inverse of `rewards_to_table`."""
+    """Return the rewards of a table that `rewards_to_table` made."""
     extra = _metadata(table)
     rows = _from_table(table, lambda row: Reward(**row))
     return Rewards(rows=rows, weights=json.loads(extra["weights"]), seconds=float(extra["seconds"]))
 
 
 def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:
-    """sha256 over the content of frozen rows, without their clocks: equal results have equal hashes."""
+    """Return the sha256 (hexadecimal) of the rows in the columns of `schema` without clocks, and of `extra`."""
     digest = hashlib.sha256("\x1f".join(extra).encode())
     names = [name for name in schema.names if name not in _CLOCK_COLUMNS]
     for row in rows:
@@ -126,7 +126,7 @@ def _to_table(rows: Iterable[Any], schema: pa.Schema, metadata: dict[str, str]) 
     for field in schema:
         values = [_plain(field.name, getattr(row, field.name)) for row in rows]
         if field.name in _JSON_COLUMNS:
-            # not sorted, as for a hash: a call's arguments stay as they were written
+            # Keys are not sorted as they are for a hash, so that arguments of calls stay as they were written.
             values = [json.dumps(value, ensure_ascii=False) for value in values]
         columns.append(pa.array(values, type=field.type))
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(metadata))
@@ -155,7 +155,7 @@ def _rollout(row: dict[str, Any]) -> Rollout:
 
 
 def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Message, ...]:
-    """As they are; those stored without `failed` get it where their texts and the count of failed calls agree."""
+    """The messages; in older tables, which lack `failed`, it is set if texts agree with the count of failed calls."""
     if not tool_errors or any("failed" in message for message in messages):
         return messages
     says_so = [message["role"] == "tool" and message["content"].startswith("error: ") for message in messages]
@@ -165,7 +165,7 @@ def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Messa
 
 
 def _messages(stored: list[Any]) -> tuple[Message, ...]:
-    """As they are; calls that were stored as `{id, name, arguments}` become those of `Message`."""
+    """The messages; calls in the form of older tables, `{id, name, arguments}`, become those of `Message`."""
     calls = [call for message in stored for call in message.get("tool_calls", ())]
     return tuple(stored) if all("function" in call for call in calls) else as_messages(stored)
 

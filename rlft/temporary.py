@@ -1,4 +1,4 @@
-"""Temporary folders that name their process, so that a later one can remove what a killed one has left; full disks."""
+"""Names of temporary folders, by which what a killed process left behind is found and removed; errors of full disks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from rlft.errors import StorageError
 
 
 def folder_prefix(kind: str) -> str:
-    """What the names of this process's temporary folders of a kind begin with."""
+    """Return what the names of this process's temporary folders of a kind begin with."""
     return f"{_of_this_machine(kind)}{os.getpid()}-"
 
 
 def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
-    """Remove the folders of a kind whose process on this machine is no more; by default where temporary files go.
+    """Remove the folders of a kind whose process on this machine has ended, in `parent` or where temporary files go.
 
-    Containers with the same host name, the same folder and process numbers of their own are not told apart: one takes
-    the other's living folders for dead ones.
+    Known limit: containers that share a host name and this folder, but not their process numbers, are not told apart,
+    so that one may remove a folder that another uses.
     """
     beginning = _of_this_machine(kind)
     for old in Path(parent or tempfile.gettempdir()).glob(f"{beginning}*"):
-        # The whole rest: after `host-` the folder of a machine `host-2` goes on with a number too.
+        # The whole rest of the name must fit: on a machine `host`, the folders of `host-2` begin with `host-` as well.
         owner = re.fullmatch(r"([0-9]+)-[^-]+", old.name.removeprefix(beginning))
         if owner and not psutil.pid_exists(int(owner[1])):
             shutil.rmtree(old, ignore_errors=True)
@@ -38,9 +38,9 @@ def remove_left_behind(kind: str, parent: str | Path | None = None) -> None:
 
 @contextmanager
 def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larger one)") -> Iterator[None]:
-    """Raises StorageError, which says how to go on, when a disk does not take what is written meanwhile.
+    """Raise StorageError, which says how to go on, if writing files within this context fails.
 
-    `room` is where the user is to make some; `where` names the place that the operating system complained of.
+    `what` is being written, `where` names the place of it, and `room` is where the user should make room.
     """
     try:
         yield
@@ -50,5 +50,5 @@ def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larg
 
 
 def _of_this_machine(kind: str) -> str:
-    """Containers may share a folder and not their process numbers; their names differ."""
+    """The beginning with the name of the machine: containers may share a folder, but not their process numbers."""
     return f"rlft-{kind}-{platform.node() or 'localhost'}-"

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from rlft.errors import EnvironmentSetupError
-from rlft.sandbox.bubblewrap import INSTALL, find_program
+from rlft.sandbox.bubblewrap import INSTALL
+from rlft.sandbox.programs import find_program
 
 _SKIPPED = "Skipped: needs "
 

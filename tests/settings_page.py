@@ -3,7 +3,7 @@
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic.fields import FieldInfo
@@ -85,6 +85,8 @@ def section_of(annotation: Any) -> type[Section] | None:
 
 def type_name(annotation: Any) -> str:
     """As a person would write it."""
+    if get_origin(annotation) is Annotated:
+        return type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) in (Union, types.UnionType):

@@ -1,4 +1,13 @@
-"""From messages to tokens and from sampled tokens to tool calls, for conversations of many turns."""
+"""Turns messages into token ids and sampled tokens into messages with tool calls, over several turns.
+
+- `conversation`: `open_chat`, which chooses template and format of tool calls for a tokenizer
+- `base`: the interface of a chat, and reading a sampled turn
+- `template_chat`, `plain_chat`: chats with a chat template and without one
+- `templates`, `history`, `rendering`: which template keeps earlier turns as they were, and rendering with it
+- `formats`, `declared`: the formats in which models write tool calls
+- `parsed`: what is found in the text of a turn
+- `marks`: special tokens, which the text of a user or a tool must not forge
+"""
 
 from rlft.chat.conversation import AssistantTurn, Chat, open_chat
 from rlft.chat.history import check_prefix

@@ -1,10 +1,12 @@
-"""Conversations of many turns, token by token: what was sampled is never tokenised again.
+"""The interface of a chat: conversations of several turns as token ids, in which sampled tokens stay as they are.
 
-ids = chat.prompt(messages)
-while True:
-    sampled = engine(ids)
-    turn = chat.read(sampled)
-    ids += sampled + chat.continuation(results_of(turn.tool_calls), sampled[-1])
+What was sampled is never tokenised again; only what the model reads next is rendered and appended:
+
+    ids = chat.prompt(messages)
+    while True:
+        sampled = engine(ids)
+        turn = chat.read(sampled)
+        ids += sampled + chat.continuation(results_of(turn.tool_calls), sampled[-1])
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ from functools import lru_cache
 from transformers import PreTrainedTokenizerBase
 
 from rlft.calls import MAX_CHARACTERS
-from rlft.chat.formats import Parsed, ToolFormat
+from rlft.chat.formats import ToolFormat
 from rlft.chat.marks import THINKING, Marks
+from rlft.chat.parsed import Parsed
 from rlft.types import InvalidToolCall, Message, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """A sampled turn. `content` is the text without tool calls and special tokens, thinking included.
+    """A sampled turn, read. `content` is the text without tool calls and special tokens, but with the thinking.
 
-    `invalid_tool_calls` are those that cannot be read, with the text that the model wrote. A call's id is the one the
-    model wrote, else nine characters made of the turn's tokens and the call's place: the same turn has the same ids.
+    `invalid_tool_calls` are the calls that cannot be read, with the text that the model wrote. A call's id is the one
+    that the model wrote, or else nine characters made of the turn's tokens and the call's place, so that equal turns
+    have equal ids.
     """
 
     content: str
@@ -38,11 +42,11 @@ class AssistantTurn:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """A sentence for the model about each call that cannot be read."""
+        """The sentences for the model, one about each call that cannot be read."""
         return tuple(each["error"] for each in self.invalid_tool_calls)
 
     def message(self) -> Message:
-        """The turn as a message of the conversation."""
+        """Return the turn as a message of role `assistant`."""
         message: Message = {"role": "assistant", "content": self.content}
         if self.tool_calls:
             message["tool_calls"] = list(self.tool_calls)
@@ -52,9 +56,10 @@ class AssistantTurn:
 
 
 class Chat(ABC):
-    """From messages to tokens and from sampled tokens to tool calls.
+    """Base class of chats, which turn messages into token ids and sampled tokens into turns.
 
-    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them.
+    `stop_token_ids` are the tokens that end a turn: an engine must stop at each of them. `opens_thinking` says that the
+    prompt ends with `<think>`, so that a turn begins within the thinking.
     """
 
     stop_token_ids: tuple[int, ...]
@@ -66,36 +71,37 @@ class Chat(ABC):
         self._marks = Marks(tokenizer)
         kept = {*tool_format.marks, *THINKING}
         self._cached_prompt = lru_cache(maxsize=256)(lambda key: tuple(self._prompt(json.loads(key))))
-        declared = tool_format.name == "declared"  # its marks are not known to us: they all go to its reader
+        declared = tool_format.name == "declared"  # its marks are not known here, so its parser gets all of them
         self._dropped = set() if declared else {i for name, i in self._marks.special.items() if name not in kept}
 
     @property
     def tool_format(self) -> str:
-        """The name of the form in which tool calls are read."""
+        """The name of the format in which tool calls are read."""
         return self._format.name
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Token ids of a prompt with the tools described, ready for the model to go on."""
+        """Return the token ids of a prompt that describes the tools, up to where the model's turn begins."""
         return list(self._cached_prompt(json.dumps(list(messages))))  # the samples of a group share their prompt
 
     @abstractmethod
     def _prompt(self, messages: Sequence[Message]) -> list[int]:
-        """`prompt`, for messages that have not been rendered lately."""
+        """Make what `prompt` returns, which is cached."""
 
     @abstractmethod
     def continuation(self, messages: Sequence[Message], last_token: int) -> list[int]:
-        """What follows a sampled turn: the rest of its closing, these messages, and the opening of the next turn.
+        """Return the token ids that follow a sampled turn: the rest of its end, these messages, the next turn's start.
 
-        `last_token` is the turn's last sampled token. Behind the template's own end token its closing is short (a
-        newline, say); behind any other, or a turn cut off by the length limit, the whole closing follows.
+        `last_token` is the last sampled token of the turn. After the template's own end token little is left of the
+        turn's end (a newline, say). After any other token, as in a turn that the length limit cut off, all of it
+        follows.
         """
 
     @abstractmethod
     def write(self, message: Message) -> list[int]:
-        """An assistant's message as the tokens that a model would have sampled for it, end token included."""
+        """Return the tokens that a model would have sampled for an assistant's message, with the end token."""
 
     def read(self, token_ids: Sequence[int]) -> AssistantTurn:
-        """A sampled turn, with its stop token or without. Never raises for what a model wrote."""
+        """Read a sampled turn, with its stop token or without. Whatever the model wrote, nothing is raised."""
         ids = [int(i) for i in token_ids]
         while ids and ids[-1] in self.stop_token_ids:
             ids.pop()
@@ -110,13 +116,13 @@ class Chat(ABC):
         return AssistantTurn(parsed.content, calls, parsed.invalid)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The exact text of tokens, special ones included."""
+        """Return the exact text of token ids, with special tokens."""
         return str(
             self._tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         )
 
     def _parse(self, text: str) -> Parsed:
-        """Calls in thoughts are thoughts; thinking that is never closed is read as if it were none."""
+        """Find the calls in a text. Those within the thinking do not count, unless `</think>` never comes."""
         if self._format.name == "declared":
             parsed = self._format.parse(text)
             content = self._marks.strip(parsed.content)

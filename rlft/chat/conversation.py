@@ -1,4 +1,4 @@
-"""Opening a chat: which template, which form of tool calls."""
+"""Opens a chat for a tokenizer: chooses the chat template and the format of tool calls."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def open_chat(
     tool_format: str = "auto",
     multi_turn: bool = True,
 ) -> Chat:
-    """A chat with a model, in the form its tokenizer declares. The tokenizer is not changed.
+    """Return a chat for the model of this tokenizer, which is not changed.
 
     `tool_format` is `hermes`, `llama3`, `mistral`, `declared` (what the tokenizer's `response_template` says) or
-    `auto`: declared if the tokenizer does so, else the one that reads the calls which the template writes. Without a
-    chat template contents are joined with newlines and calls are in Hermes form.
+    `auto`: the declared format if there is one, else the one that reads the calls which the template writes. Without a
+    chat template contents are joined with newlines, and calls are in Hermes format.
 
-    Raises PolicyError when several turns are wanted and the template rewrites history and is of no family that we know,
-    when it describes no tools and there are some, when no form reads the calls it writes, and for a tool whose
-    description has a special token in it.
+    Raises PolicyError if several turns are wanted and the template rewrites earlier turns and is of no known family, if
+    there are tools that it does not describe or whose calls it writes in no known format, and if the description of a
+    tool contains a special token.
     """
     if tool_format not in ("auto", "declared", *FORMATS):
         raise PolicyError(
@@ -62,7 +62,7 @@ def open_chat(
     for each in formats:
         chat = TemplateChat(tokenizer, template, tools, each)
         if _reads_own_calls(chat):
-            is_bare = each is LLAMA3 and not tools
+            is_bare = each is LLAMA3 and not tools  # bare JSON is an answer then, and only a tagged one a call
             return TemplateChat(tokenizer, template, tools, LLAMA3_TAGGED) if is_bare else chat
     if tools:
         raise PolicyError(
@@ -76,6 +76,7 @@ def open_chat(
 def _candidates(
     tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
 ) -> list[ToolFormat]:
+    """The formats that come into question, the preferred one first; `opening` is empty without a chat template."""
     if tool_format in FORMATS:
         return [FORMATS[tool_format]]
     declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
@@ -86,11 +87,12 @@ def _candidates(
 
 
 def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
+    """A rendered prompt, for the reader of a declared format."""
     return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
 
 
 def _reads_own_calls(chat: TemplateChat) -> bool:
-    """Whether the form reads what the template writes for a call."""
+    """Whether the chat's format reads the call that its template writes."""
     try:
         turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
     except PolicyError:

@@ -1,11 +1,12 @@
-"""Tool calls as models write them: from text to calls and back.
+"""The formats in which models write tool calls: from text to calls and back.
 
-- `hermes` (Hermes, Qwen): `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as often as wanted
-- `llama3`: `{"name": ..., "parameters": {...}}` is the whole message; several with `;` between; after `<|python_tag|>`
-  there may be text before
+- `hermes` (Hermes, Qwen): `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, any number of times
+- `llama3`: `{"name": ..., "parameters": {...}}`, several with `;` between them, as the whole message or after text and
+  `<|python_tag|>`
 - `mistral`: `[TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]`, or `[TOOL_CALLS]name[ARGS]{...}`
 
-Reading never raises. What is no proper call becomes a sentence for the model in `problems`; the calls beside it stand.
+Parsing never raises. A call that cannot be read becomes an invalid call, with a sentence for the model about what is
+wrong; the calls beside it count.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlft.calls import MAX_CALLS, CallError, as_call, read_json
-from rlft.types import InvalidToolCall, ToolCall
+from rlft.calls import CallError, read_json
+from rlft.chat.parsed import Parsed, Reading
+from rlft.types import ToolCall
 
 _SPACE = re.compile(r"\s*")
 _BARE_CALL = re.compile(r'\s*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"(?:name|function)"\s*:')
@@ -25,27 +27,10 @@ _NAME_ARGS = re.compile(r"\s*([^\s\[\]{}]+)\s*(?:\[CALL_ID\]\s*([^\s\[\]]+)\s*)?
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A turn taken apart. A call has the id that the model wrote, else an empty one.
-
-    `invalid` are the calls that could not be read, with what the model wrote: no letter of it is in the content.
-    """
-
-    content: str
-    calls: tuple[ToolCall, ...] = ()
-    invalid: tuple[InvalidToolCall, ...] = ()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """A sentence for the model about each call that could not be read."""
-        return tuple(each["error"] for each in self.invalid)
-
-
-@dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """A form of tool calls. `marks` are texts that may be special tokens and must reach `parse` nevertheless.
+    """A format of tool calls. `marks` are texts that must reach `parse` even where they are special tokens.
 
-    `parse(write(content, calls))` gives both back, for contents without the form's marks in them.
+    `parse(write(content, calls))` gives both back if the content has none of the marks in it.
     """
 
     name: str
@@ -54,54 +39,9 @@ class ToolFormat:
     write: Callable[[str, Sequence[ToolCall]], str]
 
 
-class _Reading:
-    """Calls in the order in which they are met, and those that cannot be read with their text.
-
-    `start` and `end` bound what the model wrote of a call, with its marks.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._calls: list[ToolCall] = []
-        self._invalid: list[InvalidToolCall] = []
-        self._kept_to = 0
-        self.is_full = False
-
-    @property
-    def place(self) -> int:
-        return len(self._calls) + len(self._invalid) + 1
-
-    def takes_another(self, start: int) -> bool:
-        """Whether one more call is read; that it is not becomes a problem, once."""
-        if self.place > MAX_CALLS and not self.is_full:
-            self.is_full = True
-            self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))
-        return not self.is_full
-
-    def note(self, sentence: str, start: int, end: int, position: int | None = None) -> None:
-        """A problem in its own words. Its text is kept once, however many problems it has."""
-        begin = max(start, min(self._kept_to, end))
-        self._kept_to = max(self._kept_to, end)
-        place = None if position is None or position < begin else min(position, end) - begin
-        self._invalid.append({"text": self._text[begin:end], "error": sentence, "position": place})
-
-    def problem(self, what: object, start: int, end: int) -> None:
-        position = what.position if isinstance(what, CallError) else None
-        self.note(f"tool call {self.place} {what}", start, end, position)
-
-    def add(self, value: Any, start: int, end: int) -> None:
-        try:
-            self._calls.append(as_call(value))
-        except CallError as error:
-            self.problem(error, start, end)
-
-    def done(self, content: str) -> Parsed:
-        return Parsed(content, tuple(self._calls), tuple(self._invalid))
-
-
 def _parse_hermes(text: str) -> Parsed:
     opening, closing = "<tool_call>", "</tool_call>"
-    reading, rest, position = _Reading(text), list[str](), 0
+    reading, rest, position = Reading(text), list[str](), 0
     while (start := text.find(opening, position)) >= 0:
         rest.append(text[position:start].removesuffix("\n"))
         if not reading.takes_another(start):
@@ -135,7 +75,7 @@ def _parse_llama3(text: str) -> Parsed:
     start = 0 if is_bare else text.find(tag)
     if start < 0:
         return Parsed(text)
-    reading, position = _Reading(text), _skip(text, start if is_bare else start + len(tag))
+    reading, position = Reading(text), _skip(text, start if is_bare else start + len(tag))
     content = text[:start]
     if position == len(text):
         reading.problem(f"is missing: nothing follows {tag}", start, position)
@@ -146,7 +86,7 @@ def _parse_llama3(text: str) -> Parsed:
             reading.problem(error, start, len(text))
             break
         if is_bare and not _is_call(value):
-            return Parsed(text)  # an answer may be JSON too
+            return Parsed(text)  # JSON that is no call is an answer
         reading.add(value, start, position)
         position = _skip(text, position)
         if position < len(text) and text[position] != ";":
@@ -173,7 +113,7 @@ def _write_llama3(content: str, calls: Sequence[ToolCall]) -> str:
 def _parse_mistral(text: str) -> Parsed:
     opening = "[TOOL_CALLS]"
     start = text.find(opening)
-    reading, rest = _Reading(text), [text[:start] if start >= 0 else text]
+    reading, rest = Reading(text), [text[:start] if start >= 0 else text]
     while start >= 0 and reading.takes_another(start):
         position = _skip(text, start + len(opening))
         named = _NAME_ARGS.match(text, position)
@@ -192,7 +132,7 @@ def _parse_mistral(text: str) -> Parsed:
     return reading.done(_joined(rest))
 
 
-def _take_mistral(reading: _Reading, value: Any, named: re.Match[str] | None, start: int, end: int) -> None:
+def _take_mistral(reading: Reading, value: Any, named: re.Match[str] | None, start: int, end: int) -> None:
     if named:
         value = {"name": named[1], "arguments": value} | ({"id": named[2]} if named[2] else {})
     values = value if isinstance(value, list) and not named else [value]
@@ -210,7 +150,7 @@ def _write_mistral(content: str, calls: Sequence[ToolCall]) -> str:
 
 HERMES = ToolFormat("hermes", ("<tool_call>", "</tool_call>"), _parse_hermes, _write_hermes)
 LLAMA3 = ToolFormat("llama3", ("<|python_tag|>",), _parse_llama3, _write_llama3)
-# Without tools on offer an answer in JSON is an answer, whatever its keys are called.
+# For prompts without tools: text that is JSON is an answer then, whatever its keys are.
 LLAMA3_TAGGED = replace(LLAMA3, parse=lambda text: Parsed(text) if _BARE_CALL.match(text) else _parse_llama3(text))
 MISTRAL = ToolFormat("mistral", ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"), _parse_mistral, _write_mistral)
 FORMATS = {each.name: each for each in (HERMES, LLAMA3, MISTRAL)}
@@ -226,7 +166,7 @@ def _at(text: str, position: int) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Text around the calls: what stands before the first stays as it is."""
+    """The text around the calls, joined by newlines; the part before the first call keeps its white space."""
     first, *others = parts
     return "\n".join(filter(None, [first, *(part.strip() for part in others)]))
 

@@ -1,4 +1,4 @@
-"""Whether a chat template keeps history."""
+"""Checks whether a chat template keeps history: whether earlier turns stay as they were when more messages follow."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from rlft.types import ToolCall
 
 
 def check_prefix(tokenizer: PreTrainedTokenizerBase, template: str, *, tools: bool = True) -> str | None:
-    """What a template does to history, or `None` if it keeps it.
+    """Return what is wrong with how a template renders earlier turns; `None` if it keeps them as they were.
 
     Conversations with thinking in earlier turns, system prompts and, with `tools`, several calls in a turn and their
-    results are rendered up to each of an assistant's turns. The text must be a prefix of the next rendering, so must
-    the tokens of a finished turn, and what the assistant and the tools said must stand in the last. (Where a turn
-    begins the tokens may differ: what a model samples is its own.)
+    results are rendered up to the beginning and up to the end of each turn of the assistant. Every such text must be a
+    prefix of the next one, the tokens up to the end of a turn must be a prefix of the tokens of the next, and what
+    assistant and tools said must be in the last. (At the beginning of a turn the tokens may differ, as the model
+    samples its own.)
     """
     for messages in _conversations(tools=tools):
         specs = (TOOL,) if tools else ()
@@ -44,7 +45,10 @@ def check_prefix(tokenizer: PreTrainedTokenizerBase, template: str, *, tools: bo
 
 
 def _conversations(*, tools: bool) -> list[list[dict[str, Any]]]:
-    """With and without a system prompt: thinking in every turn, and with tools two calls, then one without a text."""
+    """Two conversations, without and with a system prompt, with thinking and, if there are tools, with calls.
+
+    One turn has two calls beside its text, one has a call and no text.
+    """
     thoughts = "<think>\nThought {0}.\n</think>\n\nAnswer {0}."
     turns: list[dict[str, Any]] = [*QUESTION]
     if tools:
@@ -81,7 +85,7 @@ def _said(messages: Sequence[dict[str, Any]]) -> list[str]:
 def _renderings(
     tokenizer: PreTrainedTokenizerBase, template: str, messages: Sequence[dict[str, Any]], tools: Sequence[ToolSpec]
 ) -> list[str]:
-    """The prompt of every turn of the assistant and the text behind that turn, in order."""
+    """For every turn of the assistant, in order: the rendering up to its beginning, and up to its end."""
     texts = []
     for end, message in enumerate(messages):
         if message["role"] == "assistant":

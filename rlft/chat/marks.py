@@ -1,11 +1,13 @@
-"""Text to tokens, where what a user or a tool wrote can never become a mark of the conversation.
+"""Tokenises rendered conversations such that no text of a user or a tool can become a special token.
 
 A tokenizer reads `<|im_end|>` as one special token wherever it stands, so a web page could end the tool's turn and open
-the user's. Here such a text inside a content is broken after its first character by a break, a character that occurs in
-no content; the template is rendered with it, and the text is tokenised piece by piece. The text stays the same to the
-letter, the special token cannot arise. Special tokens are broken in every message; marks of tools that are ordinary
-added tokens (Qwen's `<tool_response>`) in the messages of users and tools, because system prompts speak of them
-rightly. Marks of thinking are left alone: they open no turn.
+the user's. Here a break, which is a character that occurs in no message, is put after the first character of such a
+text inside a content. The template is rendered with the breaks, and the result is tokenised piece by piece between
+them. The text stays the same to the letter, but the special token cannot arise.
+
+Special tokens are broken up in every message. Marks of tools that are ordinary added tokens (Qwen's `<tool_response>`)
+are broken up only in messages of users and tools, because a system prompt may rightly speak of them. Marks of thinking
+are left alone, since they open no turn.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ from transformers import PreTrainedTokenizerBase
 from rlft.types import Message
 
 THINKING = ("<think>", "</think>", "[THINK]", "[/THINK]")
-_OUTSIDE = ("user", "tool")
+_OUTSIDE = ("user", "tool")  # roles whose text may come from anywhere
 
 
 class Marks:
-    """The special tokens of a tokenizer, and how texts are tokenised without forging them."""
+    """Knows the special tokens of a tokenizer, and tokenises texts in which these cannot be forged.
+
+    `special` maps the text of each special token, those of thinking excepted, to its id.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
@@ -42,22 +47,22 @@ class Marks:
         of_tools = {name: number for name, number in names.items() if "tool" in name.lower()}
         self._everywhere = _starts(self.special)
         self._outside = _starts(self.special | of_tools)
-        # A normalized mark is found in the normalised text, where no search for its name finds it.
+        # A tokenizer looks for these in the normalised text, where a search for their names in the text misses them.
         self._normalized = frozenset(
             n for n in (self.special | of_tools).values() if n in added and added[n].normalized
         )
 
     def strip(self, text: str) -> str:
-        """A text without the names of special tokens."""
+        """Return the text without the names of special tokens."""
         return re.sub("|".join(map(re.escape, self.special)), "", text) if self.special else text
 
     def find(self, text: str) -> re.Match[str] | None:
-        """The first special token in a text."""
+        """Find the first special token in a text; where several begin there, the longest."""
         names = sorted(self.special, key=len, reverse=True)
         return re.search("|".join(map(re.escape, names)), text) if names else None
 
     def shield(self, messages: Sequence[Message | dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-        """The messages with a break in every forged mark, and the break."""
+        """Return the messages with a break in every forged special token, and the break, a single character."""
         mark = _unused(json.dumps(list(messages), ensure_ascii=False))
         shielded = []
         for message in messages:
@@ -67,7 +72,7 @@ class Marks:
         return shielded, mark
 
     def shield_text(self, text: str, mark: str) -> str:
-        """One text that comes from outside, with a break in every forged mark."""
+        """Return one text of a user or a tool with the break `mark` in every forged special token."""
         return self._breaker(self._outside, mark)(text)
 
     def _breaker(self, starts: re.Pattern[str] | None, mark: str) -> Callable[[str], str]:
@@ -75,15 +80,16 @@ class Marks:
             if starts is not None:
                 text = starts.sub(rf"\g<0>{mark}", text)
             if self._normalized and any(self._normalized.intersection(self._ids(p)) for p in text.split(mark)):
-                return mark.join(text.replace(mark, ""))
+                return mark.join(text.replace(mark, ""))  # a break between all characters
             return text
 
         return broken
 
     def encode(self, text: str, *, mark: str = "", after: str = "") -> list[int]:
-        """Token ids of a text; broken where `mark` stands. `after` is the special token that stands before it.
+        """Return the token ids of a text, tokenised piece by piece between the breaks `mark`, which are left out.
 
-        Tokenised behind a special token, a text gets no space in front that only the start of a sequence gets.
+        `after` is the special token that stands before the text. Each piece is tokenised behind a special token,
+        because some tokenizers put a space in front of what stands at the start of a sequence.
         """
         first, *others = text.split(mark) if mark else [text]
         ids = self._behind(after, first) if after else self._ids(first)
@@ -92,6 +98,7 @@ class Marks:
         return ids
 
     def _behind(self, guard: str, piece: str) -> list[int]:
+        """The ids of a piece as it is tokenised behind the special token `guard`, without the id of that token."""
         if not piece:
             return []
         ids = self._ids(guard + piece)
@@ -102,15 +109,15 @@ class Marks:
 
 
 def _starts(names: Iterable[str]) -> re.Pattern[str] | None:
-    """The first character of every occurrence of a name, overlapping ones too."""
+    """A pattern for the first character of every occurrence of a name, also of occurrences that overlap."""
     escaped = "|".join(map(re.escape, sorted(names)))
     return re.compile(rf"(?=(?:{escaped})).", re.DOTALL) if escaped else None
 
 
 def _unused(text: str) -> str:
-    """A character that does not occur in a text; the first ones are no characters to Unicode."""
+    """A character that does not occur in a text: one of Unicode's noncharacters, or one for private use."""
     candidates = itertools.chain(range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
-    taken = set(text)  # a text may hold all the candidates, and would be searched for each
+    taken = set(text)  # otherwise a text that holds all the candidates would be searched once for each
     return next(character for character in map(chr, candidates) if character not in taken)
 
 

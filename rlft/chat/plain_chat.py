@@ -1,4 +1,4 @@
-"""Conversations of a model without a chat template: one that continues text."""
+"""The chat of a model without a chat template, which continues text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlft.types import Message
 
 
 class PlainChat(Chat):
-    """Contents joined with newlines. Tools are not described; a turn ends with the end token."""
+    """A chat that joins the contents with newlines. Tools are not described; a turn ends with the end token."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tool_format: ToolFormat) -> None:
         super().__init__(tokenizer, tool_format, opens_thinking=False)
@@ -25,14 +25,14 @@ class PlainChat(Chat):
         return render_prompt(self._tokenizer, messages)
 
     def continuation(self, messages: Sequence[Message], last_token: int) -> list[int]:
-        """A newline, the contents joined with newlines, a newline, whatever token came before."""
+        """Return a newline, the contents joined with newlines, and a newline, whatever token came before."""
         del last_token
         shielded, mark = self._marks.shield(messages)
         lines = ["", *(message["content"] for message in shielded), ""]
         return self._marks.encode("\n".join(lines), mark=mark)
 
     def write(self, message: Message) -> list[int]:
-        """See `Chat`. Tool calls are written in the chat's form, as text."""
+        """See `Chat`. Tool calls are written as text, in the format of the chat."""
         if not self.stop_token_ids:
             raise PolicyError(
                 "the tokenizer has no end token, so no turn could end",

@@ -1,4 +1,4 @@
-"""Messages to the text of a chat template, and a small conversation to try templates with."""
+"""Renders messages with a chat template, and holds a small conversation to try templates with."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rlft.contract.tools import ToolSpec
 from rlft.errors import PolicyError
 from rlft.messages import as_read
 
+# The templates in rlft/chat/templates, by the names that `policy.chat_template` takes.
 NAMES = ("qwen3", "llama3", "mistral", "gemma", "chatml")
-DATE = "26 Jul 2024"  # for comparisons: Llama's stock template writes today's
+DATE = "26 Jul 2024"  # held fixed in comparisons, since Llama's stock template writes today's date
 TOOL = ToolSpec(
     "look_up",
     "Look a word up.",
@@ -24,7 +25,7 @@ QUESTION = [{"role": "user", "content": "Which colour is the sky?"}]
 
 
 def stock_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False) -> str | None:
-    """The tokenizer's own template, or `None`. Where it has several, the one for tools if there are any."""
+    """Return the tokenizer's own template, `None` if it has none. Of several, `tools` chooses the one for tools."""
     if not tokenizer.chat_template:
         return None
     return tokenizer.get_chat_template(tools=[TOOL.to_json()] if tools else None)
@@ -39,9 +40,9 @@ def render(
     add_generation_prompt: bool = False,
     **variables: Any,
 ) -> str:
-    """Messages as the text of a template. `tools` are ToolSpecs or what `ToolSpec.to_json` gives.
+    """Render messages with a template. `tools` are ToolSpecs or what `ToolSpec.to_json` returns.
 
-    Raises PolicyError when the template does not take them.
+    `variables` are passed to the template. Raises PolicyError if the template refuses the messages.
     """
     conversation = [_for_template(message) for message in messages]
     specs = [tool.to_json() if isinstance(tool, ToolSpec) else tool for tool in tools]
@@ -54,7 +55,7 @@ def render(
             tokenize=False,
             **variables,
         )
-    except Exception as error:  # a template is a program: it raises whatever its lines raise
+    except Exception as error:  # a template is a program, which may raise anything
         raise PolicyError(
             f"the chat template does not take these messages ({', '.join(m['role'] for m in messages)}): {error}",
             where="policy.model",
@@ -64,7 +65,7 @@ def render(
 
 
 def _for_template(message: Any) -> dict[str, Any]:
-    """A message whose calls have their keys in one order, which storage does not keep: templates print them."""
+    """The message with the keys of its calls in one fixed order: templates print them, and storage does not keep it."""
     result = as_read(message)
     calls = result.pop("tool_calls", None)
     if calls:
@@ -81,7 +82,7 @@ def try_render(
     *,
     add_generation_prompt: bool,
 ) -> str | None:
-    """The rendering, or `None` where the template does not take the messages."""
+    """Render as `render` does, with a fixed date; return `None` if the template refuses the messages."""
     try:
         return render(
             tokenizer, template, messages, tools, add_generation_prompt=add_generation_prompt, date_string=DATE
@@ -91,7 +92,7 @@ def try_render(
 
 
 def how_to_fix() -> str:
-    """What to do about a template that does not serve."""
+    """Return what a user can do about a template that cannot be used, as the `fix` of an error."""
     return (
         "set policy.chat_template to a file with a template that keeps every earlier turn as it was, "
         f"or to one of {', '.join(NAMES)}"

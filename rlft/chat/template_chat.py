@@ -1,4 +1,4 @@
-"""Conversations of a model with a chat template."""
+"""The chat of a model with a chat template."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from rlft.errors import PolicyError
 from rlft.types import Message
 
 _ANSWER = "An answer that is nowhere else."
-_END_FOR_TOOLS = "<|eom_id|>"  # Llama 3 ends a turn with it instead where it waits for a tool
+_END_FOR_TOOLS = "<|eom_id|>"  # Llama 3 ends a turn with this token instead if it waits for a tool's result
 
 
 class TemplateChat(Chat):
-    """Renders with one template, which must keep history.
+    """A chat that renders with one template, which must keep earlier turns as they were.
 
-    The template's end token is the first special token behind an assistant's text. What comes after a sampled turn is
-    found by rendering a question, an answer and the new messages, and leaving out the rendering of the first two.
+    The end token is the first special token that the template writes after an assistant's text. What comes after a
+    sampled turn is found by rendering a question, an answer and the new messages, and cutting off the rendering of the
+    first two. Raises PolicyError if the template leaves out answers.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class TemplateChat(Chat):
         return self._marks.encode(self._text(shielded, add_generation_prompt=True), mark=mark)
 
     def continuation(self, messages: Sequence[Message], last_token: int) -> list[int]:
-        """See `Chat`. Renders a question, an answer and the messages, however long the conversation is."""
+        """See `Chat`. It takes the same time however long the conversation is. Raises PolicyError as `render` does."""
         shielded, mark = self._marks.shield(messages)
         turn = [*QUESTION, _answer_to(shielded)]
         before, after = self._text(turn), self._text([*turn, *shielded], add_generation_prompt=True)
@@ -81,7 +82,7 @@ class TemplateChat(Chat):
         return [*ids, eos] if self._end_id is None and isinstance(eos, int) else ids
 
     def turn_text(self, message: Any) -> str:
-        """What a model samples for a message, up to and with the end token."""
+        """Return the text that a model samples for an assistant's message, with the end token. Raises PolicyError."""
         text = self._text([*QUESTION, message])
         if not text.startswith(self._opening):
             raise PolicyError(
@@ -92,12 +93,12 @@ class TemplateChat(Chat):
         return text[len(self._opening) : len(text) - len(self._behind_end(text))]
 
     def _behind_end(self, text: str) -> str:
-        """The rest of the closing at the end of a text: what no model samples."""
+        """What the template writes after the last end token of a text, which no model samples."""
         return text.rpartition(self._end)[2] if self._end else self._closing
 
 
 def _answer_to(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A turn of the assistant that the messages can follow: it called each tool whose result comes first."""
+    """A turn of the assistant that these messages can follow: it calls each tool whose result they begin with."""
     calls = []
     for message in messages:
         if message["role"] != "tool":

@@ -1,8 +1,9 @@
-"""Which chat template a conversation of many turns is rendered with.
+"""Chooses the chat template with which a conversation of several turns is rendered.
 
 What a model has sampled is never rendered again, so the template must keep history: what stood in the prompt of one
 turn must stand in the prompt of the next, letter by letter. Many stock templates drop the thinking of earlier turns or
-move the tools to the last question. For families that we know `rlft/chat/templates` has a template that does not.
+move the tools to the last question. For the known families `rlft/chat/templates` has a training template that does
+neither.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from rlft.errors import PolicyError
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """A family of templates: texts in the stock template, and special tokens in the vocabulary."""
+    """A family of templates, known by texts in the stock template and by tokens in the vocabulary."""
 
     name: str
     in_template: tuple[str, ...]
     in_vocabulary: tuple[str, ...]
 
 
+# The first that fits is taken: qwen3 stands before chatml, whose marks its template has too.
 _FAMILIES = (
     _Family("qwen3", ("<|im_start|>", "</think>", "<tool_call>"), ("<|im_start|>", "<|im_end|>")),
     _Family("chatml", ("<|im_start|>",), ("<|im_start|>", "<|im_end|>")),
@@ -37,7 +39,7 @@ _FAMILIES = (
 
 
 def family(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """The family of a tokenizer's stock template, by what stands in the template and in the vocabulary."""
+    """Return the family of the tokenizer's stock template, or `None` if it is of no known one."""
     template = stock_template(tokenizer, tools=True)
     if template is None:
         return None
@@ -49,17 +51,17 @@ def family(tokenizer: PreTrainedTokenizerBase) -> str | None:
 
 
 def shipped_template(name: str, *, gap: str = "") -> str:
-    """The text of a shipped template. `gap` is the space after a mark in Mistral's SentencePiece versions."""
+    """Return the text of a shipped template. `gap` is the space after a mark in Mistral's SentencePiece versions."""
     text = (files("rlft.chat") / "templates" / f"{name}.jinja").read_text(encoding="utf-8")
     return text.replace("set gap = ''", f"set gap = '{gap}'", 1)
 
 
 def training_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """The shipped template of the tokenizer's family, if first prompts are the same with it as with the stock one.
+    """Return the shipped template of the tokenizer's family, if it renders first prompts as the stock template does.
 
-    `None` for an unknown family, and where a first prompt would be another (a variant of the family that we do not
-    know): the model would be trained in a form it has not learnt. Compared are prompts with and without a system prompt
-    and with a tool, as far as the stock template takes them; the date in Llama's is held fixed.
+    It is `None` for an unknown family, and where a first prompt would be different (for an unknown variant of the
+    family): the model would be trained in a form that it has not learnt. Prompts are compared with and without a system
+    prompt and with and without a tool, as far as the stock template takes them.
     """
     name, stock = family(tokenizer), stock_template(tokenizer, tools=True)
     if name is None or stock is None:
@@ -75,10 +77,10 @@ def training_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
 
 
 def choose_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, multi_turn: bool = True) -> str | None:
-    """The stock template if it keeps history, else the family's training template; `None` without a stock template.
+    """Return the stock template if it keeps history, else the family's training template; `None` without a stock one.
 
-    A single turn without tools has no history: there the stock template stays if it takes a system prompt. Raises
-    PolicyError for a template that rewrites history and is of no family that we know.
+    A single turn without tools has no history: there the stock template is kept if it takes a system prompt. Raises
+    PolicyError for a template that rewrites history and is of no known family.
     """
     stock = stock_template(tokenizer, tools=tools)
     if stock is None:
@@ -100,7 +102,7 @@ def choose_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, 
 def use_training_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = False, multi_turn: bool = True) -> bool:
     """Give the tokenizer the template that `open_chat` would use, so that a saved policy is served with it.
 
-    Returns whether that is another one than before. Raises as `choose_template` does.
+    Returns whether the template has changed. Raises as `choose_template` does.
     """
     template = choose_template(tokenizer, tools=tools, multi_turn=multi_turn)
     if template is None or template == stock_template(tokenizer, tools=tools):
@@ -112,7 +114,7 @@ def use_training_template(tokenizer: PreTrainedTokenizerBase, *, tools: bool = F
 def apply_chat_template_setting(tokenizer: PreTrainedTokenizerBase, setting: str | None) -> None:
     """Give the tokenizer the template of `policy.chat_template`: a shipped name, or a file. `None` changes nothing.
 
-    Raises PolicyError for a file that cannot be read, and a template that cannot render one question.
+    Raises PolicyError if the file cannot be read or the template cannot render a question.
     """
     if setting is None:
         return

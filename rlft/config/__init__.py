@@ -1,7 +1,7 @@
-"""Every setting. Strict and frozen: an unknown key, a wrong type or an impossible pair is an error.
+"""All settings of an experiment. An unknown key, a wrong type or settings that contradict each other are an error.
 
-Names are TRL's where TRL has one. Importable without torch, so that a config is checked before anything is loaded.
-docs/guide/settings.md lists all of them, made from here.
+A setting that TRL has too carries TRL's name. The room can be imported without torch, so that a config is checked
+before anything is loaded. `docs/guide/settings.md` lists all settings and is made from these classes.
 """
 
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig

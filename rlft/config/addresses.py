@@ -1,4 +1,4 @@
-"""Addresses of servers: whether one can be used, and whether it is one that hands out a cloud machine's credentials."""
+"""Checks of server addresses: whether one can be used, and whether it hands out a cloud machine's credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Where clouds answer a machine that asks for its own credentials, beside the link-local networks.
+# Where clouds answer a machine that asks for its own credentials, beside the link-local networks. The numeric ones are
+# those of AWS (two), Google, Alibaba, Oracle and Azure.
 _METADATA_NAMES = {
     "metadata",
     "metadata.google.internal",
@@ -25,7 +26,7 @@ _METADATA = {
     ipaddress.ip_address(address)
     for address in ("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")
 }
-_HOLD_IPV4 = [  # in their last 32 bits: RFC 4291, RFC 2765, RFC 6052, RFC 8215
+_HOLD_IPV4 = [  # IPv6 networks with an IPv4 address in the last 32 bits: RFC 4291, RFC 2765, RFC 6052, RFC 8215
     ipaddress.IPv6Network(network) for network in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 ]
 _URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{0,30}:)?[/\\]{2}[^\s\"'<>]+", re.IGNORECASE)
@@ -33,7 +34,10 @@ _BARE = re.compile(r"(\[[0-9a-f:.%]+\]|[^\s/:@\[\]]+\.[^\s/:@\[\]]+)(?::[0-9]+)?
 
 
 def check_address(address: str) -> str:
-    """The address without a slash at its end. Raises ValueError that says what is wrong, and shows no password."""
+    """Return the address without a slash at its end.
+
+    Raises ValueError if it is not `scheme://host:port` or leads to a metadata service; the text shows no password.
+    """
     if "@" in address:
         raise ValueError("what has an @, and may hold a password, is no address such as http://127.0.0.1:8000")
     if not _is_usable(address):
@@ -43,7 +47,7 @@ def check_address(address: str) -> str:
 
 
 def refuse_metadata(address: str) -> None:
-    """Raises ValueError for an address that is link-local or a cloud's metadata service, however it is written."""
+    """Raise ValueError if the address is link-local or a cloud's metadata service, in whichever way it is written."""
     hosts = _hosts(address)
     for host in hosts:
         if host in _METADATA_NAMES or any(found.is_link_local or found in _METADATA for found in _numbers(host)):
@@ -55,10 +59,10 @@ def refuse_metadata(address: str) -> None:
 
 
 def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(path, address) of every address in the texts within a value of maps and lists that stands at `path`.
+    """Yield (path, address) for every address in the texts of nested maps and lists; `path` is where `content` stands.
 
-    An address has a scheme or two slashes anywhere in a text, or is a whole text: `host.domain:80/path`. Those of keys
-    are told too.
+    An address has a scheme or two slashes and may stand anywhere in a text, or it is a whole text without these:
+    `host.domain:80/path`. Addresses in keys of maps count too.
     """
     if isinstance(content, str):
         whole = content.strip()
@@ -78,14 +82,14 @@ def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_usable(address: str) -> bool:
-    """Whether it is scheme, host and port, and httpx takes it."""
-    import httpx  # a quarter of a second that only configs with an address pay
+    """Whether the address is a scheme, a host and perhaps a port, and httpx accepts it."""
+    import httpx  # here, because it takes a quarter of a second, which only a config with an address needs to spend
 
     try:
         parts = urlsplit(address)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         fits = fits and parts.path in ("", "/") and not set(address) & set("?#@\\")
-        fits = fits and address.isprintable() and " " not in address  # urlsplit drops some of it
+        fits = fits and address.isprintable() and " " not in address  # urlsplit drops line breaks and tabs
         (parts.hostname or "").encode("idna")
         return fits and bool(httpx.URL(address).host)
     except (ValueError, httpx.InvalidURL):  # brackets, a port or a host's name that make no sense
@@ -93,7 +97,7 @@ def _is_usable(address: str) -> bool:
 
 
 def _hosts(address: str) -> list[str]:
-    """The hosts that different programs read from an address: a backslash is a slash to some, a sign to others."""
+    """The hosts that different programs read from an address: some take a backslash for a slash, others do not."""
     return [_host(address), _host(address.replace("\\", "/")), _host_of_httpx(address)]
 
 
@@ -116,12 +120,12 @@ def _host(address: str) -> str:
 
 
 def _as_asked(host: str) -> str:
-    """The host as a resolver is asked for it: small letters, no dot at its end, signs of other scripts as ASCII."""
+    """The host in the form that is looked up in the DNS: lower case, no dot at its end, non-ASCII letters by IDNA."""
     return host.encode("idna").decode().lower().rstrip(".")
 
 
 def _numbers(host: str) -> Iterator[_Address]:
-    """The addresses that a host's name is by itself: dotted, decimal, octal, hexadecimal, IPv4 within IPv6."""
+    """The IP addresses that a host's name spells: dotted, decimal, octal or hexadecimal, and IPv4 within IPv6."""
     try:
         found: _Address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

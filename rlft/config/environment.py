@@ -1,4 +1,4 @@
-"""The environment, its reward, and the conversation with it."""
+"""The sections `environment`, `reward` and `harness` of a config."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from rlft.config.section import Section
 
 
 class EnvironmentConfig(Section):
-    """The environment, by import path (`package.module:Class`) or file (`my_env.py:Class`)."""
+    """The environment in which tasks are attempted: its class, and the arguments of its constructor."""
 
-    name: str
+    name: str = Field(
+        description="Class of the environment, as a file (`my_env.py:Class`) or an import path "
+        "(`package.module:Class`).",
+    )
     kwargs: dict[str, Any] = Field(
         default={},
-        description="Arguments of its constructor. A map with `_target_` is replaced by the object that it describes. "
-        "Write secrets as `env:NAME`, which is read from that variable.",
+        description="Keyword arguments of the environment's constructor. A map with `_target_` is replaced by the "
+        "object that it describes. Write a secret as `env:NAME`; it is read from the environment variable NAME.",
     )
 
     @field_validator("name")
@@ -44,19 +47,23 @@ class RewardConfig(Section):
 
     weights: dict[str, float] = Field(
         default={},
-        description="Weight of each part; a part that is not named here has its weight in the environment, or 1.",
+        description="Weight of each part of the reward. A part that is not named here has the weight that the "
+        "environment gives it, or else 1.",
     )
     timeout_seconds: float = Field(
-        default=30.0, gt=0, description="A score that takes longer is an error, not a 0. Seconds."
+        default=30.0,
+        gt=0,
+        description="Seconds that scoring one rollout may take. A score that takes longer is an error, not a 0.",
     )
     full: float | None = Field(
         default=None,
-        description="An attempt whose total is this high counts as solved; null: the total of one that has the maximum "
-        "in every part with a positive weight.",
+        description="Total reward from which an attempt counts as solved. null means the total of an attempt that has "
+        "the maximum in every part with a positive weight.",
     )
     audit: bool = Field(
         default=True,
-        description="Attack the reward with wrong answers before training, and stop if one is paid like a right one.",
+        description="Whether the reward is attacked with wrong answers before training. The run stops if one of them "
+        "is paid like a right answer.",
     )
 
 
@@ -66,31 +73,42 @@ class HarnessConfig(Section):
     max_turns: int | None = Field(
         default=None,
         ge=1,
-        description="Turns of the model; null: the environment's `max_turns`, else 8 with tools and 1 without.",
+        description="Most turns that the model gets in one rollout. null means the environment's `max_turns`; if that "
+        "is not set either, 8 for an environment with tools or a `respond` method, else 1.",
     )
     max_tool_calls: int = Field(
         default=32,
         ge=0,
-        description="How many calls of a rollout are run; the model reads an error for each further one.",
+        description="Most tool calls of one rollout that are run. For each further call the model reads an error.",
     )
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="With so many tokens after its prompt, tool results included, a rollout gets no further turn; "
-        "null: the model's context is the limit.",
+        description="A rollout that has this many tokens after its prompt, tool results included, gets no further "
+        "turn. null means that only the model's context is the limit.",
     )
-    tool_timeout_seconds: float = Field(default=30.0, gt=0, description="How long one tool call may take. Seconds.")
+    tool_timeout_seconds: float = Field(
+        default=30.0,
+        gt=0,
+        description="Seconds that one tool call, and one call of the environment's `setup`, `respond` or `teardown`, "
+        "may take.",
+    )
     timeout_seconds: float = Field(
         default=1800.0,
         gt=0,
-        description="A rollout gets no further turn after so many seconds, and a turn no further call.",
+        description="Seconds after which a rollout gets no further turn, and after which the remaining tool calls of "
+        "one turn are not run.",
     )
-    max_tool_characters: int = Field(default=20_000, ge=1, description="A longer tool result is cut.")
+    max_tool_characters: int = Field(
+        default=20_000, ge=1, description="Characters of a tool result that the model reads; a longer one is cut."
+    )
     lockstep: bool = Field(
         default=False,
-        description="Rollouts wait for each other after every turn: slower, but a repeated run gives the same bytes.",
+        description="Whether all rollouts wait for each other after every turn. This is slower, but with it a "
+        "repeated run gives the same bytes also where tools are slow.",
     )
     tool_format: Literal["auto", "hermes", "llama3", "mistral", "declared"] = Field(
         default="auto",
-        description="The form in which the model writes tool calls; auto: as the tokenizer or its chat template says.",
+        description="Format in which the model writes tool calls. `auto` takes the one that the tokenizer declares, "
+        "or the one that its chat template writes; `declared` takes the former only.",
     )

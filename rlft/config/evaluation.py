@@ -1,25 +1,26 @@
-"""The look at the task before training, validation, comparison, promotion and what is written down."""
+"""The sections `baseline`, `evaluation`, `promotion` and `tracking` of a config."""
 
 from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from rlft.config.names import check_name
+from rlft.config.names import FolderName, Name
 from rlft.config.section import Section, changed
 
 
 class BaselineConfig(Section):
-    """The measurement before training that says whether training can help."""
+    """The measurement before training that decides whether training can help."""
 
-    num_tasks: int = Field(default=100, ge=1, description="How many validation tasks are tried, at most.")
-    num_generations: int = Field(default=8, ge=2, description="Attempts at each of them.")
+    num_tasks: int = Field(default=100, ge=1, description="Most validation tasks that are attempted.")
+    num_generations: int = Field(default=8, ge=2, description="Attempts at each of these tasks.")
     already_solved: float = Field(
         default=0.97,
         gt=0,
         le=1,
-        description="Share of right attempts (avg@k) from which the task counts as solved: nothing is trained.",
+        description="Share of solved attempts (avg@k, 0 to 1) from which nothing is trained, as nothing is left to "
+        "learn.",
     )
 
 
@@ -27,38 +28,49 @@ class EvaluationConfig(Section):
     """Validation during training and the comparison at the end."""
 
     metric: Literal["accuracy", "reward"] = Field(
-        default="accuracy", description="What models are compared by: the share of solved attempts, or the mean reward."
+        default="accuracy",
+        description="What models are compared by: `accuracy` is the share of solved attempts, `reward` the mean "
+        "reward.",
     )
     num_generations: int = Field(
-        default=1, ge=1, description="Attempts per task; more than one needs a temperature above 0."
+        default=1, ge=1, description="Attempts at each task. More than one needs a temperature above 0."
     )
     temperature: float = Field(
-        default=0.0, ge=0, description="Sampling temperature; 0 always takes the likeliest token."
+        default=0.0, ge=0, description="Sampling temperature. With 0 the likeliest token is always taken."
     )
     top_p: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="Sample only among the likeliest tokens that together have this probability.",
+        description="Sample only among the likeliest tokens that together have this probability (nucleus sampling).",
     )
-    top_k: int = Field(default=0, ge=0, description="Sample only among this many likeliest tokens; 0: among all.")
+    top_k: int = Field(default=0, ge=0, description="Sample only among this many likeliest tokens. 0 means among all.")
     min_p: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Sample only among tokens at least this fraction as likely as the likeliest.",
+        description="Sample only among tokens that are at least this fraction as likely as the likeliest one.",
     )
-    validate_every: int = Field(default=5, ge=1, description="The policy is validated after every so many rounds.")
+    validate_every: int = Field(
+        default=5,
+        ge=1,
+        description="Rounds from one validation to the next. The policy is also validated after the last round.",
+    )
     patience: int = Field(
-        default=0, ge=0, description="Training ends after so many validations in a row without a new best; 0: never."
+        default=0,
+        ge=0,
+        description="Validations in a row without a new best after which training ends. 0 means that it goes on to "
+        "the last round.",
     )
     sft_control: bool = Field(
         default=True,
-        description="In a run with a warm start, also continue that supervised fine-tuning for as many seconds as "
-        "GRPO took, to see whether it does as well.",
+        description="Whether a run with a warm start also continues that supervised fine-tuning for as many seconds "
+        "as GRPO took, to see whether it does as well.",
     )
     resamples: int = Field(
-        default=10_000, ge=100, description="How often the tasks are resampled for an interval (bootstrap)."
+        default=10_000,
+        ge=100,
+        description="How often the tasks are resampled for a confidence interval (bootstrap).",
     )
 
     @model_validator(mode="after")
@@ -73,33 +85,29 @@ class EvaluationConfig(Section):
 
 
 class PromotionConfig(Section):
-    """When a trained policy becomes the champion."""
+    """When a trained policy becomes the champion, the model that is in use."""
 
-    name: str | None = Field(default=None, description="Name in the model registry; null: the config's `name`.")
+    name: Name | None = Field(
+        default=None, description="Name of the model in the registry. null means the config's `name`."
+    )
     min_improvement: float = Field(
         default=0.0,
         ge=0,
-        description="On `gate`, the lower bound of every difference (to base, warm start, champion) must exceed this.",
+        description="How much better than the base model, the warm start and the champion the policy must be: the "
+        "lower bound of each difference in `evaluation.metric` on the split `gate` must exceed this.",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, name: str | None) -> str | None:
-        return name if name is None else check_name(name)
 
 
 class TrackingConfig(Section):
     """What is written to MLflow."""
 
-    experiment: str | None = Field(
-        default=None, description="Name of the MLflow experiment; null: the config's `name`."
+    experiment: FolderName | None = Field(
+        default=None, description="Name of the MLflow experiment. null means the config's `name`."
     )
     trace_every: int = Field(
-        default=10, ge=0, description="Rollouts of every so many rounds are stored as MLflow traces; 0: none."
+        default=10,
+        ge=0,
+        description="Rounds from one whose rollouts are stored as MLflow traces to the next such. 0 means that none "
+        "are.",
     )
-    trace_rollouts: int = Field(default=16, ge=1, description="How many rollouts of such a round are traced.")
-
-    @field_validator("experiment")
-    @classmethod
-    def _is_a_name(cls, experiment: str | None) -> str | None:
-        return experiment if experiment is None else check_name(experiment, slashes=True)
+    trace_rollouts: int = Field(default=16, ge=1, description="Most rollouts of such a round that are traced.")

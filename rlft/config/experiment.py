@@ -1,4 +1,4 @@
-"""One experiment: all sections, and whether they fit together."""
+"""The whole config of an experiment: all its sections, and the checks that need more than one of them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
 from rlft.secrets import find_secrets, misspelt_variables, named_variables
 
+# The only settings in which `env:NAME` is replaced by the value of that environment variable.
 READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses")
 
 
 class Config(Section):
-    """One experiment."""
+    """The whole config of one experiment, as a YAML file holds it."""
 
     name: str = Field(
         max_length=LONGEST_NAME,
-        description="Name of the experiment; runs, MLflow experiment and registered model are named after it.",
+        description="Name of the experiment: letters, digits, `_`, `.` and `-`. Runs, the MLflow experiment and the "
+        "registered model are named after it.",
     )
-    seed: int = Field(default=0, ge=0, description="Decides all random draws but those of `tasks.seed`.")
+    seed: int = Field(default=0, ge=0, description="Seed of all random draws but those of `tasks.seed`.")
     tasks: TasksConfig
     environment: EnvironmentConfig
     reward: RewardConfig = RewardConfig()

@@ -1,4 +1,4 @@
-"""A config from a YAML file and `--set` overrides, with errors that name the key."""
+"""Reads a config from a YAML file and `--set` overrides; an error names the key that it is about."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from rlft.secrets import hide_secrets, redact, require
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML that reads `1e-4` as the number everyone means (YAML 1.1 wants `1.0e-4`) and refuses repeated keys."""
+    """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        # A merge key (`<<`) may be repeated, and may bring keys that the mapping overrides.
         written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
         keys = [self.construct_object(key, deep=True) for key in written]  # type: ignore[reportUnknownMemberType]
         repeated = {key for key in keys if keys.count(key) > 1}
@@ -27,6 +28,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+# A copy, since `add_implicit_resolver` would otherwise add to the lists of SafeLoader itself.
 _Loader.yaml_implicit_resolvers = {key: list(value) for key, value in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
@@ -34,7 +36,10 @@ _Loader.add_implicit_resolver(
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> Config:
-    """Read, override and check a config. Raises ConfigError that names the file, the key and the way out."""
+    """Read the config at `path`, apply the overrides (`key.of.setting=value`) and check it.
+
+    Raises ConfigError, which names the file, the key and what to do.
+    """
     if not path.is_file():
         raise ConfigError("no such file", where=str(path), fix="name a YAML file such as configs/demo.yaml")
     try:
@@ -51,7 +56,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
 
 
 def check_config(content: dict[str, Any], *, where: str) -> Config:
-    """Validate a mapping as a config; every problem is listed with its key."""
+    """Validate a mapping as a config. Raises ConfigError, which names `where` and lists every problem with its key."""
     try:
         return Config.model_validate(content)
     except ValidationError as cause:
@@ -64,13 +69,13 @@ def check_config(content: dict[str, Any], *, where: str) -> Config:
 
 
 def check_variables(config: Config) -> None:
-    """Find out before anything is started whether the variables that settings name are set. Raises ConfigError."""
+    """Raise ConfigError if an environment variable that a setting names is not set or holds an unusable address."""
     require(config.environment.kwargs, "environment.kwargs")
     config.rollout.server.read_addresses()
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
-    """Put `a.b.c=value` into the mapping; the value is read as YAML."""
+    """Set one override, `a.b.c=value`, in the mapping; the value is read as YAML. Raises ConfigError."""
     key, separator, text = override.partition("=")
     if not separator or not all(key.split(".")):
         raise ConfigError(f"{redact(override)!r} is not key=value", where="--set", fix="write --set training.rounds=3")
@@ -98,7 +103,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 
 def yaml_problem(cause: Exception) -> str:
-    """What is wrong with a YAML text and where, without the line itself, which may hold a secret."""
+    """Say what is wrong with a YAML text and where, without the line itself, which may hold a secret."""
     if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
         mark = cause.problem_mark
         return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
@@ -109,7 +114,7 @@ _PLAIN = {"missing": "it is missing and has no default", "model_type": "a sectio
 
 
 def _explain(error: Any) -> str:
-    """One line for one problem: the key, what is wrong, and a near name for a typing error."""
+    """One line for one of pydantic's errors: the key, what is wrong, and the nearest known name for an unknown one."""
     location = [str(part) for part in error["loc"]]
     key = ".".join(location) or "the whole config"
     message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
@@ -123,7 +128,7 @@ def _explain(error: Any) -> str:
 
 
 def _fields(location: list[str]) -> list[str]:
-    """Names of the settings of a section."""
+    """Names of the settings of the section at a path of keys; none if there is no such section."""
     section: type[BaseModel] = Config
     for part in location:
         annotation = section.model_fields[part].annotation if part in section.model_fields else None

@@ -1,4 +1,8 @@
-"""The loss of a round: which one, the settings of the shipped ones, and what is common to all."""
+"""The part of the section `training` that is about the loss.
+
+It holds the choice of the loss, the settings of the shipped losses, which are derived from `rlft.losses`, and the terms
+that every loss is used with.
+"""
 
 from __future__ import annotations
 
@@ -17,32 +21,43 @@ _Any = TypeVar("_Any", bound=Section)
 
 
 class LossTerms(Section):
-    """What every loss is used with: the level of its ratio, the KL, the correction for the engine."""
+    """Settings of the terms that every loss is used with: the ratio, the KL, the correction for the engine."""
 
     importance_sampling_level: Level = Field(
-        default="token", description="One ratio per token or per rollout; sequence with `loss_type: grpo` is GSPO."
+        default="token",
+        description="Level of the importance ratio: `token` makes one per token, `sequence` one per rollout, which "
+        "with `loss_type: grpo` is GSPO.",
     )
     beta: float = Field(
-        default=0.0, ge=0, description="Weight of the KL to the reference policy; 0: no reference is kept."
+        default=0.0, ge=0, description="Weight of the KL to the reference policy. With 0 no reference is kept."
     )
     kl_importance_weighted: bool = Field(
-        default=False, description="Weigh the KL by the importance ratio, which makes its gradient unbiased."
+        default=False,
+        description="Whether the KL is weighted by the importance ratio, which makes its gradient unbiased.",
     )
     importance_sampling_correction: Correction | None = Field(
         default=None,
-        description="How the ratio of the trainer's probability to the engine's weighs a sample; null: not at all.",
+        description="How samples are weighted by the ratio of the trainer's probability to the engine's, per token or "
+        "per sequence: a ratio out of bounds is moved to the bound (`truncate`) or gets the weight 0 (`mask`). null "
+        "means no correction.",
     )
-    importance_sampling_min: float | None = Field(default=None, gt=0, description="Floor of that ratio; null: none.")
-    importance_sampling_max: float | None = Field(default=3.0, gt=0, description="Cap of that ratio; null: none.")
+    importance_sampling_min: float | None = Field(
+        default=None, gt=0, description="Lower bound of that ratio, below 1. null means none."
+    )
+    importance_sampling_max: float | None = Field(
+        default=3.0, gt=0, description="Upper bound of that ratio, above 1. null means none."
+    )
 
 
 class _Choice(Section):
+    """Which loss is used, and the settings of one that rlft does not ship."""
+
     loss_type: str = Field(
         default="dapo",
-        description=f"{', '.join(f'`{name}`' for name in LOSSES)}, or a class of yours: `my_loss.py:MyLoss` or "
-        "`package.module:MyLoss`; see docs/guide/training.md.",
+        description=f"Name of the loss: {', '.join(f'`{name}`' for name in LOSSES)}, or a class of yours as "
+        "`my_loss.py:MyLoss` or `package.module:MyLoss`; see docs/guide/training.md.",
     )
-    loss_kwargs: dict[str, Any] = Field(default={}, description="Settings of a class of yours.")
+    loss_kwargs: dict[str, Any] = Field(default={}, description="Settings of a loss of yours, by name.")
 
     @field_validator("loss_type")
     @classmethod
@@ -56,7 +71,7 @@ class _Choice(Section):
 
 
 def _declared() -> dict[str, dict[str, FieldInfo]]:
-    """The settings of the shipped losses: {setting: {loss: how it declares it}}."""
+    """Collect the settings of the shipped losses as {setting: {loss: the field that declares it}}."""
     found: dict[str, dict[str, FieldInfo]] = {}
     for name, loss in LOSSES.items():
         for setting, field in loss.model_fields.items():
@@ -68,7 +83,7 @@ _DECLARED = _declared()
 
 
 def _merged(setting: str) -> Any:
-    """One setting of all the losses that declare it. Raises TypeError where they mean different values."""
+    """Make one field of the fields with which several losses declare a setting. Raises TypeError if these differ."""
     first, *others = _DECLARED[setting].values()
     if first.is_required():
         raise TypeError(f"{setting}: the setting of a shipped loss needs a default")
@@ -88,10 +103,10 @@ def _with_settings_of_losses(section: type[_Any]) -> type[_Any]:
 
 
 class LossConfig(LossTerms, _with_settings_of_losses(_Choice)):
-    """A loss and all its settings; those of the shipped losses are derived from `rlft.losses`."""
+    """The chosen loss and all settings that losses may have; a setting that the chosen one does not use is refused."""
 
     def shipped_loss(self) -> Loss | None:
-        """The loss; `None` where `loss_type` is an import path."""
+        """Return the chosen loss with its settings; `None` if `loss_type` is an import path."""
         kind = LOSSES.get(self.loss_type)
         return kind and kind(**{name: getattr(self, name) for name in kind.model_fields})
 

@@ -1,14 +1,18 @@
-"""Names that end in a path, an address or a line of a terminal."""
+"""Checks of names that become parts of paths, of addresses and of lines in a terminal."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 LONGEST_NAME = 200
 
 
 def check_name(name: str, *, slashes: bool = False) -> str:
-    """The name, if it can be a file, a part of an address and a cell of a table. Raises ValueError that says why not.
+    """Return the name. Raises ValueError if it cannot be a file's name, a part of an address and a cell of a table.
 
     `slashes` allows names in folders, such as `team/experiment`.
     """
@@ -27,5 +31,11 @@ def check_name(name: str, *, slashes: bool = False) -> str:
 
 
 def is_import_path(name: str) -> bool:
-    """Whether it is written as the import path of a class: `package.module:Class` or `path/to/file.py:Class`."""
+    """Whether a name is written as the path of a class: `package.module:Class` or `path/to/file.py:Class`."""
     return re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name) is not None
+
+
+Name = Annotated[str, AfterValidator(check_name)]
+"""A setting that is one name, as `check_name` takes it."""
+FolderName = Annotated[str, AfterValidator(partial(check_name, slashes=True))]
+"""A setting that is a name and may have slashes in it."""

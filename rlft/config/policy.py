@@ -1,34 +1,45 @@
-"""The model that is trained, and what it begins with."""
+"""The sections `policy` and `warm_start` of a config: the model that is trained, and its supervised start."""
 
 from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from rlft.config.names import check_name
+from rlft.config.names import FolderName
 from rlft.config.section import Section
 
 
 class LoraSettings(Section):
-    """Train a low-rank adapter (arXiv:2106.09685) and leave the base weights as they are."""
+    """A low-rank adapter (LoRA, arXiv:2106.09685) that is trained while the base weights stay as they are."""
 
-    rank: int = Field(default=16, ge=1)
-    alpha: int = Field(default=32, ge=1, description="The adapter's output is multiplied by alpha / rank.")
-    target_modules: str | list[str] = Field(default="all-linear", description="Which layers get an adapter.")
+    rank: int = Field(default=16, ge=1, description="Rank of the adapter's matrices.")
+    alpha: int = Field(default=32, ge=1, description="Scale of the adapter: its output is multiplied by alpha / rank.")
+    target_modules: str | list[str] = Field(
+        default="all-linear",
+        description="Layers that get an adapter, as peft names them: `all-linear`, or names of linear layers.",
+    )
 
 
 class FromScratchConfig(Section):
     """A small model with random weights, for trying things out without a download."""
 
-    architecture: Literal["qwen3", "llama", "gpt2"] = "qwen3"
-    characters: str = Field(min_length=1, description="The characters of the tokenizer: one token each.")
-    pieces: list[str] = Field(default=[], description="Longer texts that are one token each, such as parts of a call.")
-    hidden_size: int = Field(default=128, ge=8)
-    num_hidden_layers: int = Field(default=3, ge=1)
-    num_attention_heads: int = Field(default=4, ge=1)
-    intermediate_size: int = Field(default=384, ge=8)
-    max_position_embeddings: int = Field(default=64, ge=8, description="The context: prompt and completion, in tokens.")
+    architecture: Literal["qwen3", "llama", "gpt2"] = Field(
+        default="qwen3", description="Architecture of the model, as transformers implements it."
+    )
+    characters: str = Field(
+        min_length=1, description="All characters that the tokenizer knows; each of them is one token."
+    )
+    pieces: list[str] = Field(
+        default=[], description="Longer texts that are one token each, such as the marks around a tool call."
+    )
+    hidden_size: int = Field(default=128, ge=8, description="Width of the hidden states.")
+    num_hidden_layers: int = Field(default=3, ge=1, description="Number of transformer layers.")
+    num_attention_heads: int = Field(default=4, ge=1, description="Attention heads in each layer.")
+    intermediate_size: int = Field(default=384, ge=8, description="Width of the hidden layer of each MLP.")
+    max_position_embeddings: int = Field(
+        default=64, ge=8, description="Context length: most tokens that prompt and completion have together."
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -40,32 +51,36 @@ class FromScratchConfig(Section):
 
 
 class KeepConfig(Section):
-    """Which rounds keep their weights and optimizer state on disk; the first and the best always do."""
+    """Which rounds keep their weights and optimizer state on disk. The first policy and the best one always do."""
 
-    last: int = Field(default=2, ge=1, description="So many of the newest rounds keep them (resuming needs one).")
-    every: int = Field(default=0, ge=0, description="Every n-th round keeps them too; 0 for none.")
+    last: int = Field(default=2, ge=1, description="How many of the newest rounds keep them. Resuming needs one.")
+    every: int = Field(default=0, ge=0, description="Also keep those of every n-th round. 0 means of none.")
 
 
 class PolicyConfig(Section):
     """The model that is trained."""
 
-    model: str | None = Field(default=None, description="Hugging Face Hub name, or folder, of a causal language model.")
-    revision: str | None = Field(default=None, description="Commit or tag of the Hub model.")
+    model: str | None = Field(
+        default=None,
+        description="Name on the Hugging Face Hub, or folder, of a causal language model. Give this or `from_scratch`.",
+    )
+    revision: FolderName | None = Field(
+        default=None, description="Branch, tag or commit of the Hub model. null means its main branch."
+    )
     from_scratch: FromScratchConfig | None = None
-    lora: LoraSettings | None = Field(default=None, description="Train an adapter; null trains all weights.")
+    lora: LoraSettings | None = Field(
+        default=None, description="Train a LoRA adapter. null means that all weights are trained."
+    )
     chat_template: str | None = Field(
         default=None,
-        description="qwen3, llama3, mistral, gemma, chatml, or a file with a template; null: the model's own, or one "
-        "that rlft ships for its family if the model's own rewrites earlier turns.",
+        description="Chat template: qwen3, llama3, mistral, gemma, chatml, or a file that holds one. null means the "
+        "model's own, or the one that rlft ships for its family if the model's own rewrites earlier turns.",
     )
-    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Type of the weights.")
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: cuda if torch sees a GPU.")
+    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Device of the model. `auto` means cuda if torch sees a GPU, else cpu."
+    )
     keep: KeepConfig = KeepConfig()
-
-    @field_validator("revision")
-    @classmethod
-    def _is_a_name(cls, revision: str | None) -> str | None:
-        return revision if revision is None else check_name(revision, slashes=True)
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -78,14 +93,18 @@ class WarmStartConfig(Section):
     """Supervised fine-tuning on demonstrations before reinforcement learning."""
 
     demonstrations: int = Field(
-        default=1000, ge=1, description="So many at most: of train tasks, or from the beginning of `path`."
+        default=1000,
+        ge=1,
+        description="Most demonstrations that are used: of a sample of the train tasks, or the first ones of `path`.",
     )
     path: str | None = Field(
         default=None,
-        description="JSONL file of conversations, each under `messages`; null: demonstrations of train tasks by the "
-        "environment, which are their gold answers unless it says otherwise.",
+        description="JSONL file of conversations, each under the key `messages`. null means that the environment "
+        "gives the demonstrations of train tasks, which are their gold answers unless it says otherwise.",
     )
-    steps: int = Field(ge=1, description="Optimizer steps.")
-    batch_size: int = Field(default=64, ge=1, description="Demonstrations in each step.")
-    learning_rate: float = Field(default=1e-4, gt=0)
-    warmup_steps: int = Field(default=20, ge=0, description="Steps over which the learning rate rises from 0.")
+    steps: int = Field(ge=1, description="Number of optimizer steps.")
+    batch_size: int = Field(default=64, ge=1, description="Demonstrations in each optimizer step.")
+    learning_rate: float = Field(default=1e-4, gt=0, description="Learning rate of AdamW after the warm-up.")
+    warmup_steps: int = Field(
+        default=20, ge=0, description="Optimizer steps over which the learning rate rises linearly from 0."
+    )

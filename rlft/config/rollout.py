@@ -1,4 +1,4 @@
-"""What samples, and how."""
+"""The section `rollout` of a config: the engine that samples rollouts, and how it samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rlft.config.section import Section
 from rlft.errors import ConfigError
 from rlft.secrets import hide, named_variables, resolve
 
-# vLLM 0.32 takes a smaller one for 0.01, log-probabilities and all, and refuses a larger one. 0 is greedy.
+# vLLM 0.32 replaces a temperature between 0 and 0.01 by 0.01, in its log-probabilities too, and refuses one above 2.
+# A temperature of 0 is greedy sampling.
 VLLM_TEMPERATURES = (0.01, 2.0)
 
 
@@ -22,26 +23,28 @@ def suits_vllm(temperature: float) -> bool:
 
 
 class VllmSettings(Section):
-    """Settings of vLLM in the process. It holds a copy of the weights."""
+    """Settings of vLLM when it runs in the trainer's process, where it holds a copy of the weights."""
 
     max_model_len: int | None = Field(
-        default=None, ge=2, description="Longest sequence in tokens, prompt and all turns; null: the model's context."
+        default=None,
+        ge=2,
+        description="Longest sequence in tokens, prompt and all turns together. null means the model's context.",
     )
-    cache_gib: float = Field(default=1.0, gt=0, description="Memory for keys and values on a CPU, in GiB.")
+    cache_gib: float = Field(default=1.0, gt=0, description="On a CPU: memory for keys and values, in GiB.")
     gpu_memory_utilization: float = Field(
         default=0.4,
         gt=0,
         lt=1,
-        description="On a GPU: share of its memory for vLLM's weights and cache; training has the rest.",
+        description="On a GPU: share of its memory (0 to 1) for vLLM's weights and cache. Training has the rest.",
     )
     lora: Literal["merged", "loaded"] = Field(
         default="merged",
-        description="merged: the adapter is added to the weights that are pushed. loaded: it is loaded beside the base "
-        "weights, which makes pushes smaller and, on a CPU, sampling slower.",
+        description="How an adapter gets to vLLM. `merged` adds it to the weights that are pushed. `loaded` loads it "
+        "beside the base weights, which makes pushes smaller and, on a CPU, sampling slower.",
     )
     sleep: bool = Field(
         default=False,
-        description="Give vLLM's GPU memory back after every sampling; loading the weights again takes time.",
+        description="Whether vLLM gives its GPU memory back after every sampling. Waking it takes time.",
     )
 
 
@@ -50,19 +53,20 @@ class ServerSettings(Section):
 
     addresses: list[str] = Field(
         default=[],
-        description="Such as http://127.0.0.1:8000, or env:NAME for a variable. Rollouts are divided among them.",
+        description="Addresses of the servers, such as http://127.0.0.1:8000, or env:NAME for an environment variable "
+        "that holds one. Rollouts are divided among them.",
     )
-    concurrency: int = Field(default=64, ge=1, description="How many requests each server gets at the same time.")
-    timeout_seconds: float = Field(default=600.0, gt=0, description="How long one request may take. Seconds.")
-    attempts: int = Field(default=3, ge=1, description="How often a request is tried before its rollout is an error.")
+    concurrency: int = Field(default=64, ge=1, description="Most requests that each server gets at the same time.")
+    timeout_seconds: float = Field(default=600.0, gt=0, description="Seconds that one request may take.")
+    attempts: int = Field(default=3, ge=1, description="Times that a request is tried before its rollout is an error.")
     weight_transfer: Literal["folder", "nccl"] = Field(
         default="folder",
-        description="How full weights get to a server: folder: as files; nccl: from GPU to GPU "
+        description="How full weights get to a server: `folder` writes files, `nccl` sends them from GPU to GPU "
         "(experimental, as it has not run on GPUs yet).",
     )
 
     def read_addresses(self) -> list[str]:
-        """The addresses, those in variables included. Raises ConfigError for a variable that holds none."""
+        """Return the addresses, variables replaced by their values. Raises ConfigError if a value is no address."""
         where, found = "rollout.server.addresses", list[str]()
         for written, address in zip(self.addresses, resolve(self.addresses, "rollout.server.addresses"), strict=True):
             try:
@@ -77,13 +81,14 @@ class EngineSettings(Section):
 
     engine: Literal["auto", "transformers", "vllm", "vllm_server"] = Field(
         default="auto",
-        description="What samples. auto: vllm if there is a GPU and vLLM is installed, else transformers.",
+        description="Engine that samples: transformers, vllm (in this process), or vllm_server (see "
+        "`rollout.server`). `auto` means vllm if there is a GPU and vLLM is installed, else transformers.",
     )
     max_logprob_difference: float | None = Field(
         default=None,
         gt=0,
-        description="How far engine and trainer may differ in log-probability on canary tokens, in nats; null: 1e-4 "
-        "in float32, 0.5 in bfloat16.",
+        description="Most that the log-probabilities of engine and trainer may differ on canary tokens, in nats. null "
+        "means 1e-4 in float32 and 0.5 in bfloat16.",
     )
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
@@ -115,13 +120,13 @@ class RolloutConfig(EngineSettings):
     """How rollouts are sampled."""
 
     max_completion_length: int = Field(
-        default=256, ge=1, description="Most tokens that the model may write in one turn."
+        default=256, ge=1, description="Most tokens that the model may sample in one turn."
     )
-    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature in training.")
+    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of training rollouts.")
     batch_size: int = Field(default=256, ge=1, description="Rollouts sampled at the same time.")
 
     def engine_settings(self) -> EngineSettings:
-        """Those of the settings that are about the engine."""
+        """Return the settings that are about the engine alone."""
         return EngineSettings(**{name: getattr(self, name) for name in EngineSettings.model_fields})
 
     @model_validator(mode="before")

@@ -1,12 +1,12 @@
-"""Where tasks come from and how they are split."""
+"""The section `tasks` of a config: where tasks come from and how they are split."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from rlft.config.names import check_name
+from rlft.config.names import FolderName
 from rlft.config.section import Section
 
 
@@ -14,39 +14,46 @@ class SourceConfig(Section):
     """Where tasks come from, and what the fields of a row mean."""
 
     source: Literal["jsonl", "csv", "parquet", "huggingface", "reasoning_gym"] = Field(
-        description="A kind of file, a data set of the Hugging Face Hub, or a generator of reasoning-gym."
+        description="Kind of the source: a file, a data set of the Hugging Face Hub, or a generator of reasoning-gym."
     )
     path: str | None = Field(
         default=None,
-        description="The file (jsonl, csv, parquet), or the data set's name on the Hub or its folder (huggingface).",
+        description="Path of the file (jsonl, csv, parquet), or name on the Hub or folder of the data set "
+        "(huggingface).",
     )
-    revision: str | None = Field(
-        default=None, description="Commit or tag of a Hub data set; pin it for a repeatable run."
+    revision: FolderName | None = Field(
+        default=None,
+        description="Branch, tag or commit of a Hub data set; pin a commit for a repeatable run. null means its main "
+        "branch.",
     )
-    subset: str | None = Field(default=None, description="Configuration name of a Hub data set.")
-    hub_split: str = Field(default="train", description="Which split of the Hub data set to read.")
-    generator: str | None = Field(default=None, description="reasoning_gym: the generator's name, such as chain_sum.")
-    generator_kwargs: dict[str, Any] = Field(default={}, description="reasoning_gym: arguments of the generator.")
-    first_index: int = Field(default=0, ge=0, description="reasoning_gym: index of the first item.")
+    subset: str | None = Field(
+        default=None, description="Name of a Hub data set's configuration. null means its default one."
+    )
+    hub_split: str = Field(default="train", description="Split of the Hub data set that is read.")
+    generator: str | None = Field(
+        default=None, description="Name of the generator, such as chain_sum (reasoning_gym only)."
+    )
+    generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
+    first_index: int = Field(default=0, ge=0, description="Index of the first item that is drawn (reasoning_gym only).")
     prompt: str | None = Field(
         default=None,
-        description="Field with the prompt (text or messages), or a template such as '{question}\\nAnswer:'; "
-        "null: `prompt`, `question` or `text`.",
+        description="Field of a row that holds the prompt (text or messages), or a template such as "
+        "'{question}\\nAnswer:'. null means the first of `prompt`, `question` and `text` that a row has.",
     )
     answer: str | None = Field(
         default=None,
-        description="Field with the right answer, or a template over the row's fields; null: `answer`, `ground_truth` "
-        "or `reward_model.ground_truth`.",
+        description="Field of a row that holds the right answer, or a template over the row's fields. null means the "
+        "first of `answer`, `ground_truth` and `reward_model.ground_truth` that a row has.",
     )
-    id: str | None = Field(default=None, description="Field with a unique id; otherwise ids are made from the content.")
+    id: str | None = Field(
+        default=None,
+        description="Field of a row that holds a unique id. null means that ids are hashes of the content.",
+    )
     group: str | None = Field(
-        default=None, description="Field whose equal values keep rows together: they never get into different splits."
+        default=None,
+        description="Field whose equal values keep rows in the same split. null means that rows with the same prompt "
+        "stay together.",
     )
-
-    @field_validator("revision")
-    @classmethod
-    def _is_a_name(cls, revision: str | None) -> str | None:
-        return revision if revision is None else check_name(revision, slashes=True)
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Self:
@@ -58,30 +65,34 @@ class SourceConfig(Section):
 
 
 class SplitsConfig(Section):
-    """How many tasks go to each split. A generator makes as many; the rows of a file are dealt in these proportions."""
+    """How many tasks each split gets. A generator makes as many; the rows of a file are dealt in these proportions."""
 
-    train: int = Field(default=2000, ge=1, description="Trained on.")
-    validation: int = Field(default=100, ge=1, description="Measured before and during training; picks the best round.")
-    gate: int = Field(default=200, ge=1, description="Decides about promotion, once, at the end.")
-    test: int = Field(default=200, ge=1, description="Decides about `status: improved`, at the end.")
+    train: int = Field(default=2000, ge=1, description="Tasks that are trained on.")
+    validation: int = Field(
+        default=100, ge=1, description="Tasks that pick the best round; they are measured before and during training."
+    )
+    gate: int = Field(default=200, ge=1, description="Tasks that decide about promotion, once, at the end.")
+    test: int = Field(default=200, ge=1, description="Tasks that decide about `status: improved`, at the end.")
 
 
 class TasksConfig(SourceConfig):
-    """The tasks, their splits, and what may be wrong with them."""
+    """Where tasks come from, how they are split, and how many bad rows are put up with."""
 
     seed: int = Field(
         default=0,
         ge=0,
-        description="Decides which task gets into which split. It is not the run's seed, so that runs with "
+        description="Seed that decides which task gets into which split. It is not the run's seed, so that runs with "
         "different seeds can be compared.",
     )
     splits: SplitsConfig = SplitsConfig()
     max_bad_rows: int = Field(
-        default=0, ge=0, description="How many unusable rows are left out; with more, the run stops."
+        default=0, ge=0, description="Most unusable rows that are left out. With more the run stops."
     )
     off_distribution: SourceConfig | None = Field(
-        default=None, description="Tasks of another kind, to see whether the gain carries over; only reported."
+        default=None,
+        description="Source of tasks of another kind, which show whether the gain carries over. They are only "
+        "reported on.",
     )
     off_distribution_count: int = Field(
-        default=200, ge=1, description="How many tasks of `off_distribution` are taken."
+        default=200, ge=1, description="Most tasks of `off_distribution` that are taken."
     )

@@ -1,4 +1,4 @@
-"""Rounds of GRPO. Names are TRL's where TRL has one."""
+"""The section `training` of a config: the rounds, the optimizer and the advantages. Names are those of TRL."""
 
 from __future__ import annotations
 
@@ -14,45 +14,66 @@ Scale = Literal["group", "batch", "none"]
 
 
 class RoundsConfig(Section):
-    """How rounds go, and the optimizer."""
+    """Settings of the rounds, the optimizer and the advantages."""
 
-    rounds: int = Field(default=20, ge=1, description="A round samples, scores and trains once.")
-    tasks_per_round: int = Field(default=32, ge=1, description="Tasks that are attempted in a round.")
-    num_generations: int = Field(default=8, description="Rollouts per task, which form a group; at least 2.")
+    rounds: int = Field(default=20, ge=1, description="Number of rounds. A round samples, scores and trains once.")
+    tasks_per_round: int = Field(default=32, ge=1, description="Tasks that are attempted in each round.")
+    num_generations: int = Field(default=8, description="Rollouts of each task, which form a group. At least 2.")
     updates_per_round: int = Field(
-        default=1, ge=1, description="Optimizer steps per round; the rollouts of every group are dealt out to them."
+        default=1,
+        ge=1,
+        description="Optimizer steps in each pass over the rollouts of a round. The rollouts of every group are dealt "
+        "out to them.",
     )
-    learning_rate: float = Field(default=1e-6, gt=0)
-    warmup_updates: int = Field(default=0, ge=0, description="Optimizer steps over which the learning rate rises.")
+    learning_rate: float = Field(default=1e-6, gt=0, description="Learning rate of AdamW after the warm-up.")
+    warmup_updates: int = Field(
+        default=0, ge=0, description="Optimizer steps over which the learning rate rises linearly from 0."
+    )
     lr_scheduler_type: Literal["constant", "linear", "cosine"] = Field(
         default="constant",
-        description="The learning rate after its warm-up: it stays, or falls to 0 at the last round.",
+        description="What the learning rate does after the warm-up: it stays (`constant`), or falls to 0 by the end "
+        "of the last round.",
     )
-    weight_decay: float = Field(default=0.0, ge=0)
-    adam_beta1: float = Field(default=0.9, ge=0, lt=1)
-    adam_beta2: float = Field(default=0.999, ge=0, lt=1)
-    max_grad_norm: float = Field(default=1.0, gt=0, description="A gradient with a larger norm is scaled down to it.")
-    num_iterations: int = Field(default=1, ge=1, description="Passes over the rollouts of a round.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    adam_beta1: float = Field(
+        default=0.9, ge=0, lt=1, description="Decay rate of AdamW's mean of gradients (first moment)."
+    )
+    adam_beta2: float = Field(
+        default=0.999, ge=0, lt=1, description="Decay rate of AdamW's mean of squared gradients (second moment)."
+    )
+    max_grad_norm: float = Field(
+        default=1.0, gt=0, description="Largest norm of a gradient. One with a larger norm is scaled down to it."
+    )
+    num_iterations: int = Field(default=1, ge=1, description="Number of passes over the rollouts of a round.")
     advantage: Baseline = Field(
         default="group_mean",
-        description="What a reward is compared with: the mean of its group, or of the others in its group (RLOO, which "
-        "needs `scale_rewards: none`).",
+        description="What a reward is compared with: the mean of its group (`group_mean`), or the mean of the others "
+        "in its group (`leave_one_out`, as in RLOO, which needs `scale_rewards: none`).",
     )
-    scale_rewards: Scale = Field(default="group", description="Which standard deviation advantages are divided by.")
+    scale_rewards: Scale = Field(
+        default="group",
+        description="What advantages are divided by: the standard deviation of rewards in the `group`, that in the "
+        "whole `batch`, or `none` (Dr. GRPO).",
+    )
     mask_truncated_completions: bool = Field(
-        default=False, description="Rollouts that a limit cut off are not trained on; they count in their group's mean."
+        default=False,
+        description="Whether rollouts that a limit cut off are left out of training. They still count in their "
+        "group's mean.",
     )
     per_step_token_budget: int | None = Field(
-        default=None, ge=1, description="Tokens encoded at once; null: 16,384 on a GPU, as few as 3,072 on a CPU."
+        default=None,
+        ge=1,
+        description="Tokens that the trainer encodes at once. null means 16,384 on a GPU, and on a CPU 3,072, or as "
+        "many as the largest group has up to 16,384.",
     )
     gradient_checkpointing: bool = Field(
-        default=False, description="Save memory by computing layers twice, which takes longer."
+        default=False, description="Whether layers are computed twice to save memory, which takes longer."
     )
     max_kl: float = Field(
         default=0.25,
         gt=0,
-        description="How far an update may move the policy from the one that sampled, in nats per token. Beyond it the "
-        "round is undone and training stops.",
+        description="Largest KL of the policy after an update to the one that sampled, in nats per token. Beyond it "
+        "the round is undone and training stops.",
     )
 
     @model_validator(mode="after")
@@ -76,4 +97,4 @@ class RoundsConfig(Section):
 
 
 class TrainingConfig(LossConfig, RoundsConfig):
-    """Rounds of GRPO."""
+    """Settings of the training rounds (GRPO): the optimizer, the advantages, the loss."""

@@ -1,7 +1,7 @@
-"""Identities of code, for cache keys: the same fingerprint means that the same code would run.
+"""Hashes of code, for cache keys: the same fingerprint means that the same code would run.
 
-Both kinds read files as they are now, without importing them. Comments and layout do not count, nor do docstrings of
-rlft's own modules; those of anyone else's do, as a model may read them (`__doc__`, the schema of a pydantic model).
+Both functions read files as they are now, without importing them. Comments and layout do not count, nor do docstrings
+of rlft's own modules; those of anyone else's do, as a model may read them (`__doc__`, the schema of a pydantic model).
 Code that is found only at run time (`importlib.import_module`, entry points) is not seen; installed libraries count by
 name.
 """
@@ -25,14 +25,14 @@ from rlft.fingerprints.sources import Library
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFingerprints:
-    """Two identities (sha256, hexadecimal): `harness` decides about sampling again, `reward` about scoring again."""
+    """Two hashes (sha256, hexadecimal): a new `harness` means sampling again, a new `reward` only scoring again."""
 
     harness: str
     reward: str
 
 
 def code_fingerprint(*modules: str) -> str:
-    """The identity (sha256, hexadecimal) of these `rlft` modules and of every `rlft` module that they import.
+    """Return a hash (sha256, hexadecimal) of these `rlft` modules and of every `rlft` module that they import.
 
     Imports inside functions count, those under `if TYPE_CHECKING` do not. Raises `ModuleNotFoundError` for a name that
     is no module of rlft.
@@ -45,13 +45,13 @@ def code_fingerprint(*modules: str) -> str:
 
 
 def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[str, Any]) -> EnvironmentFingerprints:
-    """The identities of an environment's two sides: an edit to the reward must not sample anything again.
+    """Return hashes of an environment's two sides, so that after an edit of the reward nothing is sampled again.
 
     Both cover the class's name, `kwargs`, the bytes of files that these name and the code of the objects they make
     (`rlft.contract.loading.construct`), `data_fingerprint()`, `__init__` and the class's attributes. `reward`
-    covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer` and `gold_completion` lead to,
-    `harness` that of all other methods; code that both use is in both (see `rlft.fingerprints.reachable`). `name` is
-    the import path or file and class of the config; where the file lies does not matter.
+    covers `reward_fingerprint()` and the code that `compute_reward`, `final_answer`, `gold_completion` and the other
+    methods of `rlft.fingerprints.reachable.REWARD_METHODS` lead to, `harness` that of all other methods; code that both
+    use is in both. `name` is the import path or file and class of the config; where the file lies does not matter.
 
     What a model reads of marked tools (docstrings, types) belongs to `harness`.
 
@@ -80,4 +80,5 @@ def _digest(content: Mapping[str, str]) -> str:
 
 
 def _descriptions(environment: BaseEnv) -> str:
+    """The schemas of the marked tools, which a model reads."""
     return json.dumps([spec.to_json() for spec in marked_tools(environment)], sort_keys=True, default=str)

@@ -1,4 +1,7 @@
-"""Python modules as text: where they lie, what they import, and what of them matters. Nothing is imported."""
+"""Python modules as text: where their files lie, what they import, and their code without what does not matter.
+
+Files are parsed and never imported.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from rlft.files import RLFT_FOLDER, is_installed
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One imported thing: `name` from `module` (`None`: the module itself), `level` dots before it."""
+    """One import: `name` from `module`, or the module itself if `name` is `None`; `level` dots make it relative."""
 
     module: str
     name: str | None
@@ -23,10 +26,10 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Which modules are read as source; all others count by their name alone.
+    """Knows which modules are read as source; all others count by their name alone.
 
-    Those are rlft's own, those in `files` (by name), those under `folders` (in this order), and those of the installed
-    packages named in `installed`.
+    Read are rlft's own modules, those in `files` (by name), and those below `folders` (in this order) that belong to no
+    installed package, or to one that is named in `installed`.
     """
 
     folders: tuple[Path, ...] = ()
@@ -34,7 +37,7 @@ class Library:
     installed: frozenset[str] = frozenset()
 
     def find(self, module: str) -> Path | None:
-        """The file of a module that is read as source, or `None`."""
+        """Return the file of a module that is read as source; `None` for any other module."""
         if module in self.files:
             return self.files[module]
         top, *rest = module.split(".")
@@ -44,16 +47,16 @@ class Library:
         return next((path for path in found if path and (top in self.installed or not is_installed(path))), None)
 
     def targets(self, imported: Import, importer: str, is_package: bool) -> tuple[str, ...]:
-        """The modules that an import in module `importer` reads: `from a import b` is a.b where that is a module."""
+        """Return the modules that an import in `importer` reads: `from a import b` reads a.b if that is a module."""
         base = _absolute(imported, importer, is_package)
         if imported.name is not None and imported.name != "*" and self.find(f"{base}.{imported.name}"):
             return (f"{base}.{imported.name}",)
         return (base,)
 
     def closure(self, modules: Iterable[str]) -> dict[str, str]:
-        """{module: its code} of these modules and all they import, as far as they are not installed ones.
+        """Return {module: its code} of these modules and of all that they import.
 
-        An installed module stands for itself with empty code. The `__init__` of a package counts only where something
+        A module that is not read as source has empty code. The `__init__` of a package counts only where something
         is imported from it, not for being the parent of a module that is.
         """
         code: dict[str, str] = {}
@@ -75,25 +78,27 @@ class Library:
 
 
 def docstrings_count(module: str) -> bool:
-    """Whether a model may read a module's docstrings: those of anyone's code (`__doc__`, a pydantic model's schema)
-    but rlft's own."""
+    """Whether the docstrings of a module count as code: those of others than rlft do.
+
+    A model may read them, by `__doc__` or in the schema of a pydantic model.
+    """
     return module.partition(".")[0] != "rlft"
 
 
 @lru_cache(maxsize=1024)
 def plain_code(text: str, *, docstrings: bool = False) -> str:
-    """The code without comments and layout, and docstrings if they do not count: parsed and written again."""
+    """Return the code without comments and layout, and without docstrings unless they count."""
     return unparse(ast.parse(text), docstrings=docstrings)
 
 
 @lru_cache(maxsize=1024)
 def imports_of(text: str) -> tuple[Import, ...]:
-    """Everything a module imports, functions included, but not what stands under `if TYPE_CHECKING`."""
+    """Return everything that a module imports, also within functions, but not what stands under `if TYPE_CHECKING`."""
     return tuple(found for node in walk(ast.parse(text)) for found in imports_in(node))
 
 
 def imports_in(node: ast.AST) -> list[Import]:
-    """What one statement imports; nothing if it is no import."""
+    """Return what one statement imports; nothing if it is no import."""
     if isinstance(node, ast.Import):
         return [Import(alias.name, None, 0) for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -102,7 +107,7 @@ def imports_in(node: ast.AST) -> list[Import]:
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below and with this one, except what only a type checker reads."""
+    """Yield this node and all below it, except what stands under `if TYPE_CHECKING`."""
     waiting = [node]
     while waiting:
         current = waiting.pop()
@@ -114,12 +119,12 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def unparse(node: ast.AST, *, docstrings: bool = False) -> str:
-    """The code of a node without comments, and without docstrings if these do not count."""
+    """Return the code of a node without comments, and without docstrings unless they count."""
     return ast.unparse(node if docstrings else ast.fix_missing_locations(_WithoutDocstrings().visit(deepcopy(node))))
 
 
 class _WithoutDocstrings(ast.NodeTransformer):
-    """Drops strings that stand alone as statements; they do nothing."""
+    """Drops strings that stand alone as statements, docstrings among them; they do nothing when run."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)

@@ -1,14 +1,14 @@
-"""The turns between a policy and an environment.
+"""Conversations between a policy and an environment, turn by turn.
 
-- `playground`: an environment as its conversations meet it, and the settings of a rollout
-- `preparing`: a policy made ready for an environment's conversations
-- `dialogue`: one conversation with an environment: its messages, tools and state; no tokens
+- `playground`: an environment with its tools, and the limits of its conversations
+- `preparing`: makes a policy ready for an environment's conversations
+- `dialogue`: one conversation with an environment: its messages, tools and state, without tokens
 - `tools`: one call of a tool, within its time limit
 - `background`: the thread in which an environment's code runs
-- `live`: a rollout while it is made, with its tokens
-- `sampled`: dialogues whose turns an engine samples, all of them together, with exact tokens
-- `headway`: how far a set of conversations is
-- `scripted`: a dialogue whose turns are written down, for gold answers and attacks
+- `live`: a rollout in progress, with its tokens
+- `sampled`: many conversations side by side, whose turns an engine samples
+- `headway`: the progress of a set of conversations
+- `scripted`: conversations whose turns are given, such as gold answers and attacks on a reward
 """
 
 from rlft.harness.dialogue import Attempt

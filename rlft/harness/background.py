@@ -1,4 +1,4 @@
-"""A thread with an event loop in which an environment's code runs, and that can be left behind when it hangs."""
+"""A thread with an event loop in which an environment's code runs; it can be left behind when that code hangs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from rlft.contract.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
 from rlft.threads import ask_to_end
 
-_ENDING_SECONDS = 1.0
+_ENDING_SECONDS = 1.0  # given to cancelled coroutines to end their processes and close their files
 WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
 
 
 class Background:
-    """Runs coroutines side by side on a daemon thread of its own, in the environment's event loop if one is named."""
+    """Runs coroutines side by side on a daemon thread of its own.
+
+    With an environment this is in the event loop that it keeps for life, because its clients' connections belong to a
+    loop. To be used as a context.
+    """
 
     def __init__(self, environment: object | None = None) -> None:
         self._loop = take_loop(environment)
         self._left = threading.Event()
         self._running: set[Task[Any]] = set()
-        self.abandoned = False  # its code hangs, and nothing can be run any more
+        self.abandoned = False  # true once the environment's code hangs; nothing can be run any more then
         arguments = (self._loop, environment, self._left)
         self._thread = threading.Thread(target=_run, args=arguments, name="rlft-environment", daemon=True)
         self._thread.start()
@@ -43,26 +47,26 @@ class Background:
         self._thread.join(2 * _ENDING_SECONDS)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin to run it."""
+        """Begin to run a coroutine, and return the future of its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def start_all(self, coroutines: Sequence[Coroutine[Any, Any, Any]], tell: Callable[[int, Task[Any]], None]) -> None:
-        """Begin to run all of them; `tell(place, task)` is called in the other thread as each is done.
+        """Begin to run all coroutines; as each ends, `tell(place, task)` is called in the background thread.
 
-        One message for all: waking the other thread costs more than a short coroutine.
+        One message starts all of them, since waking the other thread costs more than a short coroutine.
         """
 
         def begin() -> None:
             for place, coroutine in enumerate(coroutines):
                 task = self._loop.create_task(coroutine)
-                self._running.add(task)  # the loop itself holds tasks weakly
+                self._running.add(task)  # the loop holds tasks weakly, so one could be collected while it runs
                 task.add_done_callback(self._running.discard)
                 task.add_done_callback(partial(tell, place))
 
         self._loop.call_soon_threadsafe(begin)
 
     def cancel_all(self) -> None:
-        """Cancel what runs; each is told of as done."""
+        """Cancel all coroutines of `start_all` that still run; `tell` is called for each of them."""
 
         def cancel() -> None:
             for task in list(self._running):
@@ -71,9 +75,9 @@ class Background:
         self._loop.call_soon_threadsafe(cancel)
 
     def check(self, seconds: float, where: str) -> None:
-        """Raises RlftError when the loop does not turn: code that neither returns nor awaits holds up everything.
+        """Raise RlftError if the event loop does not run anything for so many seconds, and leave the thread behind.
 
-        `where` names the environment; the thread is left behind then.
+        Code that neither returns nor awaits holds up everything. `where` names the environment.
         """
         turned = threading.Event()
         self._loop.call_soon_threadsafe(turned.set)
@@ -87,13 +91,16 @@ class Background:
             )
 
     def wait(self, future: Future[Any], seconds: float, where: str, longest: float) -> Any:
-        """What a started coroutine returns. Raises RlftError as `check` does, and after `longest` seconds."""
+        """Return the result of a started coroutine. Every `seconds` without one the loop is checked.
+
+        Raises what the coroutine raises, and RlftError as `check` does or after `longest` seconds.
+        """
         until = time.perf_counter() + longest
         while True:
             try:
                 return future.result(seconds)
             except NoAnswerYet:
-                if future.done():  # it came just now, or the time-out is the coroutine's own
+                if future.done():  # the result came just now, or the coroutine itself raised a TimeoutError
                     return future.result()
                 self.check(seconds, where)
                 if time.perf_counter() > until:
@@ -101,7 +108,7 @@ class Background:
                     raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
 
     def _abandon(self) -> None:
-        """Leave the thread behind; it is asked to end as soon as it runs Python again."""
+        """Leave the thread behind, and make it end as soon as it runs Python code again."""
         self.abandoned = True
         self._left.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -110,14 +117,15 @@ class Background:
 
 def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:
     asyncio.set_event_loop(loop)
-    with _ending(loop, environment, left), suppress(SystemExit):  # which asks a thread that was left behind to end
+    # `ask_to_end` raises SystemExit in a thread that was left behind.
+    with _ending(loop, environment, left), suppress(SystemExit):
         loop.run_forever()
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()
-            waited = asyncio.wait(unfinished, timeout=_ENDING_SECONDS)  # processes end, files close
+            waited = asyncio.wait(unfinished, timeout=_ENDING_SECONDS)  # so that processes end and files close
             if loop.run_until_complete(waited)[1]:
-                left.set()  # what does not let itself be cancelled must not go on in the next round
+                left.set()  # what ignores its cancellation must not go on in the next round, so the loop is given up
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One conversation with an environment: its messages, tools, state and limits. It knows no tokens."""
+"""One conversation with an environment: its messages, tools, state and limits. Tokens are not known here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A task that is to be attempted, with the identity and seed of the attempt."""
+    """A task that is to be attempted, with the identity of the attempt and the seed of its first turn."""
 
     rollout_id: str
     task: Task
@@ -37,23 +37,26 @@ class Attempt:
 
 @dataclass(slots=True)
 class Dialogue:
-    """A conversation in progress. `error` is set once something failed that is not the model's doing."""
+    """A conversation in progress: call `open`, then `answer` for each message of the model, then `close`.
+
+    `error` is set once something failed that is not the model's doing; nothing is raised.
+    """
 
     playground: Playground
     rollout_id: str
     task: Task
     messages: list[Message] = field(default_factory=list)
-    prompt_messages: int = 0
+    prompt_messages: int = 0  # how many of the messages are the prompt
     state: dict[str, Any] = field(default_factory=dict)
     turns: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
-    tool_faults: list[Failure] = field(default_factory=list)  # what tools raised, and where
+    tool_faults: list[Failure] = field(default_factory=list)  # errors that the code of tools raised, and where
     error: Failure | None = None
     closed: bool = False
 
     async def open(self) -> None:
-        """Say the prompt and make the state."""
+        """Begin with the prompt of the task, and with the state that the environment's `setup` returns."""
         try:
             self.messages = copy.deepcopy(list(prompt_messages(self.task, self.playground.environment)))
             self.prompt_messages = len(self.messages)
@@ -63,9 +66,10 @@ class Dialogue:
             self.error = Failure("setup", described(error, self.task))
 
     async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
-        """Take the model's next message: what it is told then, or `None` when the conversation is over.
+        """Take the model's next message and return the messages that it reads then; `None` if the conversation is over.
 
-        `problems` are calls that could not be read; each is a failed call whose message says what was wrong.
+        `problems` are sentences about calls that could not be read. Each counts as a failed call, and the model reads
+        it.
         """
         self.messages.append(message)
         self.turns += 1
@@ -79,7 +83,7 @@ class Dialogue:
         return told if told and self.turns < self.playground.max_turns else None
 
     async def close(self) -> None:
-        """Let go of what belongs to the conversation, once; its state becomes plain JSON."""
+        """Call the environment's `teardown` and turn the state into plain JSON; a second call does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -90,12 +94,13 @@ class Dialogue:
         live_states(self.playground.environment).pop(self.rollout_id, None)
         try:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
-            json.dumps(self.state, ensure_ascii=False).encode()  # half a surrogate pair could not be stored
+            json.dumps(self.state, ensure_ascii=False).encode()  # raises for lone surrogates, which cannot be stored
         except (TypeError, ValueError, RecursionError) as error:
             self.error = self.error or Failure("state", described(error))
             self.state = {}
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
+        """Run the calls of one turn, one after the other, and return what the model reads about each."""
         told: list[Message] = []
         harness = self.playground.harness
         until = time.perf_counter() + harness.timeout_seconds
@@ -118,7 +123,7 @@ class Dialogue:
         return [*told, *({"role": "tool", "content": f"error: {problem}", "failed": True} for problem in problems)]
 
     def _refusal(self, *, is_late: bool) -> ToolResult | None:
-        """What a call is told that is not run."""
+        """The result of a call that may not be run; `None` if it may."""
         harness = self.playground.harness
         if self.tool_calls > harness.max_tool_calls:
             return ToolResult(f"error: no more than {harness.max_tool_calls} calls are allowed", failed=True)
@@ -128,7 +133,7 @@ class Dialogue:
         return None
 
     def _tell_author(self, fault: Failure) -> None:
-        """Each kind once in the environment's life: the model is told every time, and may call wrongly on purpose."""
+        """Log the fault of a tool, each kind once in the environment's life: a model may cause it again and again."""
         self.tool_faults.append(fault)
         told = told_faults(self.playground.environment)
         if (kind := kind_of(fault)) not in told:
@@ -136,6 +141,7 @@ class Dialogue:
             logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:
+        """What the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
         said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
         if said is None:
@@ -143,6 +149,7 @@ class Dialogue:
         return [_reply(said)]
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
+        """Await it within `harness.tool_timeout_seconds`. A TimeoutError of its own is told apart from ours."""
         seconds = self.playground.harness.tool_timeout_seconds
         limit = asyncio.timeout(seconds)
         try:
@@ -155,7 +162,7 @@ class Dialogue:
 
 
 def _own_state(state: Any) -> dict[str, Any]:
-    """A copy, so that no two rollouts share one."""
+    """A copy of what `setup` returned, so that no two rollouts share a state."""
     if state is None:
         return {}
     if not isinstance(state, Mapping):
@@ -176,7 +183,7 @@ def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
 
 
 def _reply(said: Any) -> Message:
-    """What the environment says, as a message that can be rendered."""
+    """What `respond` returned, text or one message, as a message that can be rendered. Raises TypeError."""
     if isinstance(said, str):
         return {"role": "user", "content": printable(said)}
     if isinstance(said, list | tuple):

@@ -1,4 +1,4 @@
-"""A rollout while it is made: a conversation, and the tokens it is made of."""
+"""A rollout in progress: its conversation, and the token ids that the conversation is made of."""
 
 from __future__ import annotations
 
@@ -16,36 +16,39 @@ from rlft.types import Rollout, StopReason
 
 @dataclass(slots=True, eq=False)
 class Live:
-    """A rollout in progress: a dialogue, and the tokens it is made of."""
+    """A rollout in progress: a dialogue, and the token ids that it is made of.
+
+    `sampled` holds, for each turn of the model, the index in `token_ids` at which it begins, and the generation.
+    """
 
     attempt: Attempt
     dialogue: Dialogue
     token_ids: list[int] = field(default_factory=list)
-    sampled: list[tuple[int, Generation]] = field(default_factory=list)  # where in token_ids each turn begins
+    sampled: list[tuple[int, Generation]] = field(default_factory=list)
     prompt_length: int = 0
-    stop_reason: StopReason | None = None  # none while it is alive
+    stop_reason: StopReason | None = None  # `None` as long as the rollout goes on
     error: Failure | None = None
     began: float = field(default_factory=time.perf_counter)
     ended: float = 0.0
 
     def end(self, reason: StopReason, error: Failure | None = None) -> None:
-        """It is over; `error` says where and why something failed."""
+        """Note that the rollout is over, and why; `error` says where and why something failed."""
         self.stop_reason, self.error, self.ended = reason, error, time.perf_counter()
 
     def turn_seed(self) -> int:
-        """Of the next turn; the first draws from the attempt's own seed, as a single turn does."""
+        """Return the seed of the next turn. The first turn has the seed of the attempt itself."""
         turn = len(self.sampled)
         return self.attempt.seed if turn == 0 else derive_seed(self.attempt.seed, "turn", turn)
 
     def record(self, policy: Policy, sampling: Sampling, environment_fingerprint: str) -> Rollout:
-        """The rollout as arrays."""
+        """Return the finished rollout. Its token ids, loss mask and log-probabilities have the shape (tokens,)."""
         attempt, dialogue = self.attempt, self.dialogue
         mask, logprobs = np.zeros(len(self.token_ids), dtype=bool), np.zeros(len(self.token_ids), dtype=np.float32)
         for start, generation in self.sampled:
             turn = slice(start, start + len(generation.token_ids))
             mask[turn], logprobs[turn] = True, generation.logprobs
         messages = dialogue.messages
-        if len(messages) == dialogue.prompt_messages:
+        if len(messages) == dialogue.prompt_messages:  # it failed before the first turn
             messages = [*messages, {"role": "assistant", "content": ""}]
         reason = self.stop_reason or "error"
         return Rollout(

@@ -1,4 +1,4 @@
-"""An environment as its conversations meet it: its tools, how many turns there are, and the limits of a rollout."""
+"""What all conversations with an environment share: its tools, the number of turns, and the limits of a rollout."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlft.contract.signatures import check_run_tool
 from rlft.contract.tools import ToolSpec, read_tools
 from rlft.harness.background import Background
 
-TURNS_WITH_TOOLS = 8
+TURNS_WITH_TOOLS = 8  # most turns, if neither config nor environment says how many, of one with tools or `respond`
 
 
 @dataclass(frozen=True, slots=True)
 class Playground:
-    """An environment as its conversations meet it: the tools by name, and how many turns there are."""
+    """An environment, its tools by name, the most turns of a conversation with it, and the other limits."""
 
     environment: BaseEnv
     tools: Mapping[str, ToolSpec]
@@ -27,7 +27,7 @@ class Playground:
 
 
 async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playground:
-    """Ask the environment for its tools. Raises EnvironmentSetupError for tools that cannot be described or called."""
+    """Ask the environment for its tools. Raises EnvironmentSetupError if these cannot be described or called."""
     with calling(f"{type(environment).__name__}.list_tools"):
         listed = await call(environment.list_tools)
     tools = {spec.name: spec for spec in read_tools(listed)}
@@ -38,7 +38,7 @@ async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playg
 
 
 def open_playground(environment: BaseEnv, harness: HarnessConfig, background: Background | None = None) -> Playground:
-    """`make_playground` from plain code. Raises RlftError also when there is no answer in time."""
+    """Run `make_playground` from code that is no coroutine. Also raises RlftError if there is no answer in time."""
     if background is None:
         with Background(environment) as own:
             return open_playground(environment, harness, own)

@@ -1,4 +1,4 @@
-"""A policy made ready for an environment's conversations, before anything is sampled."""
+"""Makes a policy ready for an environment's conversations, before anything is sampled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from rlft.policy import Policy
 
 
 def prepare_policy(policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None) -> Chat:
-    """Give the policy the chat template it is trained with, and every token that ends a turn; both are saved with it.
+    """Give the policy the chat template that it is trained with, and every token that ends a turn; return the chat.
 
-    `chat_template` is a shipped name or a file; `None` takes the model's own as long as it keeps earlier turns. Raises
-    PolicyError for a template that does not, EnvironmentSetupError for tools that cannot be described.
+    Both are saved with the policy. `chat_template` is a shipped name or a file; `None` takes the model's own template
+    if it keeps earlier turns as they were, else the one that is shipped for its family. Raises PolicyError if neither
+    does, EnvironmentSetupError for tools that cannot be described.
     """
     playground = open_playground(environment, harness)
     tools, multi_turn = tuple(playground.tools.values()), playground.max_turns > 1

@@ -1,7 +1,8 @@
-"""Dialogues whose turns an engine samples, all of them together, with exact tokens.
+"""Plays many conversations side by side, whose turns an engine samples.
 
-Every call of the engine takes all conversations that are ready; the tools of the others run meanwhile. What was sampled
-is appended as it was sampled; only what the model is told is rendered. The loss mask covers the sampled tokens alone.
+Every call of the engine takes all conversations that are ready, while the tools of the others run. Sampled tokens are
+appended as they were sampled; only what the model reads from tools and environment is rendered and tokenised. The loss
+mask is true for the sampled tokens alone.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
-_TOGETHER = 32  # rollouts whose environment is asked by one message; the tools of the first need not wait for the last
-_QUIET_SECONDS, _LONGEST_QUIET = 0.01, 0.2  # conversations that get ready at about the same time go on together
+# Rollouts whose environment is asked by one message to the background thread, so that the tools of the first need not
+# wait until the turns of all have been read.
+_TOGETHER = 32
+# Conversations that get ready at about the same time are sampled in one call of the engine: it waits until none has got
+# ready for _QUIET_SECONDS, but no longer than _LONGEST_QUIET after the first.
+_QUIET_SECONDS, _LONGEST_QUIET = 0.01, 0.2
 
 
 def run_attempts(
@@ -46,11 +51,11 @@ def run_attempts(
     harness: HarnessConfig | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
-    """Attempt every task, in conversations side by side; rollouts come in the order of `attempts`.
+    """Attempt every task, in conversations side by side, and return the rollouts in the order of `attempts`.
 
     `sampling.max_completion_length` bounds a turn. A prompt that the model's context cannot hold is an error of its
-    rollouts, and so are an engine that did not answer and an environment's own code that failed; a failing tool is a
-    message to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
+    rollout, and so is an engine that did not answer or code of the environment that failed; a failing tool is a message
+    to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
     template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
     """
     harness = harness or HarnessConfig()
@@ -74,7 +79,11 @@ def run_attempts(
 
 
 class _Run:
-    """The turns of many conversations."""
+    """The state of one call of `run_attempts`: conversations that are sampled, and those whose environment is at work.
+
+    `told` is the queue in which the background thread puts each conversation whose environment has answered, with the
+    messages that the model reads then.
+    """
 
     def __init__(
         self,
@@ -89,10 +98,10 @@ class _Run:
         self.playground, self.chat, self.policy, self.engine = playground, chat, policy, engine
         self.sampling, self.background, self.headway = sampling, background, headway
         self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
-        self.waiting = 0  # conversations whose environment is at work
+        self.waiting = 0  # conversations whose environment is at work, each of which puts one answer into `told`
 
     def open(self, rows: Sequence[Live]) -> None:
-        """Prompts and states."""
+        """Open all conversations and tokenise their prompts; those that fail end here."""
         self._ask([(row, _opened(row.dialogue)) for row in rows])
         for row in self._all_asked():
             if self._failed(row):
@@ -108,7 +117,7 @@ class _Run:
                 row.end("error", Failure("prompt", why))
 
     def play(self, rows: Sequence[Live]) -> None:
-        """Until every conversation is over; its state is closed then."""
+        """Sample turns until every conversation is over, then close all of them."""
         ready = [row for row in rows if row.stop_reason is None]
         while ready or self.waiting:
             if ready:
@@ -121,7 +130,7 @@ class _Run:
                 row.end("error", row.dialogue.error)
 
     def give_up(self, rows: Sequence[Live]) -> None:
-        """Let go of what belongs to the conversations, if the environment's code still answers."""
+        """After an error: cancel what runs and close all conversations, unless the environment's code hangs."""
         if self.background.abandoned:
             return
         self.background.cancel_all()
@@ -132,11 +141,12 @@ class _Run:
                 self.told.get(timeout=max(until - time.perf_counter(), 0.0))
 
     def _all_asked(self) -> Iterator[Live]:
+        """Wait for every environment that is at work, and yield the conversations as they come."""
         while self.waiting and (found := self._next(wait=True)):
             yield found[0]
 
     def _sample(self, ready: Sequence[Live]) -> None:
-        """One turn of each; what follows it begins in the background."""
+        """Sample one turn of each conversation, and hand each turn to its environment in the background."""
         seeds = [row.turn_seed() for row in ready]
         asked: list[_Asked] = []
         prompts = [row.token_ids for row in ready]
@@ -170,9 +180,12 @@ class _Run:
         return completion_text(self.policy.tokenizer, generation.token_ids.tolist())
 
     def _collect(self, rows: Sequence[Live]) -> list[Live]:
-        """Conversations that can go on, in the order of `rows`: waits for one, and for those that come with it."""
+        """Wait for a conversation that can go on and for those that get ready with it; return them in order of `rows`.
+
+        With `harness.lockstep` it waits for all conversations.
+        """
         ready: list[Live] = []
-        until = 0.0  # counted from the first that is ready
+        until = 0.0  # set when the first is ready
         while self.waiting:
             lockstep = self.playground.harness.lockstep
             found = self._next(wait=not ready or lockstep, quiet=min(_QUIET_SECONDS, until - time.perf_counter()))
@@ -186,7 +199,7 @@ class _Run:
         return sorted(ready, key=lambda row: places[id(row)])
 
     def _goes_on(self, row: Live, told: list[Message] | None) -> bool:
-        """Append what the model is told, and say whether it gets another turn."""
+        """Append what the model reads next, and return whether it gets another turn."""
         if self._failed(row):
             return False
         if told is None:
@@ -202,12 +215,13 @@ class _Run:
         in_time = time.perf_counter() - row.began < harness.timeout_seconds
         if not in_time or not self._has_room(row) or (harness.max_tokens is not None and spent >= harness.max_tokens):
             start, generation = row.sampled[-1]
-            del row.token_ids[start + len(generation.token_ids) :]  # nothing was said to it
+            del row.token_ids[start + len(generation.token_ids) :]  # the model never read what followed its turn
             row.end("length")
             return False
         return True
 
     def _failed(self, row: Live) -> bool:
+        """Whether the dialogue has an error, which then ends the rollout."""
         if row.dialogue.error is not None and row.stop_reason is None:
             row.end("error", row.dialogue.error)
         return row.dialogue.error is not None
@@ -217,11 +231,14 @@ class _Run:
         return context is None or len(row.token_ids) < context
 
     def _ask(self, asked: Sequence[_Asked]) -> None:
+        """Run a coroutine for each conversation in the background; its result is put into `told`."""
+
         def tell(place: int, done: Task[list[Message] | None]) -> None:
             row = asked[place][0]
             try:
                 self.told.put((row, done.result()))
-            except BaseException as error:  # here it would be lost, and the rollout waited for without end
+            # An error, a cancellation too, would be lost in this callback, and the rollout be waited for without end.
+            except BaseException as error:
                 row.dialogue.error = Failure("harness", described(error))
                 self.told.put((row, None))
 
@@ -229,12 +246,14 @@ class _Run:
         self.background.start_all([coroutine for _, coroutine in asked], tell)
 
     def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
-        """The next conversation whose environment has answered; `None` after `quiet` seconds without one.
+        """The next conversation whose environment has answered, with what the model reads then.
 
-        Raises RlftError when the environment's code hangs.
+        Unless it is to `wait`, it is `None` after `quiet` seconds without one. Raises RlftError if the environment's
+        code hangs.
         """
         harness, where = self.playground.harness, type(self.playground.environment).__name__
-        longest = harness.timeout_seconds + 2 * harness.tool_timeout_seconds  # the last call, and its cancellation
+        # A rollout's time, its last call of a tool, and the cancellation of that.
+        longest = harness.timeout_seconds + 2 * harness.tool_timeout_seconds
         until = time.perf_counter() + longest
         while True:
             try:

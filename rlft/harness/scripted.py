@@ -1,4 +1,4 @@
-"""Conversations whose assistant's turns are written down: gold answers, attacks on a reward, examples. No tokens."""
+"""Conversations whose assistant's turns are given: gold answers, attacks on a reward, examples. They have no tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rlft.progress import Meter, Progress, silent
 from rlft.types import Message, Rollout, Task
 
 Script = tuple[Message, ...]
-_AT_ONCE = 64
+_AT_ONCE = 64  # conversations side by side
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the assistant says to a task, message by message."""
+    """A task and the messages with which the assistant attempts it."""
 
     rollout_id: str
     task: Task
@@ -33,9 +33,9 @@ class Part:
 
 
 def as_script(said: Any) -> Script:
-    """Text is one answer; messages are the assistant's, in order, in any form that `as_messages` takes.
+    """Return a script: text is a single answer, else the assistant's messages in order, in a form of `as_messages`.
 
-    Raises MessageError for what is neither.
+    Raises MessageError for anything else, and for messages of another role.
     """
     if isinstance(said, str):
         return ({"role": "assistant", "content": said},)
@@ -58,11 +58,11 @@ def play_scripts(
     tool_faults: dict[str, list[Failure]] | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
-    """The rollouts that these conversations come to, tools run and state kept, in order; they have no tokens.
+    """Play the scripts against the environment, with its real tools and state, and return the rollouts in order.
 
-    What is left of a script when the environment has ended the conversation is not said. `tool_faults` is filled with
-    what tools raised, and where, by rollout id. Raises RlftError for tools that cannot be described and for code that
-    hangs; what fails later is an error of its rollout.
+    The rollouts have no tokens. When the environment ends a conversation, the rest of its script is left out.
+    `tool_faults` is filled with what tools raised, and where, by rollout id. Raises RlftError for tools that cannot be
+    described and for code that hangs; whatever fails later is an error of its rollout.
     """
     harness = harness or HarnessConfig()
     played = list(parts)

@@ -1,4 +1,4 @@
-"""One call of a tool: within a time limit, and whatever goes wrong becomes a message to the model."""
+"""Runs one call of a tool within a time limit; whatever goes wrong becomes a message to the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ from rlft.types import ToolCall
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model is told, whether the call failed, and what the author's own code raised, and where."""
+    """The outcome of a call: the text that the model reads, whether the call failed, and what the tool's code raised.
+
+    `fault` is for the author of the tool. It is `None` if no code of the author's raised, as in a call that is wrong or
+    took too long.
+    """
 
     text: str
     failed: bool = False
@@ -45,7 +49,7 @@ async def call_tool(
     timeout_seconds: float,
     max_characters: int,
 ) -> ToolResult:
-    """Run one call; longer results are cut to `max_characters`. Raises nothing that the tool raises."""
+    """Run one call, and cut its result to `max_characters`. An error of the tool becomes the result, too."""
     name, given = wanted["function"]["name"], wanted["function"]["arguments"]
     spec = tools.get(name)
     if spec is None:
@@ -62,7 +66,7 @@ async def call_tool(
     except ToolArgumentsError as error:
         text = f"error: wrong arguments: {error}"
     except Exception as error:
-        is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise one of its own
+        is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise a TimeoutError of its own
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
         fault = None if is_late or place_of(error) is None else Failure(f"tool {name}", described(error))
@@ -70,10 +74,10 @@ async def call_tool(
 
 
 def printable(text: str) -> str:
-    """Text that every tokenizer takes and anyone may read.
+    """Return a text that every tokenizer takes and anyone may read.
 
-    Half a surrogate pair, as in undecodable file names, becomes a question mark, and the value of a variable that a
-    setting names `***`.
+    A lone surrogate, as in the name of a file that cannot be decoded, becomes a question mark. The value of an
+    environment variable that a setting names becomes `***`.
     """
     return hide(text.encode("utf-8", "replace").decode("utf-8"))
 
@@ -83,7 +87,7 @@ def _text(result: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Values that JSON does not know, as ones it does."""
+    """Convert a value that JSON does not know to one that it does, for `json.dumps`. Raises TypeError."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,7 +1,8 @@
-"""What a sandbox is: a place to run a program that may do anything, from which nothing comes but its output.
+"""The interface of a sandbox, which runs a program that may do anything and lets out nothing but its output.
 
-Two implementations are here (`bubblewrap`, `none`). A container or a remote service fits the same interface: `open`
-starts the program with the files in place and connects its standard streams, and nothing else needs to be shared.
+Two implementations are here, `bubblewrap` and `none` (`rlft.sandbox.plain`). A container or a remote service fits the
+same interface: `open` starts the program with the files in place and connects its standard streams, and nothing else
+needs to be shared.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from typing import Literal, Protocol
 from rlft.errors import EnvironmentSetupError
 
 Stopped = Literal["time", "cpu", "memory", "output", "files", "caller"]
+"""Why a program was stopped: the limit that it reached, or `caller` if it was ended from outside."""
 MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use at most. More than that ends it, or the system refuses it.
+    """The most that a program may use. More than that is refused by the system, or ends the program.
 
     `seconds` is wall time of the whole program and `cpu_seconds` processor time of each process. `memory_mib` bounds
     the address space of each process, and the memory in use of all of them together (resident, swapped out, page
-    tables) as it is seen every 50 ms. `processes` counts threads too. `output_bytes` bounds stdout and stderr, each.
-    `file_bytes` is the size of the working directory, which lies in memory beside that; with 0 there is no place to
-    write to.
+    tables), which is looked at every 50 ms. `processes` counts threads too. `output_bytes` bounds stdout and stderr,
+    each. `file_bytes` is the size of the working directory, which takes memory beyond `memory_mib`; with 0 there is no
+    place to write to. Raises EnvironmentSetupError for values that bound nothing.
     """
 
     seconds: float = 20.0
@@ -45,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """How a program ended. `exit_code` is 128 + n after signal n; `stopped` says which limit ended it, if one did."""
+    """How a program ended. `exit_code` is 128 + n after signal n; `stopped` is the limit that ended it, if one did."""
 
     exit_code: int
     stdout: bytes
@@ -67,37 +69,38 @@ class SandboxProcess(Protocol):
         ...
 
     async def close_stdin(self) -> None:
-        """Let it read the end of its stdin."""
+        """Close its stdin, so that it reads the end of it."""
         ...
 
     async def read_line(self) -> bytes | None:
-        """The next line of its stdout, `None` after the last whole one, or when the program was stopped."""
+        """Return the next line of its stdout; `None` after the last whole line, or if the program was stopped."""
         ...
 
     async def result(self) -> SandboxResult:
-        """Wait for its end and say how it ended; `stdout` is what was not read as lines."""
+        """Wait for its end and return how it ended; `stdout` is what `read_line` has not returned."""
         ...
 
 
 class Sandbox(Protocol):
-    """Runs programs under limits, with no network, no files of the host but the system's, no secrets."""
+    """Runs programs under limits, without network, secrets, and any files of the host but those of the system."""
 
     @property
     def description(self) -> str:
-        """What it is, and which Python it has; enters the fingerprint of what was scored with it."""
+        """The kind of sandbox and its Python, in words. It enters the fingerprint of what is scored with it."""
         ...
 
     @property
     def python(self) -> tuple[str, ...]:
-        """How to start Python inside: the path there, and options."""
+        """The command that starts Python inside: its path there, and options."""
         ...
 
     def open(
         self, argv: Sequence[str], *, files: Mapping[str, str] | None = None, limits: Limits | None = None
     ) -> AbstractAsyncContextManager[SandboxProcess]:
-        """Start a program. `files` maps paths below `PROGRAM` to their text; they can be read, not written.
+        """Start the program `argv`, without a shell, and end it when the context is left.
 
-        Raises `SandboxError` when the sandbox itself cannot start. No shell is involved.
+        `files` maps paths to their text. Python finds them as modules; they can be read but not written. Raises
+        `SandboxError` if the sandbox itself fails.
         """
         ...
 
@@ -110,7 +113,7 @@ async def run_program(
     stdin: bytes = b"",
     limits: Limits | None = None,
 ) -> SandboxResult:
-    """Run a program to its end, or to its limit. Raises `SandboxError` when the sandbox itself fails."""
+    """Run a program until it ends or reaches a limit. Raises `SandboxError` if the sandbox itself fails."""
     async with sandbox.open(argv, files=files, limits=limits) as process:
         await process.write(stdin)
         await process.close_stdin()

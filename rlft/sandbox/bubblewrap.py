@@ -1,13 +1,13 @@
 """A sandbox of Linux namespaces, made by bubblewrap (`bwrap`, github.com/containers/bubblewrap).
 
-Inside there is the system's `/usr` and a Python, both read-only, no network, no home, no variables, an own `/proc`, and
-a user with no rights. Limits are the kernel's (`prlimit`) for each process; what all of them use together is watched
-from outside (`rlft.sandbox.watch`), and bounded by a control group where this process may make one
-(`rlft.sandbox.cgroup`). Ending it ends the process namespace, with all that is in it.
+The program sees the system's `/usr` and a Python, both read-only, and a `/proc` of its own. It has no network, no home,
+none of the host's environment variables, and a user without rights. The kernel limits each process (`prlimit`). What
+all of them use together is watched from outside (`rlft.sandbox.watch`), and bounded by a control group where this
+process may make one (`rlft.sandbox.cgroup`). Killing the first process of the namespace ends all others in it.
 
-The limit on processes must count those of one sandbox alone, and the kernel never applies it to root. So as root a
-sandbox gets a user id of its own, drawn at random where no user is; any other user gets a user namespace, in which
-Linux counts apart since 5.14. `check` proves that the limits hold here.
+The limit on processes must count those of one sandbox alone, and the kernel never applies it to root. If rlft runs as
+root, a sandbox therefore gets a random user id that no user has; for any other user it gets a user namespace, in which
+Linux counts separately since 5.14. `check` makes sure that the limits hold here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,13 +26,15 @@ from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox.base import MIB, Limits, SandboxResult, run_program
 from rlft.sandbox.cgroup import Group, find_parent, own_group
 from rlft.sandbox.process import LimitedProcess, start
+from rlft.sandbox.programs import find_program, limit_options
 from rlft.sandbox.seccomp import seccomp_filter
 from rlft.sandbox.watch import bury, exceeded, kill_tree
 
 PROGRAM, WORK = "/program", "/scratch"
 INSTALL = "install bubblewrap 0.8 or newer (Debian and Ubuntu: apt-get install bubblewrap)"
-_FIRST_FREE_UID, _FREE_UIDS = 1 << 30, 1 << 29
+_FIRST_FREE_UID, _FREE_UIDS = 1 << 30, 1 << 29  # a range of user ids that no user has
 _NOBODY = 65534
+# Run inside by `check`: starts processes until it may not, and looks around.
 _CHECK = """
 import json, os, resource
 def started():
@@ -63,7 +64,7 @@ class Bubblewrap:
     """A `Sandbox` made by bubblewrap. It adds about 10 ms to the start of a program."""
 
     def __init__(self) -> None:
-        """Raises `EnvironmentSetupError` when a program that it needs is missing."""
+        """Find the programs that it needs. Raises `EnvironmentSetupError` if one is missing."""
         self._bwrap, self._prlimit = find_program("bwrap", INSTALL), find_program("prlimit", "install util-linux")
         self._setpriv = find_program("setpriv", "install util-linux") if os.geteuid() == 0 else None
         self._filter = seccomp_filter()
@@ -72,12 +73,12 @@ class Bubblewrap:
 
     @property
     def description(self) -> str:
-        """Its kind, whether a cgroup holds its memory beside the watch, and the version of its Python."""
+        """The kind of sandbox, whether a cgroup bounds its memory beside the watch, and the version of its Python."""
         return f"bubblewrap {'with' if self._groups else 'without'} cgroup, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
-        """Python as the program finds it, without its site packages."""
+        """The command that starts Python inside, without its site packages."""
         name = f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
         return (str(self._inside_prefix / name), "-S", "-s", "-P", "-B")
 
@@ -97,7 +98,7 @@ class Bubblewrap:
     async def _started(
         self, argv: Sequence[str], contents: Mapping[str, bytes], limits: Limits, group: Group
     ) -> AsyncIterator[LimitedProcess]:
-        status_read, status_write = os.pipe()
+        status_read, status_write = os.pipe()  # here bwrap says how the program ended, where the program cannot write
         os.set_blocking(status_read, False)
         descriptors = [status_write]
         try:
@@ -150,10 +151,11 @@ class Bubblewrap:
 
     @property
     def _inside_prefix(self) -> Path:
+        """Where Python's installation lies inside."""
         return self._prefix if self._prefix.is_relative_to("/usr") else Path("/python")
 
     def _namespaces(self, limits: Limits) -> list[str]:
-        """Options for what the program sees."""
+        """The options of bwrap for what the program sees and may do."""
         user = (
             ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
             if self._setpriv
@@ -188,7 +190,7 @@ class Bubblewrap:
         ]  # fmt: skip
 
     def _launcher(self, limits: Limits) -> list[str]:
-        """Sets the limits inside, where their hard values cannot be raised again; as root also takes another user."""
+        """The command that sets the limits inside, for good, and if this is root changes to another user."""
         launcher = [self._prlimit, *limit_options(limits), f"--nproc={limits.processes}"]
         if self._setpriv:
             uid = str(_FIRST_FREE_UID + secrets.randbelow(_FREE_UIDS))
@@ -203,36 +205,13 @@ _FIX = (
 )
 
 
-def limit_options(limits: Limits) -> list[str]:
-    """The limits of each process as options of `prlimit`, but for the number of processes."""
-    values = {
-        "as": limits.memory_mib * MIB,
-        "cpu": f"{limits.cpu_seconds}:{limits.cpu_seconds + 1}",  # SIGXCPU, then SIGKILL for those who ignore it
-        "core": 1,  # with 0 the host's handler of core dumps would still be called; see core(5)
-        "fsize": limits.file_bytes,
-        "memlock": 0,
-        "msgqueue": 0,
-        "nofile": 64,
-        "sigpending": 256,
-    }
-    return [f"--{name}={value}" for name, value in values.items()]
-
-
-def find_program(program: str, fix: str) -> str:
-    """The path of a program of the system. Raises `EnvironmentSetupError`."""
-    found = shutil.which(program, path="/usr/bin:/bin:/usr/local/bin")
-    if found is None:
-        raise EnvironmentSetupError(f"there is no {program}", where="sandbox", fix=fix)
-    return found
-
-
 def _folders(files: Iterable[str]) -> list[str]:
-    """The folders that hold these files, outer ones first; without one of them there is the first, for itself."""
+    """All folders above these files within the program's own, outer ones first, that one (`.`) included."""
     return sorted({str(parent) for path in files for parent in Path(path).parents} | {"."})
 
 
 def _readable(data: bytes) -> int:
-    """A descriptor from which `data` can be read."""
+    """A file descriptor from which `data` can be read."""
     descriptor = os.memfd_create("rlft")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -241,15 +220,15 @@ def _readable(data: bytes) -> int:
 
 
 def _read_status(descriptor: int) -> bytes:
-    """What bwrap wrote about the process namespace, where the program cannot write: its first process, and its end."""
+    """What bwrap wrote about the process namespace: the number of its first process, and how the program ended."""
     try:
         return os.read(descriptor, 4096)
-    except BlockingIOError:  # nothing, and somebody still holds the other end
+    except BlockingIOError:  # nothing was written, and a process still holds the other end
         return b""
 
 
 def _check_status(status: bytes, result: SandboxResult) -> None:
-    """If bwrap did not say how the program ended, the sandbox failed."""
+    """Raise `SandboxError` if bwrap did not say how the program ended: then the sandbox itself has failed."""
     if result.stopped is None and b'"exit-code"' not in status:
         said = result.stderr.decode(errors="replace").strip()[-300:]
         raise SandboxError(f"bwrap failed with {result.exit_code}: {said}", where="sandbox", fix=_FIX)

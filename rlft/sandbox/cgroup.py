@@ -1,8 +1,8 @@
 """A control group of the kernel (cgroup v2) for each sandbox, where this process may make one; see cgroups(7).
 
-It bounds what the watch cannot add up: what the kernel keeps for a program, and what happens between two looks. A group
-that holds processes cannot give the memory controller to groups below it, so a sandbox's group lies beside that of this
-process, or below the first group of the machine, which is free of that rule. No process is moved to make room.
+It bounds memory that the watch cannot add up: what the kernel keeps for a program, and what is used between two looks.
+A group that holds processes cannot give the memory controller to groups below it. So the group of a sandbox lies beside
+that of this process, or below the root group of the machine, for which that rule does not hold. No process is moved.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from rlft.errors import SandboxError
 from rlft.sandbox.base import MIB, Limits, Stopped
 
 log = logging.getLogger(__name__)
-# What the kernel keeps for an honest program and for bwrap, so that the watch alone decides about what both see.
+# What the kernel keeps for an honest program and for bwrap. It is added to the limit, so that for memory that both see
+# the watch decides, with a group as without.
 KERNEL_MIB = 32
-_OWN_PROCESSES = 4  # bwrap, the first of the process namespace, and room for those that start them
+_OWN_PROCESSES = 4  # bwrap, the first process of the namespace, and room for the processes that start them
 _REMOVE_SECONDS, _LOOK_SECONDS = 2.0, 0.005
-_ENTER = 'echo $$ > "$0" && exec "$@"'
+_ENTER = 'echo $$ > "$0" && exec "$@"'  # a shell puts itself into the group, then becomes the command
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The group of one sandbox; without a path it is none, and holds nothing back."""
+    """The control group of one sandbox; without a path there is none, and nothing is bounded."""
 
     path: Path | None = None
 
     @property
     def launcher(self) -> list[str]:
-        """What goes before a command, so that it starts in the group."""
+        """The words that are put before a command so that it starts in the group."""
         return ["/bin/sh", "-c", _ENTER, str(self.path / "cgroup.procs")] if self.path else []
 
     def fate(self) -> Stopped | None:
-        """`memory` if the kernel has ended its processes because they reached the group's own limit.
+        """Return `memory` if the kernel has killed its processes because they reached the group's own limit.
 
-        `oom_kill` alone would also count those of a whole machine or a group above that ran out.
+        The count `oom_kill` alone would not do: it also grows when the machine or a group above runs out of memory.
         """
         if self.path is None:
             return None
@@ -56,9 +57,9 @@ class Group:
 
 
 def find_parent(proc: Path = Path("/proc/self")) -> Path | None:
-    """The group below which sandboxes get theirs, tried with a process; `None` where this process may not.
+    """Return the group below which sandboxes get theirs; `None` where this process may not make groups.
 
-    Removes the groups that killed processes have left there.
+    It is tried out with a process. Groups that killed processes have left there are removed.
     """
     parent = _candidate(proc)
     if parent is None:
@@ -79,7 +80,7 @@ def find_parent(proc: Path = Path("/proc/self")) -> Path | None:
 
 @asynccontextmanager
 async def own_group(parent: Path | None, limits: Limits) -> AsyncIterator[Group]:
-    """A group below `parent` for one sandbox; what is still in it at the end is killed. Raises `SandboxError`."""
+    """Make a group below `parent` for one sandbox; at the end kill all processes in it. Raises `SandboxError`."""
     if parent is None:
         yield Group()
         return
@@ -94,7 +95,7 @@ async def own_group(parent: Path | None, limits: Limits) -> AsyncIterator[Group]
 
 
 def _candidate(proc: Path) -> Path | None:
-    """The group beside this process's, or the first of the machine if that is its own; `None` without cgroup v2."""
+    """The parent of this process's group, or that group if it is the machine's root; `None` without cgroup v2."""
     own = re.search(r"^0::(/.*)$", (proc / "cgroup").read_text(), re.MULTILINE) if (proc / "cgroup").exists() else None
     if own is None:
         return None
@@ -104,36 +105,36 @@ def _candidate(proc: Path) -> Path | None:
         if system.split()[0] != "cgroup2" or not Path(own[1]).is_relative_to(root):
             continue
         group = Path(place, Path(own[1]).relative_to(root))
-        if group == Path(place):  # what is above cannot be seen; only the first of the machine has no type
+        if group == Path(place):  # nothing above can be seen; only the root group of the machine has no type
             return None if (group / "cgroup.type").exists() else group
         return None if _limited(group) else group.parent
     return None
 
 
 def _limited(group: Path) -> bool:
-    """Whether somebody has set a limit on the memory of this group, which groups beside it would not be under."""
+    """Whether the memory of this group has a limit, which a group beside it would escape."""
     limit = group / "memory.max"
     return limit.exists() and limit.read_text().strip() != "max"
 
 
 def _enable(parent: Path) -> None:
-    """Give groups below the controllers of memory and, where that may be, of processes. Raises `OSError`."""
+    """Give groups below `parent` the memory controller and, if possible, that of processes. Raises `OSError`."""
     control = parent / "cgroup.subtree_control"
     given = control.read_text().split()
     if "memory" not in given:
         control.write_text("+memory")
     if "pids" not in given:
-        with contextlib.suppress(OSError):  # RLIMIT_NPROC bounds them too
+        with contextlib.suppress(OSError):  # RLIMIT_NPROC bounds the number of processes too
             control.write_text("+pids")
 
 
 def _make(parent: Path, limits: Limits) -> Path:
-    """A new group with these limits. Raises `OSError`."""
+    """Make a new group with these limits. Raises `OSError`."""
     path = parent / f"{_prefix()}{os.getpid()}-{_started(os.getpid())}-{secrets.token_hex(4)}"
     path.mkdir()
     try:
         (path / "memory.max").write_text(str((limits.memory_mib + KERNEL_MIB) * MIB + limits.file_bytes))
-        # The others are not on every machine: swap may be off, and the controller of processes elsewhere.
+        # These files are not on every machine: swap may be off, and the controller of processes not given.
         others = {"memory.swap.max": 0, "memory.oom.group": 1, "pids.max": limits.processes + _OWN_PROCESSES}
         for name, value in others.items():
             if (path / name).exists():
@@ -152,7 +153,7 @@ async def _remove(group: Group) -> None:
             group.path.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # somebody in it is still dying
+        except OSError:  # a process in it is still dying
             await asyncio.sleep(_LOOK_SECONDS)
         else:
             return
@@ -165,17 +166,17 @@ def _kill(path: Path) -> None:
 
 
 def _remove_left_behind(parent: Path) -> None:
-    """Remove the groups whose process is no more, or is another one of the same number."""
+    """Remove the groups of processes that have ended; their number may belong to another process by now."""
     for path in parent.glob(f"{_prefix()}*"):
         owner = re.fullmatch(r"([0-9]+)-([0-9]+)-[0-9a-f]+", path.name.removeprefix(_prefix()))
         if owner and _started(int(owner[1])) != owner[2]:
             _kill(path)
-            with contextlib.suppress(OSError):  # still dying, or another rlft was quicker
+            with contextlib.suppress(OSError):  # its processes are still dying, or another rlft was quicker
                 path.rmdir()
 
 
 def _prefix() -> str:
-    """Process numbers mean something in one namespace only, and groups may be seen from several."""
+    """What the names of groups begin with: the process namespace, as groups may be seen from several of these."""
     return f"rlft-sandbox-{os.stat('/proc/self/ns/pid').st_ino}-"
 
 

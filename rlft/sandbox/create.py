@@ -1,4 +1,4 @@
-"""A sandbox from its name in the config."""
+"""Makes a sandbox from its name in the config."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def create_sandbox(name: str = "auto") -> Sandbox:
-    """The sandbox of this name: `bubblewrap`, `none`, or `auto`, which is the former and never the latter.
+    """Return the sandbox of this name: `bubblewrap`, `none`, or `auto`, which means bubblewrap and never none.
 
-    A sandbox is tried before it is given out (about 0.1 s). Raises `EnvironmentSetupError` that says what to install or
-    to allow when it does not hold. `none` must be written out; it is logged as a warning.
+    Bubblewrap is tried out first, which takes about 0.1 s. Raises `EnvironmentSetupError`, which says what to install
+    or to allow, if it does not hold. `none` is logged as a warning.
     """
     if name == "none":
         log.warning("sandbox: none. Code that the model writes runs with the rights of this process")

@@ -1,4 +1,4 @@
-"""No sandbox: a subprocess with limits, for where the code is trusted or the whole machine is the sandbox."""
+"""No sandbox: a subprocess with limits, for code that is trusted, or a machine that is itself the sandbox."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from functools import partial
 from pathlib import Path
 
 from rlft.sandbox.base import Limits
-from rlft.sandbox.bubblewrap import find_program, limit_options
 from rlft.sandbox.process import LimitedProcess, start
+from rlft.sandbox.programs import find_program, limit_options
 from rlft.sandbox.watch import exceeded, kill_tree
 
 
 class NoSandbox:
-    """A `Sandbox` in name: memory, time and output are bounded; files, network and other processes are open.
+    """A `Sandbox` in name only: memory, time and output are bounded; files, network and other processes are open.
 
-    The number of processes is not limited (the system counts those of the user, not of the program), and a process
-    that leaves its parents behind may outlive the program.
+    The number of processes is not limited, since the system counts all those of the user, and a process that detaches
+    itself may outlive the program.
     """
 
     def __init__(self) -> None:
-        """Raises `EnvironmentSetupError` when a program that it needs is missing."""
+        """Find the programs that it needs. Raises `EnvironmentSetupError` if one is missing."""
         self._prlimit = find_program("prlimit", "install util-linux")
 
     @property
     def description(self) -> str:
-        """Its kind and the version of its Python."""
+        """The kind of sandbox and the version of its Python."""
         return f"no sandbox, Python {sys.version.split()[0]}"
 
     @property
     def python(self) -> tuple[str, ...]:
-        """Python as the program finds it, without its site packages."""
+        """The command that starts Python inside, without its site packages."""
         return (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P", "-B")
 
     @asynccontextmanager

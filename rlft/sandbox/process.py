@@ -15,15 +15,15 @@ from rlft.sandbox.base import Limits, SandboxResult, Stopped
 
 log = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05
-_STREAM_SECONDS = 1.0  # that the streams of a program may stay open after its end or its time limit
+_STREAM_SECONDS = 1.0  # for which the streams of a program may stay open after its end or its time limit
 _CHUNK = 1 << 16
-Watch = Callable[[int], Stopped | None]
-Kill = Callable[[int], None]
-Fate = Callable[[], Stopped | None]
+Watch = Callable[[int], Stopped | None]  # says which limit the processes below a process exceed, if any
+Kill = Callable[[int], None]  # ends a process and all below it
+Fate = Callable[[], Stopped | None]  # says for which limit the kernel has ended the program, if it has
 
 
 class LimitedProcess:
-    """A `SandboxProcess` on a local child; made by `start`."""
+    """A `SandboxProcess` that is a local child process; made by `start`."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, limits: Limits, watch: Watch, kill: Kill, fate: Fate
@@ -43,31 +43,31 @@ class LimitedProcess:
     def stopped(self) -> Stopped | None:
         """The limit that ended the program, `caller` if it was ended from outside, else `None`."""
         if self._stopped is None:
-            self._stopped = self._fate()  # kept, because the kernel's own record goes with the sandbox
+            self._stopped = self._fate()  # kept, because the kernel's record is gone once the sandbox is
         if self._stopped is None and self._process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
             return "cpu"
         return self._stopped
 
     def stop(self, why: Stopped) -> None:
-        """End the program and everything it has started, now; the first reason is kept."""
+        """Kill the program and everything it has started; only the first reason is kept."""
         if self.stopped is None and self._process.returncode is None:
             self._stopped = why
             self._kill(self._process.pid)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to its stdin, if it still listens."""
+        """Send bytes to its stdin, if it still reads it."""
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._stdin.write(data)
             await self._stdin.drain()
 
     async def close_stdin(self) -> None:
-        """Let it read the end of its stdin."""
+        """Close its stdin, so that it reads the end of it."""
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._stdin.close()
             await self._stdin.wait_closed()
 
     async def read_line(self) -> bytes | None:
-        """The next whole line of its stdout, or `None`."""
+        """Return the next whole line of its stdout; `None` if there is none any more or the program was stopped."""
         try:
             line = await self._stdout.readline()
         except ValueError:  # longer than the reader's limit, which is output_bytes
@@ -79,7 +79,7 @@ class LimitedProcess:
         return line if line.endswith(b"\n") and self._stopped is None else None
 
     async def result(self) -> SandboxResult:
-        """Wait for its end."""
+        """Wait for its end and return how it ended."""
         stdout = await _read_bounded(self._stdout, max(self._left, 0), self.stop)
         stderr = await self._stderr
         code = await self._process.wait()
@@ -88,7 +88,7 @@ class LimitedProcess:
 
     async def end(self) -> None:
         """Kill what still runs and free what the process held."""
-        if self._stdout.at_eof():  # about to end by itself; then how it did is worth knowing
+        if self._stdout.at_eof():  # it is about to end by itself, so wait for its own exit code
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _WATCH_SECONDS)
         self.stop("caller")
@@ -96,7 +96,7 @@ class LimitedProcess:
         self._watcher.cancel()
         self._stdin.close()
         self._timer = asyncio.get_running_loop().call_later(_STREAM_SECONDS, self._close_streams)
-        while await self._stdout.read(_CHUNK):
+        while await self._stdout.read(_CHUNK):  # until its end, or until the streams are closed from here
             pass
         await self._stderr
         await self._process.wait()
@@ -107,7 +107,7 @@ class LimitedProcess:
         self._timer = asyncio.get_running_loop().call_later(_STREAM_SECONDS, self._close_streams)
 
     def _close_streams(self) -> None:
-        """Without a process namespace, what a program has left behind may hold its streams open for ever."""
+        """Close the streams from here: what a program left behind without a process namespace may hold them open."""
         self._process._transport.close()  # type: ignore[reportAttributeAccessIssue]
 
     async def _watch_it(self) -> None:
@@ -116,7 +116,7 @@ class LimitedProcess:
             try:
                 if why := self._watch(self._process.pid):
                     self.stop(why)
-            except OSError:  # it ended while it was looked at
+            except OSError:  # a process ended while it was looked at
                 log.debug("a program ended while it was watched", exc_info=True)
 
 
@@ -132,9 +132,10 @@ async def start(
     pass_fds: Sequence[int] = (),
     folder: str = "/",
 ) -> AsyncIterator[LimitedProcess]:
-    """Start `argv` in a session of its own; it is ended when the context is left.
+    """Start `argv` in a session of its own, and end it when the context is left.
 
     `watch` is asked every 50 ms which limit the processes below it exceed, `fate` for which one the kernel ended them.
+    `pass_fds` are closed here. Raises `SandboxError` if `argv` cannot be started.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -152,11 +153,11 @@ async def start(
     try:
         yield limited
     finally:
-        await asyncio.shield(limited.end())
+        await asyncio.shield(limited.end())  # also when this task is cancelled
 
 
 async def _read_bounded(stream: asyncio.StreamReader, limit: int, stop: Callable[[Stopped], None]) -> bytes:
-    """All that comes, at most `limit` bytes; what is beyond is thrown away and stops the program."""
+    """Read all that comes and keep `limit` bytes of it; more is thrown away and stops the program."""
     kept = bytearray()
     while chunk := await stream.read(_CHUNK):
         if len(kept) + len(chunk) > limit:

@@ -1,11 +1,14 @@
-"""Runs inside a container or another machine: a program that is spoken to, where only files go in and text comes out.
+"""Connects the streams of a program in a container or on another machine, where only files go in and text comes out.
 
     python relay.py LIMITS PROGRAM...
 
-What the program is to read comes as files `in/1`, `in/2`, ...: their length in decimal, a line break, and the bytes; a
-length of -1 ends it. What the program says leaves as lines of a letter and base64: `s` once it has started, `o` stdout,
-`e` stderr, and `x` its exit code at the end. Nothing is imported but the standard library: this file is sent there. The
-program may kill this one or speak in its place; it gains nothing, as all of it counts as the program's own words.
+It runs there beside the program, and imports nothing but the standard library, because only this file is sent. LIMITS
+is JSON: {name of an RLIMIT: (soft, hard)}. The program's stdin comes as files `in/1`, `in/2`, ..., each of which holds
+the length in decimal, a line break, and so many bytes; a length of -1 ends it. Its output leaves as lines of a letter
+and base64: `s` once it has started, `o` for stdout, `e` for stderr, and `x` for its exit code at the end.
+
+The program may kill the relay or speak in its place. It gains nothing by that, since all that the relay says counts as
+the program's own words.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def main() -> None:
-    """Start the program of the command line, and stay until it ends."""
+    """Start the program of the command line, pass on what goes in and out, and wait for its end."""
     limits, command, lock = json.loads(sys.argv[1]), sys.argv[2:], threading.Lock()
     for folder in ("in", "work", "program"):
         os.makedirs(folder, exist_ok=True)
@@ -44,12 +47,14 @@ def main() -> None:
 
 
 def _bound(limits: dict[str, tuple[int, int]]) -> None:
+    """Set the limits, and die with the relay; runs in the child before the program."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     for name, (soft, hard) in limits.items():
         resource.setrlimit(getattr(resource, name), (soft, hard))
 
 
 def _feed(stdin: Any) -> None:
+    """Write what the numbered files hold to the program's stdin."""
     number = 1
     try:
         while (data := _next(f"in/{number}")) is not None:
@@ -57,12 +62,12 @@ def _feed(stdin: Any) -> None:
             stdin.flush()
             number += 1
         stdin.close()
-    except OSError:  # it does not listen any more
+    except OSError:  # the program does not read any more
         return
 
 
 def _next(path: str) -> bytes | None:
-    """The bytes of a file, once it is there whole."""
+    """Wait until a file is there whole, and return its bytes; `None` for the file that ends the input."""
     while True:
         length, line_break, data = _read(path).partition(b"\n")
         if line_break and length == b"-1":

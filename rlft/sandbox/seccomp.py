@@ -1,8 +1,8 @@
-"""A filter of system calls, as the kernel takes it (seccomp, classic BPF; see seccomp(2)).
+"""A filter of system calls, as bytes that the kernel takes (seccomp, classic BPF; see seccomp(2)).
 
-The namespaces already hide the host. The filter takes away what would give a program new ones (and with them file
-systems in memory that no limit bounds), sockets that no network namespace holds (vsock), memory that no process is
-seen to use (`_UNSEEN` and shared anonymous mappings), and the calls in which most holes of the kernel were found.
+The namespaces already hide the host. The filter refuses calls that would give a program new namespaces (and with them
+file systems in memory that no limit bounds), sockets that no network namespace confines (vsock), memory that is in no
+process's account (`_UNSEEN` and shared anonymous mappings), and the calls in which most holes of the kernel were found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 
 from rlft.errors import EnvironmentSetupError
 
-# name: (x86_64, aarch64)
+# {name: (number on x86_64, number on aarch64)}
 _DENIED = {
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
     "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
@@ -40,20 +40,22 @@ _UNSEEN = {
 _MMAP = (9, 222)
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
-_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH of linux/audit.h
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEWUSER, NEWNS, NEWPID, NEWNET, NEWIPC, NEWUTS, NEWCGROUP, NEWTIME
 _SHARED_ANONYMOUS = 0x01 | 0x20  # the lowest bit is in MAP_SHARED and MAP_SHARED_VALIDATE and in no private type
 _HUGE_PAGES = 0x40000  # MAP_HUGETLB: of the host's own pool, and not resident for statistics
-_X32 = 0x40000000
+_X32 = 0x40000000  # numbers from here on are calls of the x32 ABI, which would get past the list
 
+# Instructions of classic BPF (linux/bpf_common.h).
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-# Of an argument only its lower half is looked at: the flags of clone and mmap have no meaning above it.
+# Offsets in struct seccomp_data. Of an argument only the lower half is read: the flags of clone and mmap have no
+# meaning above it.
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _FOURTH_ARGUMENT = 0, 4, 16, 40
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000  # SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO
 
 
 def seccomp_filter(machine: str | None = None) -> bytes:
-    """The filter for a machine (this one by default), an array of `struct sock_filter`.
+    """Return the filter for a kind of machine (this one's by default), an array of `struct sock_filter`.
 
     Refused calls fail with EPERM, clone3 with ENOSYS (its flags lie in memory, where a filter cannot look; the C
     library then takes clone). Raises `EnvironmentSetupError` for a machine whose call numbers are not known here.
@@ -64,6 +66,7 @@ def seccomp_filter(machine: str | None = None) -> bytes:
             f"the calls of a {name} machine are not known", where="sandbox", fix="use x86_64 or aarch64"
         )
     column, architecture = _MACHINES[name]
+    # Each line is (instruction, lines to skip if it is true, lines to skip if not, operand).
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),

@@ -1,4 +1,4 @@
-"""Looking at a tree of processes from outside: what they use together, and ending all of them. Linux only."""
+"""Looks at a tree of processes from outside: measures what they use together, and ends all of them. Linux only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import signal
 
 from rlft.sandbox.base import MIB, Limits, Stopped
 
-# Page tables stay when the pages are dropped, and one page in each GiB of addresses needs two pages of tables.
+# Lines of /proc/PID/status that add up to memory in use. Page tables (VmPTE) count because they stay when their pages
+# are dropped: a program that touches one page in each GiB of addresses needs two pages of tables for each.
 _USED = (b"VmRSS:", b"VmPTE:", b"VmSwap:")
 _BURIAL_SECONDS, _LOOK_SECONDS = 2.0, 0.005
-_FILE_SIZE = 4096  # what an empty file costs the kernel, generously
+_FILE_SIZE = 4096  # more than an empty file costs the kernel
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below `pid`, parents first. A process left by its parent belongs to the namespace's init."""
+    """Return the processes below `pid`, parents first. The namespace's init adopts those whose parent has ended."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -34,7 +35,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def used_bytes(pids: list[int]) -> int:
-    """Memory in use by these processes, with swap and page tables; what two of them share counts twice."""
+    """Return the bytes of memory that these processes use, with swap and page tables; what two share counts twice."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as file:
@@ -43,12 +44,15 @@ def used_bytes(pids: list[int]) -> int:
 
 
 def exceeded(pid: int, limits: Limits, work: str | None) -> Stopped | None:
-    """Which limit the processes below `pid` exceed together. `work` is their writable folder, as they see it."""
+    """Return the limit that the processes below `pid` exceed together, `None` if none.
+
+    `work` is their writable folder, as they see it.
+    """
     pids = descendants(pid)
     if used_bytes(pids) > limits.memory_mib * MIB:
         return "memory"
-    # The first is the namespace's own, which the user of rlft may always look into. It has a child once the folders are
-    # in place; before that, a folder of this name would be the host's.
+    # The first of them is the init of the namespace, into which the user of rlft may always look. Before it has a child
+    # the folders are not in place, and a folder of this name would be the host's.
     if work is not None and len(pids) > 1 and limits.file_bytes:
         with contextlib.suppress(OSError):
             place = os.statvfs(f"/proc/{pids[0]}/root{work}")
@@ -58,16 +62,16 @@ def exceeded(pid: int, limits: Limits, work: str | None) -> Stopped | None:
 
 
 def kill_tree(pid: int) -> None:
-    """Kill `pid` and all below it. Killing the init of a process namespace ends everything inside at once."""
+    """Kill `pid` and all processes below it. The kernel ends all of a process namespace with its init."""
     for each in [*descendants(pid), pid]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(each, signal.SIGKILL)
 
 
 async def bury(pid: int) -> None:
-    """Reap a process that its parent has left, where this one is the first of a container and so inherits it.
+    """Reap a process whose parent has ended, if this process is the init (1) of a container and so inherits it.
 
-    Only there: a zombie of ours keeps its number, elsewhere the number may already be that of another child of ours.
+    Only then the number is sure to be that of the zombie; elsewhere another child of this process may have it by now.
     """
     if os.getpid() != 1:
         return

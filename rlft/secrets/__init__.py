@@ -1,6 +1,13 @@
-"""Secrets: which settings look like one, how a setting names a variable instead, and how a text is rid of them.
+"""Secrets: which settings look like one, how a setting names an environment variable instead, and how texts hide them.
 
-Importable without torch. One definition serves the check of a config and what is written to MLflow, logs and files.
+The same definition of a secret serves the check of a config and what is written to MLflow, logs and files
+(docs/decisions/0009-secrets.md). The room can be imported without torch.
+
+- `find`: the secrets within a config
+- `names`: whether a setting's name says that it holds a secret
+- `texts`: secrets that a text shows by its own form
+- `variables`: settings that name an environment variable
+- `hiding`: the values of these variables, hidden in all that the process writes
 """
 
 from rlft.secrets.find import find_secrets, hide_secrets

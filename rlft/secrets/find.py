@@ -1,4 +1,4 @@
-"""The secrets within a value of maps and lists, by the names on the way to a text and by the text itself."""
+"""Finds the secrets within nested maps and lists, by the keys on the path to a text and by the text itself."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from rlft.secrets.names import looks_random, names_a_password, names_a_secret
 from rlft.secrets.texts import MASK, redact, secret_spans
 from rlft.secrets.variables import without_variables
 
+# Keys of maps that hold one name and its value, as in {name: Authorization, value: ...}.
 _NAMES_OF_PAIRS = ("name", "key", "header", "k")
 _VALUES_OF_PAIRS = ("value", "v")
-_SHORTEST_NUMBER = 4
+_SHORTEST_NUMBER = 4  # characters of a number that can be a password
 
 
 def find_secrets(content: Any) -> list[str]:
-    """Paths of the texts that look like secrets, such as `environment.kwargs.headers[0].Authorization`.
+    """Return the paths of the texts that look like secrets, such as `environment.kwargs.headers[0].Authorization`.
 
-    A text that names a variable (`env:NAME`) is none, nor are placeholders and numbers, except those of passwords.
+    Texts that name an environment variable (`env:NAME`), placeholders and numbers do not count as secrets; a number
+    does if its key says that it is a password.
     """
     return [redact(path) for path, names, text in _texts(content, "", ()) if _is_secret(names, text)]
 
 
 def hide_secrets(content: Any) -> Any:
-    """A copy as plain JSON values in which what looks like a secret is `***`."""
+    """Return a copy, as plain JSON values, in which every text that looks like a secret is `***`."""
     return _hidden(content, ())
 
 
@@ -35,7 +37,7 @@ def _is_secret(names: tuple[str, ...], text: str) -> bool:
 
 
 def _texts(content: Any, path: str, names: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """(path, the names on it, text) of every text, those of keys included."""
+    """Yield (path, the keys on it, text) for every text; the keys themselves are texts too."""
     if isinstance(content, str):
         yield path, names, content
     elif _is_numeric_password(content, names):
@@ -52,7 +54,7 @@ def _texts(content: Any, path: str, names: tuple[str, ...]) -> Iterator[tuple[st
 def _hidden(content: Any, names: tuple[str, ...]) -> Any:
     if isinstance(content, str):
         own = without_variables(content)
-        if own != content:  # a variable's name is for all to see
+        if own != content:  # it names a variable, and the name of a variable is no secret
             return redact(content) if any(secret_spans(own)) else content
         named = any(names_a_secret(name, content) for name in names)
         return MASK if named else redact(content)
@@ -64,7 +66,7 @@ def _hidden(content: Any, names: tuple[str, ...]) -> Any:
 
 
 def _names(content: Mapping[Any, Any], key: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a map's value: its key, those above, and `{name: Authorization, value: ...}`'s own."""
+    """The names of a map's value: the keys above it, its own, and the `name` in `{name: Authorization, value: ...}`."""
     told = (
         [content[other] for other in _NAMES_OF_PAIRS if isinstance(content.get(other), str)]
         if key in _VALUES_OF_PAIRS
@@ -74,8 +76,11 @@ def _names(content: Mapping[Any, Any], key: str, names: tuple[str, ...]) -> tupl
 
 
 def _named_items(content: list[Any] | tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """The items of a list with their names: `[X-API-Key, 8f2e...]` is a header and its value, `[token, label]` a list
-    of columns, `auth: [user, 1234]` a user and a password, and what follows `--api-key` its value."""
+    """Yield the items of a list with their names.
+
+    `[X-API-Key, 8f2e...]` is taken for a header and its value but `[token, label]` for a list of columns,
+    `auth: [user, 1234]` for a user and a password, and what follows `--api-key` for its value.
+    """
     texts = all(isinstance(each, str) for each in content)
     is_pair = len(content) == 2 and texts and looks_random(content[1])
     option = ""

@@ -1,8 +1,8 @@
-"""Values of variables that settings name, kept out of what is told and stored.
+"""Hides the values of environment variables that settings name in whatever the process prints, logs and stores.
 
 A value may come back in any text that an environment's code makes: the message of an error, a tool's result, a line of
-the log. Such a text knows no settings, so this module remembers the values that were read: with the warm tables of
-`materializers.warm` the one thing that a process keeps.
+the log. Such a text does not come with the settings, so this module remembers the values that were read. Beside the
+warm tables of `materializers.warm` this is the only global state of a process.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from urllib.parse import quote, quote_plus
 from rlft.secrets.texts import MASK
 
 SHORTEST = 6
-"""Characters of a value that is hidden; a shorter one stands in too many texts by chance."""
+"""Fewest characters of a value that is hidden. A shorter one would occur in too many texts by chance."""
 _hidden: set[str] = set()
 _CREDENTIALS = re.compile(r"(?:Bearer|Basic|Token)\s+(\S+)|[a-z][a-z0-9+.-]*://[^\s/:@]*:(\S+)@\S*", re.IGNORECASE)
 
 
 def remember(value: str) -> None:
-    """Hide this value from now on, and the credentials within it."""
+    """Hide this value from now on, and the credentials within it (`Bearer KEY`, `https://user:password@host`)."""
     found = _CREDENTIALS.fullmatch(value.strip())
     for part in {value, value.strip(), *(group for group in (found.groups() if found else ()) if group)}:
         if len(part) >= SHORTEST:
@@ -33,15 +33,18 @@ def remember(value: str) -> None:
 
 
 def hide(text: str) -> str:
-    """The text with `***` for every value that was read from a variable, also quoted for an address, JSON or Python
-    and in base64."""
-    for value in sorted(_hidden.copy(), key=len, reverse=True):  # another thread may read a variable meanwhile
+    """Return the text with `***` for every value that was read from a variable.
+
+    The value is also found when it is quoted for an address, JSON or Python, or written in base64.
+    """
+    # A copy, as another thread may read a variable meanwhile; longest first, as one value may be a part of another.
+    for value in sorted(_hidden.copy(), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 
 
 def hide_in(error: BaseException) -> None:
-    """Hide the values in the texts of an error and of those that led to it, before others keep or print them."""
+    """Hide the values in the texts of an error and of its causes, in place, before anybody keeps or prints them."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while _hidden and waiting:
@@ -58,7 +61,7 @@ def hide_in(error: BaseException) -> None:
 
 @contextmanager
 def hiding() -> Iterator[None]:
-    """Around an environment's code: `hide_in` for what it raises."""
+    """Apply `hide_in` to whatever the code in this context raises; put it around an environment's code."""
     try:
         yield
     except BaseException as error:
@@ -67,7 +70,10 @@ def hiding() -> Iterator[None]:
 
 
 def hide_in_logs() -> None:
-    """Hide the values in every line that is logged from now on, by whichever library."""
+    """Hide the values in every line that any library logs from now on; calling it again changes nothing.
+
+    It replaces the factory of log records, because every library's lines are made there.
+    """
     make = logging.getLogRecordFactory()
     if getattr(make, "hides", False):
         return
@@ -87,6 +93,7 @@ def hide_in_logs() -> None:
 
 
 def _forms(value: str) -> set[str]:
+    """The value as it may stand in a text: plain, and quoted for addresses, JSON and Python, and in base64."""
     return {
         value,
         quote(value),

@@ -1,4 +1,4 @@
-"""Whether a name says that its text is a secret: `api_key`, `X-API-Key` and `openaiKey` do, `sort_key` does not."""
+"""Decides whether a setting's name says that it holds a secret: `api_key` and `openaiKey` do, `sort_key` does not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _NO_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]*:[^@?;\s]*", re.IGNORECASE)
-_FILLING = {"value", "header", "text", "str", "plain"}
+_FILLING = {"value", "header", "text", "str", "plain"}  # words at the end of a name that are skipped
 
-# The rule, by the last word of a name. Strong: every text that is no placeholder. Weak: a text that looks random.
+# The last word of a name decides. After a strong word every text that is no placeholder is a secret, after a weak one
+# only a text that looks random.
 _STRONG = {
     "apikey", "authorization", "cred", "credential", "passcode", "passphrase", "passwd", "password", "pw", "pwd",
 }  # fmt: skip
 _WEAK = {"auth", "bearer", "cookie", "hmac", "jwt", "key", "oauth", "pass", "pat", "secret", "session", "token"}
 _PASSWORDS = {"passcode", "passphrase", "passwd", "password", "pw", "pwd"}
-_OF_GAMES = {"hidden", "magic"}  # a password that a task is about is weak
+_OF_GAMES = {"hidden", "magic"}  # words before `password` where it is part of a task; it counts as weak then
 _CONNECTION = {"connection", "conn"}
-# What stands before a weak word and makes it strong, or, before `key` and `token`, something of the task.
+# Words before a weak word: these make it strong; those of _OF_TASKS, before `key` and `token`, make it no secret.
 _OF_SECRETS = {
     "access", "account", "admin", "api", "anthropic", "auth", "aws", "azure", "basic", "bearer", "bot", "client",
     "cohere", "gcp", "github", "gitlab", "google", "groq", "hf", "huggingface", "jwt", "master", "mistral", "oauth",
@@ -48,9 +49,9 @@ _OF_TASKS = {
 
 
 def names_a_secret(name: str, text: str) -> bool:
-    """Whether a setting of this name with this text holds a secret.
+    """Whether a setting with this name and this text holds a secret.
 
-    The last word of the name decides (`token_budget` is none), and for weak words such as `key` the one before it.
+    The last word of the name decides (`token_budget` holds none), and for weak words such as `key` those before it.
     """
     words = [word.lower() for word in _WORD.findall(name)]
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _FILLING or words[-2:] == ["session", "id"]):
@@ -74,18 +75,18 @@ def names_a_secret(name: str, text: str) -> bool:
 
 
 def names_a_password(name: str) -> bool:
-    """Whether even a number of this name is a secret: `password: 12345678`."""
+    """Whether a setting with this name is a secret even if its value is a number: `password: 12345678`."""
     words = _WORD.findall(name)
     return bool(words) and _singular(words[-1].lower()) in _PASSWORDS
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text stands where a secret would and is none: `EMPTY`, `not-needed`, `YOUR_KEY_HERE`, `<key>`."""
+    """Whether a text fills the place of a secret without being one: `EMPTY`, `not-needed`, `YOUR_KEY_HERE`, `<key>`."""
     return bool(_PLACEHOLDER.fullmatch(text))
 
 
 def looks_random(text: str, at_least: int = 8) -> bool:
-    """Whether a text is long enough for a secret and neither words, nor a name of words, nor a mark of a prompt."""
+    """Whether a text looks random: long enough, without spaces and braces, and not made of words or short numbers."""
     return len(text) >= at_least and not re.search(r"\s|[{}]", text) and not _PLAIN.fullmatch(text.strip(_AROUND))
 
 

@@ -1,4 +1,4 @@
-"""Secrets that a text shows by its own form: tokens of known services, private keys, passwords in addresses."""
+"""Finds secrets in a text by their form: tokens of known services, private keys, passwords in addresses."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _QUOTED = re.compile(
 _LINE = re.compile(r"^[ \t]*(?:export )?([A-Za-z][\w-]*)[ \t]*[:=][ \t]+(\S+)[ \t]*$", re.MULTILINE)
 _OPTION = re.compile(r"(?<!\S)--([A-Za-z][\w-]*)\s([^\s-]\S*)")
 _CURL = re.compile(r"\s(?:-u|--user)[\s=]?([^\s:]+:\S+)")
-_WORD = re.compile(r"[A-Z]?[a-z]+")  # what a text says of a password, and types in a description
+_WORD = re.compile(r"[A-Z]?[a-z]+")  # one plain word, as in "password: required" or "token: str", is no secret
 _HEADER = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*):\s+([^\s{}]+(?: [^\s{}]+)?)\s*")
 
 
 def secret_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the secrets of a text stand, in any order; the spans may overlap."""
+    """Yield (start, end) of every secret in a text, in any order; the spans may overlap."""
     for found in _FORMS.finditer(text):
         yield found.span()
     for pattern in (_DASHED, _SCHEME):
@@ -75,7 +75,7 @@ def secret_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def redact(text: str) -> str:
-    """The text with `***` for every secret that its form shows, and for users in addresses of the web."""
+    """Return the text with `***` for every secret that shows by its form, and for the users in web addresses."""
     end, kept = 0, list[str]()
     for start, stop in sorted({*secret_spans(text), *_users(text)}):
         if stop > end:
@@ -85,7 +85,7 @@ def redact(text: str) -> str:
 
 
 def _is_header(name: str, value: str) -> bool:
-    """Whether it is a header and no sentence: `Authorization: Bearer a1`, not `Authorization: required fields`."""
+    """Whether a line is a header with a secret (`Authorization: Bearer a1`) and no sentence (`Token: required`)."""
     said = all(_WORD.fullmatch(word) for word in value.split())
     return not said and names_a_secret(name, value)
 

@@ -1,6 +1,7 @@
-"""Settings that name a variable of the environment, `env:NAME` or `Bearer {env:NAME}`, read where they are used.
+"""Settings that name an environment variable: `env:NAME`, or `{env:NAME}` within a text such as `Bearer {env:NAME}`.
 
-What is stored (the config, parameters, fingerprints, cache keys) holds the name and never the value.
+The variable is read where the setting is used. What is stored (the config, parameters, fingerprints, cache keys) holds
+the name and never the value.
 """
 
 from __future__ import annotations
@@ -14,44 +15,37 @@ from rlft.errors import ConfigError
 from rlft.secrets.hiding import remember
 
 _WHOLE = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
-_MEANT = re.compile(r"\s*\$?\{?\s*env\s*:(?!//)", re.IGNORECASE)  # what a whole text that names one begins with
+_MEANT = re.compile(r"\s*\$?\{?\s*env\s*:(?!//)", re.IGNORECASE)  # how texts begin that are meant to name a variable
 _WITHIN = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def named_variables(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(path of the setting, name) of every variable within a value of maps and lists that stands at `path`."""
-    if isinstance(value, str):
-        whole = _WHOLE.fullmatch(value)
-        for name in [whole[1]] if whole else _WITHIN.findall(value):
-            yield path, name
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from named_variables(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
-            yield from named_variables(inner, f"{path}[{place}]")
+    """Yield (path of the text, name) for every variable that a text in nested maps and lists names.
+
+    `path` is where `value` itself stands.
+    """
+    for place, text in _texts(value, path):
+        for name in _names(text):
+            yield place, name
 
 
 def misspelt_variables(value: Any, path: str) -> Iterator[str]:
-    """Paths of texts that begin as one that names a variable does, and name none."""
-    if isinstance(value, str):
-        if _MEANT.match(value) and not list(named_variables(value, path)):
-            yield path
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from misspelt_variables(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
-            yield from misspelt_variables(inner, f"{path}[{place}]")
+    """Yield the paths of texts that begin as if they named a variable, but name none, such as `Env: NAME`."""
+    for place, text in _texts(value, path):
+        if _MEANT.match(text) and not _names(text):
+            yield place
 
 
 def without_variables(text: str) -> str:
-    """What a text holds itself, beside the variables that it names."""
+    """Return the text without the variables that it names."""
     return "" if _WHOLE.fullmatch(text) else _WITHIN.sub("", text)
 
 
 def require(value: Any, path: str) -> None:
-    """Raises ConfigError that names every variable within `value` that has no value, with the path of its setting."""
+    """Raise ConfigError if a variable that a text within `value` names is not set or empty.
+
+    The error lists all such variables with the paths of their settings; `path` is where `value` itself stands.
+    """
     missing = [(place, name) for place, name in named_variables(value, path) if not os.environ.get(name)]
     if missing:
         said = "; ".join(f"{place} needs the variable {name}" for place, name in missing)
@@ -63,12 +57,31 @@ def require(value: Any, path: str) -> None:
 
 
 def resolve(value: Any, path: str) -> Any:
-    """A copy of a value of maps and lists in which every named variable is its value; all else stays as it is.
+    """Return a copy of nested maps and lists in which the value of each named variable stands in place of its name.
 
-    The values are `***` from now on in what this process tells and stores (`rlft.secrets.hide`). Raises ConfigError.
+    From now on the values are `***` in all that this process prints, logs and stores (`rlft.secrets.hide`). Raises
+    ConfigError as `require` does.
     """
     require(value, path)
     return _filled(value)
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, text) for every text in nested maps and lists, without the keys."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _texts(inner, f"{path}[{place}]")
+
+
+def _names(text: str) -> list[str]:
+    """The variables that a text names."""
+    whole = _WHOLE.fullmatch(text)
+    return [whole[1]] if whole else _WITHIN.findall(text)
 
 
 def _filled(value: Any) -> Any:

@@ -1,9 +1,13 @@
-"""Tasks: from rows that people have to a `TaskSet` with splits, ids and a fingerprint.
+"""Makes a `TaskSet` with splits, ids and a fingerprint from rows of a file, a data set or a generator.
 
-`sources.py` reads rows from files and the Hub, `reasoning_gym.py` draws them from a generator; `fields.py` finds and
-formats the fields of a row, `rows.py` makes a typed `Task` of it; `splits.py` deals tasks to splits by group,
-`duplicates.py` keeps a prompt from standing in two splits, `draw.py` fills splits from a generator, and `ingest.py`
-does all of it and takes the fingerprint.
+- `sources`: rows from files and the Hugging Face Hub
+- `reasoning_gym`: rows from a generator of reasoning-gym
+- `fields`: finds and formats the fields of a row
+- `rows`: makes a typed `Task` of a row
+- `splits`: deals tasks to splits by group
+- `duplicates`: keeps a prompt from being in two splits
+- `draw`: fills splits from a generator
+- `ingest`: does all of it, and computes the fingerprint
 """
 
 from rlft.tasks.ingest import ingest_tasks, read_tasks

@@ -1,4 +1,4 @@
-"""Splits filled from a generator: each split takes the next range of indices until it has its count."""
+"""Fills splits from a generator: each split takes the next range of indices until it has its count of tasks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rlft.types import Split, Task
 
 # Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them.
 DRAWS_PER_TASK = 10
-SPARE_DRAWS = 1000
+SPARE_DRAWS = 1000  # on top of these, for small counts
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The tasks drawn for all splits, and for each split the range [first, end) of indices it took."""
+    """The tasks drawn for all splits, and for each split the range [first, end) of indices that it took."""
 
     tasks: list[Task]
     indices: dict[str, list[int]]
@@ -39,11 +39,11 @@ def draw_tasks(
     bad: BadRows,
     progress: Progress = silent,
 ) -> Drawn:
-    """Draw the wanted number of different tasks for each split.
+    """Draw the `wanted` number of different tasks for each split.
 
     Splits take their ranges in `CLAIM_ORDER`, so that more train tasks leave the evaluation splits as they are. An item
-    whose prompt has been drawn already is passed over and counted in `claims`. Raises `TaskError` when the generator
-    has too few different tasks.
+    whose prompt has been drawn already is skipped and counted in `claims`. Raises `TaskError` if the generator has too
+    few different tasks, or more bad rows than `bad` allows.
     """
     total = sum(wanted.values())
     meter = Meter(progress, total, "tasks")
@@ -69,6 +69,7 @@ def draw_tasks(
 
 
 def _task(raw: RawRow | BadRow, source: SourceConfig, environment: str, split: Split, bad: BadRows) -> Task | None:
+    """The task of a row; `None` for a bad row, which is noted. Raises `TaskError` if there are too many of these."""
     try:
         if isinstance(raw, RawRow):
             return replace(make_task(raw, source, environment=environment), split=split)

@@ -1,4 +1,4 @@
-"""One prompt, one split: an evaluation that shares a prompt with training measures memory."""
+"""Keeps a prompt from being in two splits: an evaluation that shares prompts with training measures memory."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from rlft.types import SPLITS, Split, Task
 
 @dataclass(slots=True)
 class Claims:
-    """Which split holds which prompt so far, and what was turned away (`{"train: also in test": 3}`).
+    """Notes which split has which prompt, and counts the tasks that were dropped (`{"train: also in test": 3}`).
 
-    Tasks must be claimed in `CLAIM_ORDER`: then a prompt of several splits stays in test before gate before
-    validation, is dropped from train, and an off-distribution task is dropped when any other split has its prompt.
+    Tasks must be claimed in `CLAIM_ORDER`: then a prompt that several splits have is kept by the first of test, gate,
+    validation, train and off_distribution, and dropped from the others.
     """
 
-    owners: dict[str, Split] = field(default_factory=dict)
+    owners: dict[str, Split] = field(default_factory=dict)  # by `prompt_key`
     ids: set[str] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
 
     def claim(self, task: Task, *, distinct_prompts: bool = False) -> bool:
-        """Whether the task may stay in its split; counts it as dropped if not.
+        """Return whether the task may stay in its split; if not, it is counted as dropped.
 
-        Within a split a task is a duplicate when its id has been seen, and with `distinct_prompts` already when its
-        prompt has.
+        Within a split a task is a duplicate if its id has been seen, or, with `distinct_prompts`, if its prompt has.
         """
         key = prompt_key(task.prompt)
         owner = self.owners.get(key, task.split)
@@ -42,13 +41,13 @@ class Claims:
         return True
 
     def take_dropped(self) -> dict[str, int]:
-        """What was turned away since the last call: the counts of one source."""
+        """Return the counts of what was dropped since the last call, which is done once for each source."""
         dropped, self.dropped = dict(self.dropped), Counter()
         return dropped
 
 
 def drop_duplicates(tasks: Iterable[Task], claims: Claims) -> list[Task]:
-    """The tasks that may stay, in the order of `SPLITS` and within a split in their own; `claims` counts the rest."""
+    """Return the tasks that may stay, in the order of `SPLITS` and then their own; `claims` counts the others."""
     of_split: dict[Split, list[Task]] = {name: [] for name in SPLITS}
     for task in tasks:
         of_split[task.split].append(task)

@@ -1,6 +1,6 @@
-"""The fields of a row: found by name, formatted by template, turned into plain JSON values.
+"""Finds the fields of a row by name, formats them by a template, and turns values into plain JSON.
 
-`FieldError` is a reason why one row is unusable; ingestion turns it into a bad row with its place.
+A `FieldError` says why one row is unusable; ingestion makes a `BadRow` with its place of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlft.errors import TaskError
 
 
 class FieldError(ValueError):
-    """Why a row is unusable, in words that follow the row's place."""
+    """A row that is unusable; the message says why, in words that follow the place of the row."""
 
 
 def is_template(field: str) -> bool:
@@ -29,7 +29,7 @@ def is_template(field: str) -> bool:
 
 
 def check_template(field: str | None, setting: str) -> None:
-    """Raise `TaskError` when a configured template cannot be parsed; `setting` is its name in the config."""
+    """Raise `TaskError` if a configured template cannot be parsed; `setting` is its name in the config."""
     try:
         list(Formatter().parse(field or ""))
     except ValueError as error:
@@ -39,9 +39,9 @@ def check_template(field: str | None, setting: str) -> None:
 
 
 def find_field(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a column, or of a nested field by its path (`reward_model.ground_truth`).
+    """Return the value of a column, or of a nested field by its path (`reward_model.ground_truth`).
 
-    Raises `FieldError` that lists what the row has when it is not there.
+    Raises `FieldError`, which lists the fields that the row has, if it does not have this one.
     """
     if name in row:
         return row[name]
@@ -54,7 +54,7 @@ def find_field(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _fields(row: Mapping[str, Any], name: str) -> str:
-    """What a row has instead of a field, the likeliest first of all."""
+    """The fields that a row has instead, and the one that is probably meant."""
     inner = [f"{outer}.{key}" for outer, value in row.items() if isinstance(value, Mapping) for key in value]
     near = get_close_matches(name, [*map(str, row), *inner], n=1)
     has = f"it has: {', '.join(map(str, row)) or 'nothing'}"
@@ -62,7 +62,7 @@ def _fields(row: Mapping[str, Any], name: str) -> str:
 
 
 class _RowFormatter(Formatter):
-    """`str.format` over a row: `{field}` and `{field[key]}`; lists and objects are written as JSON."""
+    """Formats as `str.format` does, with `{field}` and `{field[key]}`; lists and objects become JSON text."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
         try:
@@ -79,7 +79,7 @@ class _RowFormatter(Formatter):
 def format_template(row: Mapping[str, Any], template: str) -> str:
     """Fill a template with the fields of a row of JSON values.
 
-    Raises `FieldError` when the template names a field that the row does not have, or that is null there.
+    Raises `FieldError` if the template names a field that the row does not have, or that is null there.
     """
     try:
         return _RowFormatter().vformat(template, (), row)
@@ -90,10 +90,10 @@ def format_template(row: Mapping[str, Any], template: str) -> str:
 
 
 def to_json(value: Any, name: str) -> Any:
-    """A value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals text; keys become text.
+    """Return a value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals and keys text.
 
-    `name` is the column, for the message. Raises `FieldError` for what JSON cannot hold (bytes, infinities, half
-    characters).
+    `name` is the column, for the message. Raises `FieldError` for what JSON cannot hold: bytes, infinities, lone
+    surrogates.
     """
     match value:
         case None | bool():
@@ -123,8 +123,9 @@ def to_json(value: Any, name: str) -> Any:
 
 
 def _valid_text(text: str, name: str) -> str:
+    """The text itself. Raises `FieldError` if it has a lone surrogate, which UTF-8 cannot hold."""
     try:
-        if not text.isascii():
+        if not text.isascii():  # checked first, as most text is ASCII and need not be encoded
             text.encode()
     except UnicodeEncodeError as error:
         raise FieldError(f"has half a surrogate pair in field {name!r}: the text was cut inside a character") from error

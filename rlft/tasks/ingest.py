@@ -1,4 +1,4 @@
-"""From the config's `tasks` section to a `TaskSet`: read, type, split, drop duplicates, take the fingerprint."""
+"""Makes the `TaskSet` of the config's `tasks` section: reads rows, makes tasks, splits them and drops duplicates."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Ingested:
-    """The tasks of one source and the note about it."""
+    """The tasks of one source, and the note about how they were read."""
 
     tasks: list[Task]
     note: dict[str, Any]
 
 
 def ingest_tasks(config: TasksConfig, *, environment: str, seed: int, progress: Progress = silent) -> TaskSet:
-    """Read, type and split the tasks of a config; `environment` is written into every task and its id.
+    """Read and split the tasks of a config; `environment` is written into every task and enters its id.
 
-    Tasks come in the order of `SPLITS`. `notes` (JSON) holds for each source, `tasks` and `off_distribution`: what it
-    is, how it was split, its bad rows, the duplicates dropped, the tasks without an answer; and `rows_per_split`.
-    Raises `TaskError` when a source cannot be read, has more bad rows than `max_bad_rows`, or leaves a split empty.
+    Tasks come in the order of `SPLITS`. The `notes` (JSON) hold `rows_per_split` and, for each source (`tasks` and
+    `off_distribution`), what it is, how it was split, its bad rows, and the numbers of dropped duplicates and of tasks
+    without an answer. Raises `TaskError` if a source cannot be read, has more bad rows than `max_bad_rows`, or leaves a
+    split empty.
     """
     claims, bad = Claims(), BadRows(config.max_bad_rows)
     _check_templates(config, "tasks")
@@ -64,10 +65,10 @@ def ingest_tasks(config: TasksConfig, *, environment: str, seed: int, progress: 
 
 
 def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = silent) -> tuple[Task, ...]:
-    """All tasks of a file or data set in one go, without duplicates, to try an environment on.
+    """Return all tasks of a file or data set without duplicates, to try an environment on.
 
-    They are in `train` unless the source's own `split` column decides. Raises `TaskError` when the source cannot be
-    read or has a bad row.
+    They are in `train` unless the source's own `split` column decides. Raises `TaskError` if the source cannot be read
+    or has a bad row.
     """
     claims, bad = Claims(), BadRows(limit=0)
     _check_templates(source, "tasks")
@@ -78,9 +79,9 @@ def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = s
 
 
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:
-    """sha256 (hexadecimal) over the canonical JSON of every field of every task, in the order given.
+    """Return the sha256 (hexadecimal) of the canonical JSON of all fields of all tasks, in the order given.
 
-    Order counts, since a trainer that takes tasks in turn does something else when they are reordered.
+    The order counts, since a trainer that takes tasks in turn does something else when they are reordered.
     """
     digest = hashlib.sha256()
     for task in tasks:
@@ -124,7 +125,7 @@ def _ingest_off_distribution(
     bad: BadRows,
     progress: Progress,
 ) -> _Ingested:
-    """Tasks of another source, none of whose prompts stands in another split; of a file a sample by hash."""
+    """Tasks of another source, without those whose prompt is in another split; of a file they are a sample by hash."""
     where, count = describe_source(source), config.off_distribution_count
     how: dict[str, Any] = {}
     if source.source == "reasoning_gym":
@@ -151,6 +152,7 @@ def _ingest_off_distribution(
 
 
 def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:
+    """All rows that can be read; the others are noted in `bad`."""
     meter = Meter(progress, None, "rows")
     rows: list[RawRow | BadRow] = []
     for row in read_rows(source):
@@ -170,7 +172,7 @@ def _make_tasks(
     *,
     by_column: bool,
 ) -> list[Task]:
-    """The tasks of all usable rows; raises `TaskError` when too many are not."""
+    """The tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
     tasks: list[Task] = []
     places: dict[str, str] = {}
     meter = Meter(progress, len(rows), "tasks")
@@ -190,6 +192,7 @@ def _make_tasks(
 
 
 def _check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -> None:
+    """Raise `FieldError` if another row has this id; `places` holds the place of each id and is filled here."""
     if task_id in claims.ids:
         raise FieldError(f"has the id {task_id!r} of a task from the main source")
     if places.setdefault(task_id, place) != place:

@@ -1,7 +1,7 @@
-"""Tasks drawn from a reasoning-gym generator (github.com/open-thought/reasoning-gym), any of them by name.
+"""Draws rows from any generator of reasoning-gym (github.com/open-thought/reasoning-gym) by its name.
 
-An item's seed is the generator's seed plus the item's index: two seeds close to each other share nearly all items. So
-one seed serves all splits, and each split has its own range of indices.
+reasoning-gym seeds an item with the generator's seed plus the item's index, so two seeds close to each other share
+nearly all items. Therefore one seed serves all splits, and each split has a range of indices of its own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ SAT_FIX = "install the extra: pip install rlft[sat]"
 
 
 def import_reasoning_gym() -> ModuleType:
-    """The package, also where `pycosat` is missing: it needs a compiler, and one generator of a hundred uses it.
+    """Import the package, also where `pycosat` is missing, which needs a compiler and serves one generator only.
 
-    A placeholder stands in for `pycosat` while the package is imported; using it raises `ImportError`.
+    A placeholder stands in for `pycosat` while the package is imported; using it raises `ImportError`. See
+    docs/decisions/0001-install.md.
     """
     if "reasoning_gym" in sys.modules:
         return importlib.import_module("reasoning_gym")
@@ -45,10 +46,10 @@ def import_reasoning_gym() -> ModuleType:
 
 
 def pycosat_placeholder() -> ModuleType:
-    """A module that can be imported as `pycosat` and raises `ImportError` when anything in it is used."""
+    """Return a module that can be imported as `pycosat` and raises `ImportError` when anything in it is used."""
 
     def missing(name: str) -> Any:
-        if name.startswith("__"):  # questions of the import system itself
+        if name.startswith("__"):  # the import system asks for such names
             raise AttributeError(name)
         raise ImportError(f"pycosat is not installed; {SAT_FIX}")
 
@@ -58,9 +59,9 @@ def pycosat_placeholder() -> ModuleType:
 
 
 def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -> Any:
-    """A reasoning-gym data set: `dataset[index]` for index < `size`, and `dataset.score_answer(answer, entry)`.
+    """Return a reasoning-gym data set: `dataset[index]` for index < `size`, `dataset.score_answer(answer, entry)`.
 
-    Raises `TaskError` for an unknown name (with the names that come close) and for arguments it does not take.
+    Raises `TaskError` for an unknown name, with the names that come close, and for arguments that it does not take.
     """
     package = import_reasoning_gym()
     registry: dict[str, tuple[type, type]] = importlib.import_module("reasoning_gym.factory").DATASETS
@@ -88,7 +89,7 @@ def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -
 
 
 def _typed(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the generator takes them: a composite has a class of its own for what it is made of."""
+    """The arguments as the generator takes them: `composite` wants objects of a class for its parts, not maps."""
     if name != "composite" or "datasets" not in kwargs:
         return dict(kwargs)
     part = importlib.import_module("reasoning_gym.composite").DatasetSpec
@@ -102,11 +103,11 @@ def _close(name: str, names: Iterable[str]) -> str:
 
 
 def draw_rows(source: SourceConfig, *, seed: int, expected: int, most: int) -> Iterator[RawRow | BadRow]:
-    """Items from `first_index` on, one at a time: `expected` is how many will do, `most` how many are ever drawn.
+    """Yield items from `first_index` on: probably `expected` of them are needed, and at most `most` are drawn.
 
     A row holds `question`, `answer` and `metadata`; its `info` is what scoring needs: `generator`, `generator_kwargs`,
     `seed`, `index`, and the whole item as `entry`. Some generators prepare all items at once, so the data set is made
-    for the expected number first and made larger only when more is asked for.
+    for the expected number first, and made anew for twice as many only when more are asked for.
     """
     name = source.generator or ""
     drawn, upto = 0, expected
@@ -120,10 +121,10 @@ def draw_rows(source: SourceConfig, *, seed: int, expected: int, most: int) -> I
 
 @contextmanager
 def _global_seed(seed: int) -> Iterator[None]:
-    """Seed Python's global random generator for a while, then put it back.
+    """Seed Python's global random generator within the context, then restore its state.
 
-    `list_functions` draws from it beside its own: without this its items would differ from one process to the next.
-    (numpy's is left alone: only `pool_matrix` uses it, and seeds it itself.)
+    The generator `list_functions` draws from it beside its own, so that its items would differ between processes.
+    (numpy's global generator is left alone: only `pool_matrix` uses it, and seeds it itself.)
     """
     before = random.getstate()
     random.seed(seed)
@@ -140,7 +141,7 @@ def _draw(dataset: Any, source: SourceConfig, seed: int, index: int) -> RawRow |
             entry = to_json(dict(dataset[index]), "entry")
     except ImportError as error:
         raise TaskError(str(error), where=place, fix=SAT_FIX) from error
-    except Exception as error:  # a generator that fails at one item: a bad row with its cause
+    except Exception as error:  # a generator may raise anything, and one that fails at an item makes a bad row
         return BadRow(place, f"could not be drawn: {type(error).__name__}: {error}")
     info = {
         "generator": source.generator,

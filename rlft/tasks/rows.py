@@ -1,4 +1,4 @@
-"""From a row to a typed task: which field is the prompt, which the answer; `info` is the whole row.
+"""Makes a typed task of a row: finds the fields of prompt and answer, and keeps the whole row as `info`.
 
 Rows in TRL's form (`prompt` and free columns), verl's (`prompt, reward_model{ground_truth}, extra_info`) and
 verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are.
@@ -18,15 +18,16 @@ from rlft.tasks.fields import FieldError, find_field, format_template, is_templa
 from rlft.tasks.sources import RawRow
 from rlft.types import Message, Split, Task
 
+# The fields that are tried in this order if the config names none.
 PROMPT_FIELDS = ("prompt", "question", "text")
 ANSWER_FIELDS = ("answer", "ground_truth", "reward_model.ground_truth")
 
 
 def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Split | None = None) -> Task:
-    """Make the task of a row. Raises `FieldError` with the reason when the row is unusable.
+    """Make the task of a row. Raises `FieldError` with the reason if the row is unusable.
 
-    Without a configured `id` the id is a hash of the content, without a configured `group` the prompt is the group.
-    `split` is what the row's own `split` column says; `None` where there is none: then it is `train` until dealt.
+    Without a configured `id` the id is a hash of the content; without a configured `group` the group is a hash of the
+    prompt. `split` is what the row's own `split` column says; with `None` it is `train` until tasks are dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
     prompt_field, prompt_value = _read(row, fields.prompt, PROMPT_FIELDS)
@@ -47,7 +48,7 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
 
 
 def to_messages(value: Any, field: str) -> tuple[Message, ...]:
-    """A prompt as messages: text becomes one user message. Raises `FieldError` when it is empty or neither."""
+    """Return a prompt as messages; text becomes one of role `user`. Raises `FieldError` if it is empty or neither."""
     if isinstance(value, str):
         value = [{"role": "user", "content": value}]
     if value is not None and not isinstance(value, list):
@@ -63,22 +64,22 @@ def to_messages(value: Any, field: str) -> tuple[Message, ...]:
 
 
 def content_id(prompt: Sequence[Message], answer: Any, environment: str) -> str:
-    """The id of a task by its content: 16 hexadecimal digits, the same wherever the row stands."""
+    """Return the id of a task by its content: 16 hexadecimal digits, which do not depend on the row's place."""
     return _digest([environment, list(prompt), answer])
 
 
 def prompt_key(prompt: Sequence[Message]) -> str:
-    """What two prompts have in common when they say the same: equal up to Unicode form, case and white space."""
+    """Return a hash that is equal for prompts which differ only in Unicode form, case and white space."""
     return _digest([[message["role"], normalise_text(message["content"])] for message in prompt])
 
 
 def normalise_text(text: str) -> str:
-    """Text in the form in which duplicates are compared: NFKC, case folded, white space as single spaces."""
+    """Return the text as duplicates are compared: in NFKC, case folded, with single spaces as white space."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with one spelling for equal values: sorted keys, no spaces, no NaN."""
+    """Return JSON that is the same text for equal values: sorted keys, no spaces. Raises ValueError for NaN."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -87,7 +88,10 @@ def _digest(value: Any) -> str:
 
 
 def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) -> tuple[str | None, Any]:
-    """The field that was read and its value; of the defaults the first that is not null, else the first there is."""
+    """The field that was read, and its value: the configured one, else the first default that is not null.
+
+    If all defaults that the row has are null, it is the first of them; if it has none, `None`.
+    """
     if configured is not None:
         if is_template(configured):
             return configured, format_template(row, configured)
@@ -106,6 +110,7 @@ def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) 
 
 
 def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
+    """The configured id or group of a row as text. Raises `FieldError` if it is neither text nor a number."""
     value = find_field(row, field)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
         raise FieldError(f"has no usable {what} in field {field!r}: {value!r:.80}; text or a number is needed")
@@ -113,10 +118,10 @@ def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
 
 
 def _whole(row: dict[str, Any], read: set[str | None]) -> dict[str, Any]:
-    """All columns; an `info` object (verifiers' form) is spread among them.
+    """All columns of a row; the keys of an `info` object (verifiers' form) become columns too.
 
-    What it holds under the name of a column in `read` stands in that column's place: the task has the column itself, as
-    prompt or answer, say. Under the name of any other column nobody could tell which is meant.
+    A key that is also a column in `read` takes that column's place, because the task has the column as its prompt or
+    answer, say. Raises `FieldError` for a key that is any other column: nobody could tell which of the two is meant.
     """
     inner = row.get("info")
     if not isinstance(inner, dict) or "info" in read:

@@ -1,6 +1,6 @@
-"""Rows from files and data sets: what is read, and from which place. Nothing is interpreted here.
+"""Reads rows with their places from files and data sets, without interpreting them.
 
-A row that cannot be read is a `BadRow` with its reason; a source that cannot be read is a `TaskError`.
+A row that cannot be read is a `BadRow` with the reason; a source that cannot be read is a `TaskError`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rlft.errors import TaskError
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """A row as its source has it, and where it stands (`tasks.jsonl:17`; lines and rows count from 1).
+    """A row as its source has it, and its place (`tasks.jsonl:17`; lines and rows count from 1).
 
-    `info`, where given, is what the task's `info` shall be, in place of the whole row.
+    `info`, if given, becomes the `info` of the task instead of the whole row.
     """
 
     place: str
@@ -39,14 +39,14 @@ class BadRow:
 
 @dataclass(slots=True)
 class BadRows:
-    """The bad rows met so far, and how many may be (`tasks.max_bad_rows`)."""
+    """Collects the bad rows found so far; `limit` is how many of them are allowed (`tasks.max_bad_rows`)."""
 
     limit: int
     rows: list[BadRow] = field(default_factory=list)
-    shown = 20
+    shown = 20  # most bad rows that an error lists
 
     def check(self, where: str) -> None:
-        """Raise `TaskError` with places and reasons (20 of them at most) when there are more than may be."""
+        """Raise `TaskError`, with places and reasons, if there are more bad rows than allowed."""
         if len(self.rows) <= self.limit:
             return
         lines = [f"  {bad.place}: {bad.reason}" for bad in self.rows[: self.shown]]
@@ -60,10 +60,10 @@ class BadRows:
 
 
 def read_rows(source: SourceConfig, *, first: int = 0, count: int | None = None) -> Iterator[RawRow | BadRow]:
-    """Read the rows of a file or data set in their order, bad ones included.
+    """Yield the rows of a file or data set in their order, bad ones included.
 
-    `first` skips that many rows, `count` ends after that many (`None`: all). Files are opened when the first row is
-    asked for. Raises `TaskError` when the source is missing, empty or unreadable. A generator has no rows to read: see
+    `first` rows are skipped, and at most `count` are read (`None`: all). Files are opened when the first row is asked
+    for. Raises `TaskError` if the source is missing, empty or unreadable, or a generator, whose rows are drawn by
     `rlft.tasks.reasoning_gym.draw_rows`.
     """
     if source.source == "reasoning_gym":
@@ -74,7 +74,7 @@ def read_rows(source: SourceConfig, *, first: int = 0, count: int | None = None)
 
 
 def describe_source(source: SourceConfig) -> str:
-    """The source in one line, such as `jsonl data/train.jsonl` or `reasoning_gym chain_sum`."""
+    """Return the source in one line, such as `jsonl data/train.jsonl` or `reasoning_gym chain_sum`."""
     name = source.generator if source.source == "reasoning_gym" else source.path
     details = [source.source, name]
     if source.source == "huggingface":
@@ -112,11 +112,11 @@ def _unreadable(path: Path, error: Exception, kind: str) -> TaskError:
 def _read_jsonl(source: SourceConfig) -> Iterator[RawRow | BadRow]:
     path = _existing_file(source)
     try:
-        # Bytes are cut at \n alone: as text, U+2028 or U+0085 inside a string could be taken for the end of a line.
+        # Bytes, as they are split at \n alone: splitlines() of text also splits at U+2028 or U+0085 within a string.
         with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
+                    line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of UTF-8
                 if line.strip():
                     yield _parse_json_line(f"{path.name}:{number}", line)
     except OSError as error:
@@ -136,11 +136,11 @@ def _parse_json_line(place: str, line: bytes) -> RawRow | BadRow:
 
 
 def _read_csv(source: SourceConfig) -> Iterator[RawRow | BadRow]:
-    """Cells stay text: `007` is an answer of three characters, and an empty cell is an empty text."""
+    """Yield the rows of a CSV file. Cells stay text: `007` has three characters, and an empty cell is an empty text."""
     path = _existing_file(source)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            csv.field_size_limit(2**31 - 1)  # the module's own limit refuses a long document
+            csv.field_size_limit(2**31 - 1)  # the default of 131,072 characters would refuse a long document
             reader = csv.reader(file, strict=True)
             header = next(reader, [])
             if len(set(header)) < len(header) or not all(header):
@@ -167,7 +167,7 @@ def _read_parquet(source: SourceConfig) -> Iterator[RawRow | BadRow]:
     number = 0
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1000):  # whoever wants the first rows alone gets few more
+            for batch in file.iter_batches(batch_size=1000):  # small, so that few more rows are read than asked for
                 for row in batch.to_pylist():
                     number += 1
                     yield RawRow(f"{path.name}:{number}", row)
@@ -183,7 +183,7 @@ def _read_huggingface(source: SourceConfig) -> Iterator[RawRow | BadRow]:
 
 
 def _load_hub_split(source: SourceConfig) -> Any:
-    """One split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
+    """Load one split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
     import datasets
 
     path = Path(source.path or "").expanduser()
@@ -201,7 +201,7 @@ def _load_hub_split(source: SourceConfig) -> Any:
             where=describe_source(source),
             fix="connect, or download the data set elsewhere and name its folder in tasks.path",
         ) from error
-    except Exception as error:  # `datasets` raises many kinds: missing data sets, configurations, splits, bad files
+    except Exception as error:  # `datasets` raises errors of many types: missing data sets, configurations, bad files
         raise TaskError(
             f"the data set cannot be loaded: {type(error).__name__}: {error}",
             where=describe_source(source),

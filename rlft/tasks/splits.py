@@ -1,6 +1,7 @@
-"""Which task stands in which split: by the file's own `split` column, or dealt by group.
+"""Decides which task is in which split: as the file's own `split` column says, or dealt by group.
 
-Dealing is by hash, so the same seed always deals the same way, and rows that are added later move few groups.
+Groups are dealt by a hash, so the same seed always deals them in the same way, and rows that are added later move few
+groups.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from rlft.types import SPLITS, Split, Task
 
 log = logging.getLogger(__name__)
 
-# The order in which splits take their tasks, and in which they keep a prompt that several of them hold: what decides
-# comes before what is trained on.
+# The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
+# decide something come before the one that is trained on.
 CLAIM_ORDER: tuple[Split, ...] = ("test", "gate", "validation", "train", "off_distribution")
 DEALT_SPLITS: tuple[Split, ...] = CLAIM_ORDER[:4]
 
@@ -28,9 +29,9 @@ DEALT_SPLITS: tuple[Split, ...] = CLAIM_ORDER[:4]
 def deal_groups(groups: Sequence[str], splits: SplitsConfig, *, seed: int) -> dict[str, Split]:
     """Deal groups to test, gate, validation and train, in the proportions of the configured counts.
 
-    `groups` holds the group of every row, so that large groups weigh more. Groups are put in the order of
-    sha256(seed, group); a group goes to the split in whose share of the rows its middle row falls. So a split's size is
-    off its share by less than the size of a group at either end, and may be 0: see `check_splits`.
+    `groups` holds the group of every row, so that large groups weigh more. The groups are sorted by sha256(seed,
+    group), and each goes to the split in whose share of the rows its middle row falls. So the size of a split differs
+    from its share by less than the size of a group at either end, and may be 0: see `check_splits`.
     """
     sizes = Counter(groups)
     shares = [getattr(splits, name) for name in DEALT_SPLITS]
@@ -46,19 +47,22 @@ def deal_groups(groups: Sequence[str], splits: SplitsConfig, *, seed: int) -> di
 
 
 def deal_tasks(tasks: Iterable[Task], splits: SplitsConfig, *, seed: int) -> list[Task]:
-    """The tasks in their order, each with the split that its group was dealt to."""
+    """Return the tasks in their order, each with the split to which its group was dealt."""
     tasks = list(tasks)
     dealt = deal_groups([task.group for task in tasks], splits, seed=seed)
     return [replace(task, split=dealt[task.group]) for task in tasks]
 
 
 def order_by_hash(tasks: Iterable[Task], *, seed: int) -> list[Task]:
-    """The tasks in an order that depends on seed and id alone: its first n are a sample."""
+    """Sort the tasks by a hash of seed and id, so that the first n of them are a random sample."""
     return sorted(tasks, key=lambda task: _place(seed, task.id))
 
 
 def sample_tasks(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
-    """At most so many tasks, in their order, and always the same ones: the first of a sorted file are no sample."""
+    """Return a sample of at most `limit` tasks in their order, always the same ones; `None` returns all.
+
+    The first tasks would not do, as a file may be sorted.
+    """
     chosen = {task.id for task in order_by_hash(tasks, seed=0)[:limit]}
     return tuple(task for task in tasks if task.id in chosen)
 
@@ -68,21 +72,21 @@ def _place(seed: int, name: str) -> bytes:
 
 
 def own_split(row: dict[str, Any]) -> Split | None:
-    """The split that a row's own `split` column names, if it is one of ours."""
+    """Return the split that a row's own `split` column names; `None` if it is none of `SPLITS`."""
     value = row.get("split")
     return next((name for name in SPLITS if name == value), None)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitColumn:
-    """Whether the rows' `split` column decides about the split, and how they are split in words."""
+    """Whether the rows' own `split` column decides about their split, and a note that says how they are split."""
 
     decides: bool
     note: str
 
 
 def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn:
-    """The `split` column decides when every row has one of our names there; else it is a column like any other."""
+    """Let the `split` column decide if it holds one of `SPLITS` in every row; else it is a column like any other."""
     foreign = sorted({repr(row.get("split")) for row in rows if own_split(row) is None})
     if not any("split" in row for row in rows):
         return SplitColumn(False, "dealt by group")
@@ -94,8 +98,9 @@ def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn
 
 
 def check_groups(tasks: Iterable[Task], where: str) -> None:
-    """Raise `TaskError` when a group stands in two splits: a `split` column, an off-distribution source or a
-    generator's ranges of indices can put it there, dealing cannot.
+    """Raise `TaskError` if a group is in two splits.
+
+    A `split` column, an off-distribution source or a generator's ranges of indices can put it there; dealing cannot.
     """
     seen: dict[str, Split] = {}
     for task in tasks:
@@ -109,7 +114,7 @@ def check_groups(tasks: Iterable[Task], where: str) -> None:
 
 
 def check_splits(tasks: Iterable[Task], where: str, *, by_column: bool) -> None:
-    """Raise `TaskError` when a split that every run needs has no tasks."""
+    """Raise `TaskError` if a split that every run needs has no tasks; `by_column` says who made the splits."""
     counts = Counter(task.split for task in tasks)
     empty = [name for name in reversed(DEALT_SPLITS) if not counts[name]]
     if not empty:

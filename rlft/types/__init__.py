@@ -1,4 +1,4 @@
-"""The things that flow through a run: tasks, rollouts, rewards, reports. Frozen, and all there is to know of a stage.
+"""The data that the stages of a run hand on: tasks, rollouts, rewards and reports, all of them frozen.
 
 `Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
 """

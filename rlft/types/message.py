@@ -1,4 +1,4 @@
-"""One message of a conversation, in the form that chat templates take."""
+"""The messages of a conversation with their tool calls, as dicts in the form that chat templates take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing_extensions import NotRequired, TypedDict  # noqa: UP035 - pydantic r
 
 
 class FunctionCall(TypedDict):
-    """What is called, and with what.
+    """The function of a tool call: its name and the arguments.
 
     >>> function = {"name": "look_up", "arguments": {"country": "Peru"}}
     """
@@ -27,7 +27,7 @@ class ToolCall(TypedDict):
     """
 
     id: str
-    """Names the call; the message of role `tool` that answers it has it as `tool_call_id`."""
+    """The name of the call. The message of role `tool` that answers it has it as `tool_call_id`."""
     type: Literal["function"]
     """Always `function`."""
     function: FunctionCall
@@ -43,9 +43,9 @@ class InvalidToolCall(TypedDict):
     """
 
     text: str
-    """What the model wrote, with the marks around it; empty for a second error of one text."""
+    """What the model wrote, with the marks around it; empty for a second error about the same text."""
     error: str
-    """What is wrong with it, as the model is told."""
+    """What is wrong with it, in a sentence that the model reads."""
     position: int | None
     """The index in `text` at which reading stopped; `None` where no single place is wrong."""
 
@@ -66,7 +66,7 @@ class Message(TypedDict):
     tool_calls: NotRequired[list[ToolCall]]
     """The calls of an assistant's message; the key is absent where there are none."""
     invalid_tool_calls: NotRequired[list[InvalidToolCall]]
-    """What a model wrote as calls and could not be read; no part of `content`, and absent where there is none."""
+    """The calls that could not be read. Their text is no part of `content`; the key is absent where there are none."""
     tool_call_id: NotRequired[str]
     """In a tool's message: the call that it answers."""
     name: NotRequired[str]

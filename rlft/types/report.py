@@ -1,24 +1,24 @@
-"""What stages say of themselves: training and evaluation, as JSON."""
+"""The reports of training and evaluation, which are stored as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlft.outcome import Fate
+from rlft.outcome import FATES, Fate
 
 
 class Report:
-    """Base of what a stage says of itself: dataclasses that are stored as JSON."""
+    """Base class of the reports of stages: dataclasses that are stored as JSON."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainReport(Report):
-    """What a training step did: metrics, and the fate of every sampled rollout.
+    """What the training step of a round did: its metrics, and the fate of every sampled rollout.
 
-    `fates` maps each rollout id to the text of its `Fate`, as it is stored. `stopped` holds the reason when
-    the step kept the policy it was given (loss not finite, KL too large).
+    `fates` maps each rollout id to the text of its `Fate`. `updates` counts optimizer steps. `stopped` is the reason if
+    the round was undone and the step returned the policy that it was given (loss not finite, KL too large).
     """
 
     round: int
@@ -29,15 +29,15 @@ class TrainReport(Report):
     stopped: str | None = None
 
     def counts(self) -> dict[str, int]:
-        """Totals of the ledger; `trained + filtered + errored == sampled` always."""
+        """Return how many rollouts were sampled, and how many of them had each kind of fate."""
         kinds = [Fate.read(fate).kind for fate in self.fates.values()]
-        counts = {kind: kinds.count(kind) for kind in ("trained", "filtered", "errored")}
+        counts = {kind: kinds.count(kind) for kind in FATES}
         return {"sampled": len(kinds), **counts}
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its confidence interval; `count` is the number of tasks it rests on."""
+    """A mean with its confidence interval; `count` is the number of tasks that it is computed from."""
 
     mean: float
     low: float
@@ -47,9 +47,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """Metrics of one policy on one split, and the per-task scores they are made of, for paired comparisons.
+    """The metrics of one policy on one split, and the scores per task that they are computed from.
 
-    `per_task` maps a metric's name (`accuracy`, `reward`, and each `rewards/<part>`) to {task id: mean over samples}.
+    `per_task` maps a metric's name (`accuracy`, `reward`, and each `rewards/<part>`) to {task id: mean over samples},
+    for paired comparisons. `num_samples` is the number of attempts at a task, `errored` that of rollouts without score.
     """
 
     split: str
@@ -63,7 +64,7 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Report):
-    """The reports of one policy, by split, and the wall seconds that sampling and scoring took."""
+    """The reports of one policy by split, and the wall seconds that sampling and scoring took."""
 
     splits: dict[str, EvaluationReport]
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""The score of an attempt."""
+"""The scores of rollouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlft.outcome import Failure
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The score of one rollout: what `compute_reward` returned, checked and weighed.
+    """The score of one rollout: the parts that `compute_reward` returned, and their weighted sum.
 
     >>> from rlft.types import Reward
     >>> Reward(
@@ -36,9 +36,9 @@ class Reward:
     """{part: score}. A part that is `None` does not apply and counts as the mean of those that do
     (`rlft.rewards.rubric`)."""
     solved: bool
-    """Whether the total is full."""
+    """Whether the total is at least the one that counts as solved (`reward.full`)."""
     answer: str | None
-    """What `final_answer` made of the attempt, for majority votes."""
+    """What `final_answer` returned for the attempt, for majority votes."""
     error: Failure | None
     """Why there is no score."""
     seconds: float

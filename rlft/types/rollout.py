@@ -1,4 +1,4 @@
-"""A recorded attempt at a task, exactly as it was sampled."""
+"""Recorded attempts at tasks, token by token as they were sampled."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Rollout:
     """
 
     rollout_id: str
-    """Its name, unlike that of every other rollout of a run."""
+    """Its name, which no other rollout of the run has."""
     task_id: str
     """The `id` of its task."""
     sample: int
-    """Which attempt at the task in this round it is, from 0."""
+    """The number of the attempt at this task in this round, from 0."""
     round: int
     """The round of training, from 0."""
     messages: tuple[Message, ...]
@@ -52,17 +52,17 @@ class Rollout:
     """The natural logarithm of a sampled token's probability under the sampling distribution, 0 elsewhere; shape
     (tokens,)."""
     prompt_length: int
-    """Tokens of the prompt."""
+    """The number of tokens in the prompt."""
     turns: int
-    """Messages of the assistant."""
+    """The number of turns of the model."""
     tool_calls: int
-    """Calls of tools, with those that failed or could not be read."""
+    """The number of tool calls, with those that failed or could not be read."""
     tool_errors: int
-    """Calls that failed: the model was told an error."""
+    """The number of tool calls that failed, for which the model read an error."""
     state: dict[str, Any]
-    """What `setup` and the tools left, JSON."""
+    """The state of the environment as `setup` and the tools left it, JSON."""
     stop_reason: StopReason
-    """`stop`: it ended, by itself or after its turns; `length`: a limit cut it off; `error`: see `error`."""
+    """`stop`: it ended, by itself or after its last turn; `length`: a limit cut it off; `error`: see `error`."""
     truncated: bool
     """Whether a limit of tokens, context or seconds cut it off."""
     error: Failure | None
@@ -70,9 +70,9 @@ class Rollout:
     seconds: float
     """Wall seconds from the beginning of the conversation to its end; 0 where it was scripted."""
     policy: str
-    """The identity of the policy that was sampled."""
+    """The identity of the policy that was sampled; empty where it was scripted."""
     sampling: str
-    """The settings of the sampling in one line."""
+    """The settings of the sampling in one line; empty where it was scripted."""
     environment: str
     """The fingerprint of the environment's code and data."""
     seed: int
@@ -80,7 +80,7 @@ class Rollout:
 
     @property
     def completion_length(self) -> int:
-        """Tokens after the prompt, sampled or not."""
+        """The number of tokens after the prompt, sampled or not."""
         return len(self.token_ids) - self.prompt_length
 
 
@@ -88,7 +88,7 @@ class Rollout:
 class Rollouts:
     """Rollouts in the order (task, sample), all from one policy.
 
-    `seconds` is the wall time it took to sample them, `metrics` what the engine measured of itself.
+    `seconds` is the wall time that sampling them took; `metrics` is what the engine measured meanwhile.
     """
 
     rows: tuple[Rollout, ...]

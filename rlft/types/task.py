@@ -1,19 +1,19 @@
-"""A task, and the tasks of a run by split."""
+"""Tasks, and the set of all tasks of a run with their splits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rlft.types.message import Message
 
 Split = Literal["train", "validation", "gate", "test", "off_distribution"]
-SPLITS: tuple[Split, ...] = ("train", "validation", "gate", "test", "off_distribution")
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A problem and what is needed to score an attempt at it. It cannot be changed.
+    """A problem, and what is needed to score an attempt at it. A task cannot be changed.
 
     A task is made of a row of the data. With `tasks: {prompt: question}` in the config, and `answer`, which is read
     under this name by default, the row `{"question": "The capital of Peru?", "answer": "Lima", "continent": "America"}`
@@ -53,27 +53,27 @@ class Task:
     split: Split
     """`train`, `validation`, `gate`, `test` or `off_distribution`."""
     group: str
-    """Tasks of one group never stand in different splits: the column that `tasks.group` names, else the prompt's
-    hash."""
+    """The column that `tasks.group` names, else a hash of the prompt. Tasks of one group are never in different
+    splits."""
 
     @property
     def text(self) -> str:
-        """The prompt's text: the content of the last message of role `user`, of the last message if none is."""
+        """The text of the prompt: the content of the last message of role `user`, else of the last message."""
         return next((m["content"] for m in reversed(self.prompt) if m["role"] == "user"), self.prompt[-1]["content"])
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """Tasks of all splits with a fingerprint of their content, and the notes ingestion left (duplicates, bad rows)."""
+    """The tasks of all splits, a fingerprint of their content, and notes about how they were read."""
 
     tasks: tuple[Task, ...]
     fingerprint: str
     notes: dict[str, Any] = field(default_factory=dict)
 
     def split(self, name: Split) -> tuple[Task, ...]:
-        """The tasks of one split, in their stored order."""
+        """Return the tasks of one split, in their stored order."""
         return tuple(task for task in self.tasks if task.split == name)
 
     def by_id(self) -> dict[str, Task]:
-        """All tasks by their id."""
+        """Return {id: task} for all tasks."""
         return {task.id: task for task in self.tasks}

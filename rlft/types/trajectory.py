@@ -1,4 +1,4 @@
-"""What a reward is given of an attempt."""
+"""The conversation of an attempt, as rewards and environments read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlft.types.task import Task
 
 
 class Trajectory(list[Message]):
-    """What `compute_reward` is given: the list of messages after the prompt, tool results included.
+    """The list of messages after the prompt, tool results included, which `compute_reward` is given.
 
     It is a list, not a text: `completion.text` is the answer. It also knows its task and how the rollout ended.
 
@@ -36,9 +36,9 @@ class Trajectory(list[Message]):
     """
 
     task: Task
-    """The task that it answers."""
+    """The task that was attempted."""
     state: dict[str, Any]
-    """What `setup` and the tools left in the rollout's state, JSON; empty where there is none."""
+    """The state of the environment as `setup` and the tools left it, JSON; empty where there is none."""
     truncated: bool
     """Whether a limit of tokens, context or seconds cut the rollout off."""
 

@@ -281,7 +281,7 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "pathlib", "typing", "urllib.parse",
+        "__future__", "collections.abc", "functools", "pathlib", "typing", "urllib.parse",
         "pydantic", "pydantic.fields", "rlft.errors", "rlft.losses", "rlft.secrets",
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlft import storage
 from rlft.calls import make_call
 from rlft.outcome import Failure
-from rlft.types import Reward, Rewards, Rollouts, Task, TaskSet
+from rlft.types import SPLITS, Reward, Rewards, Rollouts, Task, TaskSet
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
 texts = st.one_of(st.text(), st.sampled_from(["", "\u2028", "\x00", "null", '"', "\U0001f600", "a\r\nb", "\ufeff"]))
@@ -84,7 +84,7 @@ tasks = st.builds(
     prompt=messages,
     answer=json_values,
     info=json_objects,
-    split=st.sampled_from(["train", "validation", "gate", "test", "off_distribution"]),
+    split=st.sampled_from(SPLITS),
     group=texts,
 )
 

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.config.training import Scale
 from rlft.outcome import Failure, Fate
 from rlft.training.ledger import plan_training
 from rlft.types import Rewards, Rollouts
@@ -47,7 +49,7 @@ rows_of_all_kinds = st.lists(
 )
 
 
-@given(rows_of_all_kinds, st.booleans(), st.sampled_from(["group", "batch", "none"]))
+@given(rows_of_all_kinds, st.booleans(), st.sampled_from(get_args(Scale)))
 def test_every_rollout_has_one_fate(rows, mask, scale):
     rollouts, rewards = scored(rows)
     found = plan(rollouts, rewards, scale, mask)
