@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlft.audit.rewards import GOLD_NEEDS_TOOLS, AuditReport, audit_reward, has_text_gold, none_on
+from rlft.audit.findings import none_on
+from rlft.audit.report import AuditReport
+from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
 from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
