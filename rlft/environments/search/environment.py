@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from rlft.calls import make_call
 from rlft.contract.base import BaseEnv, Context
 from rlft.contract.calling import in_thread
 from rlft.contract.marks import metric, reward, tool
 from rlft.contract.tools import ToolSpec
+from rlft.environments.search.gold import gold_messages
+from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.answers import exact_match, normalise_answer, token_f1
 from rlft.graders.cited import declared_answer
 from rlft.search.index import CorpusIndex, shorten
 from rlft.search.loading import make_client
-from rlft.types import Message, Task, ToolCall, Trajectory
+from rlft.types import Message, Task, Trajectory
 
 AnswerScore = Literal["f1", "exact"]
 
@@ -135,10 +136,10 @@ class Search(BaseEnv):
     def answer(self, completion: Trajectory, ground_truth: Any) -> float:
         """How well the declared answer fits; 0 if no gold document was read (unless `answer_needs_source` is off)."""
         declared = declared_answer(completion)
-        if declared is None or (self.answer_needs_source and not _accepted(completion)):
+        if declared is None or (self.answer_needs_source and not accepted(completion)):
             return 0.0
         score = token_f1 if self.answer_score == "f1" else exact_match
-        return score(declared.text, _golds(ground_truth))
+        return score(declared.text, gold_answers(ground_truth))
 
     @reward(weight=0.5)
     def sources(self, completion: Trajectory) -> float:
@@ -146,9 +147,9 @@ class Search(BaseEnv):
         declared = declared_answer(completion)
         if declared is None:
             return 0.0
-        cited, gold = set(declared.sources), set(_gold_ids(completion.task))
-        accepted = cited & _accepted(completion)
-        right, wrong = len(_as_gold(accepted, completion.task)), len(cited - accepted)
+        cited, gold = set(declared.sources), set(gold_ids(completion.task))
+        good = cited & accepted(completion)
+        right, wrong = len(as_gold(good, completion.task)), len(cited - good)
         return 2 * right / (right + wrong + len(gold))
 
     @reward(weight=-0.05)
@@ -157,7 +158,7 @@ class Search(BaseEnv):
 
         One search and a read for each gold document, and one search more, are free.
         """
-        free = 2 * len(_gold_ids(completion.task)) + 1
+        free = 2 * len(gold_ids(completion.task)) + 1
         share = min(1.0, max(0, self.tool_calls(completion.state) - free) / self.cost_calls)
         return share * (self.answer(completion, ground_truth) + self.sources(completion)) / 2
 
@@ -165,17 +166,17 @@ class Search(BaseEnv):
     def exact(self, completion: Trajectory, ground_truth: Any) -> float:
         """Whether the declared answer is a gold one, whatever was read."""
         declared = declared_answer(completion)
-        return 0.0 if declared is None else exact_match(declared.text, _golds(ground_truth))
+        return 0.0 if declared is None else exact_match(declared.text, gold_answers(ground_truth))
 
     @metric
     def found_recall(self, completion: Trajectory) -> float:
         """The share of gold documents that searches found."""
-        return _recall(completion.state.get("found", ()), completion.task)
+        return recall(completion.state.get("found", ()), completion.task)
 
     @metric
     def read_recall(self, completion: Trajectory) -> float:
         """The share of gold documents that were read."""
-        return _recall(completion.state.get("read", ()), completion.task)
+        return recall(completion.state.get("read", ()), completion.task)
 
     @metric
     def searches(self, state: dict[str, Any]) -> float:
@@ -204,21 +205,7 @@ class Search(BaseEnv):
         """
         if task.answer is None:
             return None
-        question, calls = task.prompt[-1]["content"], list[ToolCall]()
-        found = self._search(question)
-        calls.append(_call(calls, "search", query=question))
-        for doc_id in _gold_ids(task):
-            if doc_id not in found:
-                query = self._query_that_finds(doc_id, question)
-                if query is None:
-                    return None
-                calls.append(_call(calls, "search", query=query))
-            calls.append(_call(calls, "read", doc_id=doc_id))
-        final = f"Answer: {_one_line(_golds(task.answer)[0])}\nSources: {', '.join(_gold_ids(task))}"
-        return [
-            *(Message(role="assistant", content="", tool_calls=[call]) for call in calls),
-            Message(role="assistant", content=final),
-        ]
+        return gold_messages(task, self.client, mode=self.modes[0], limit=min(5, self.max_results))
 
     def data_fingerprint(self) -> str:
         """The client's identity: documents, settings, models. Raises `EnvironmentSetupError` if it has none."""
@@ -235,54 +222,10 @@ class Search(BaseEnv):
             properties["mode"] |= {"enum": list(self.modes), "default": self.modes[0]}
         return replace(spec, parameters={**spec.parameters, "properties": properties})
 
-    def _search(self, query: str) -> list[str]:
-        hits = self.client.search(query, mode=self.modes[0], limit=min(5, self.max_results))
-        return [hit.doc_id for hit in hits]
-
-    def _query_that_finds(self, doc_id: str, question: str) -> str | None:
-        document = self.client.read(doc_id)
-        queries = (document.title, f"{document.title} {question}", f"{document.title} {document.text[:200]}")
-        return next((query for query in queries if query.strip() and doc_id in self._search(query)), None)
-
 
 def _check(holds: bool, what: str, fix: str) -> None:
     if not holds:
         raise EnvironmentSetupError(what, where=_WHERE, fix=fix)
-
-
-def _gold_ids(task: Task) -> list[str]:
-    ids = task.info.get("gold_doc_ids")
-    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise ValueError(f"gold_doc_ids of task {task.id} are {ids!r:.80}, not a list of document ids")
-    return list(dict.fromkeys(ids))
-
-
-def _as_gold(ids: set[str], task: Task) -> set[str]:
-    """Ids, with the gold document's in place of a near duplicate's."""
-    twins = {twin: gold for gold, all_of in (task.info.get("near_duplicates_of_gold") or {}).items() for twin in all_of}
-    return {twins.get(each, each) for each in ids}
-
-
-def _accepted(completion: Trajectory) -> set[str]:
-    """The documents that were read and are gold, or as good."""
-    gold = set(_gold_ids(completion.task))
-    return {each for each in completion.state.get("read", ()) if _as_gold({each}, completion.task) <= gold}
-
-
-def _recall(ids: Sequence[str], task: Task) -> float:
-    gold = set(_gold_ids(task))
-    return len(_as_gold(set(ids), task) & gold) / len(gold)
-
-
-def _golds(answer: Any) -> list[str]:
-    golds = [answer] if isinstance(answer, str) else answer
-    if not isinstance(golds, list) or not golds or not all(isinstance(each, str) and each.strip() for each in golds):
-        raise ValueError(f"the task's answer {answer!r:.80} is neither text nor a list of texts")
-    return golds
-
-
-def _call(earlier: Sequence[ToolCall], name: str, **arguments: Any) -> ToolCall:
-    return make_call(name, arguments, f"call-{len(earlier) + 1}")
 
 
 def _one_line(text: str) -> str:
