@@ -1,4 +1,4 @@
-"""Questions whose answers stand in documents that have to be found, read and cited."""
+"""The search environment: its tools `search` and `read`, and the parts of its reward."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ Sources: the ids of the documents it rests on, separated by commas"""
 
 
 class Search(BaseEnv):
-    """Parts: `answer` (weight 1), `sources` (0.5), `cost` (-0.05); the other parts are metrics.
+    """Asks a question whose answer stands in documents, which the model finds, reads and cites.
 
-    A task's answer is text or a list of texts that are all right; `info["gold_doc_ids"]` lists the documents that it
-    takes, `info["near_duplicates_of_gold"]` maps some of these to ids that do as well.
+    Parts: `answer` (weight 1), `sources` (0.5), `cost` (-0.05). Metrics: the other marked methods. A task's answer is
+    text or a list of texts that are all right; `info["gold_doc_ids"]` lists the documents that the answer takes, and
+    `info["near_duplicates_of_gold"]` maps ids of these to lists of ids that count as the same document.
     """
 
     max_turns = 10
@@ -51,12 +52,15 @@ class Search(BaseEnv):
         answer_needs_source: bool = True,
         cost_calls: int = 10,
     ) -> None:
-        """Either `documents`, a JSON Lines file, or `client`, the import path of a `rlft.search.client.SearchClient`.
+        """Set up the search over `documents`, a JSON Lines file, or by `client`, the import path of a `SearchClient`.
 
-        `client_kwargs` go to the client (without one: to `rlft.search.index.CorpusIndex`). `modes` are those a model
-        may choose from, the first is the default; with one alone there is no choice. With `read_found_only` a document
-        can be read once a search has found it: ids that can be guessed are no way round searching. `cost_calls` is how
-        many needless calls cost the whole of `cost`. Raises `EnvironmentSetupError`.
+        Exactly one of the two is given. `client_kwargs` are the client's arguments, or those of
+        `rlft.search.index.CorpusIndex` where `documents` are given. The model may choose among `modes`, of which the
+        first is the default; with one alone it is not offered the choice. `max_results` bounds the hits of a search,
+        `max_document_characters` the text that `read` shows. With `read_found_only` a document can only be read after
+        a search has found it, so that guessing ids does not replace searching. `answer_score` says how `answer` is
+        scored, and with `answer_needs_source` it is 0 unless a gold document was read. `cost_calls` is the number of
+        needless calls at which `cost` is 1. Raises `EnvironmentSetupError` for arguments that do not work.
         """
         known = get_args(AnswerScore)
         _check(answer_score in known, f"answer_score={answer_score!r} is unknown", f"use one of {', '.join(known)}")
@@ -77,19 +81,19 @@ class Search(BaseEnv):
         self.cost_calls = cost_calls
 
     def context(self, task: Task) -> Context:
-        """What to do, and the form of the answer."""
+        """Return the system prompt, which tells the task and the form of the answer."""
         del task
         return Context(system_prompt=_SYSTEM_PROMPT)
 
     async def setup(self, task: Task) -> dict[str, Any]:
-        """Nothing found, nothing read, no calls."""
+        """Return the state in which tools record the ids found and read and the numbers of calls; at first empty."""
         del task
         if isinstance(self.client, CorpusIndex):
-            await in_thread(self.client.prepare)
+            await in_thread(self.client.prepare)  # takes a second or more, and no search should wait for it
         return {"found": [], "read": [], "searches": 0, "reads": 0}
 
     async def list_tools(self) -> Sequence[ToolSpec]:
-        """`search` and `read`; a mode is asked for only where there is a choice."""
+        """Return `search` and `read`, with this environment's limits and modes in the schema of `search`."""
         return [self._fitted(spec) if spec.name == "search" else spec for spec in await super().list_tools()]
 
     @tool
@@ -134,7 +138,7 @@ class Search(BaseEnv):
 
     @reward(weight=1.0)
     def answer(self, completion: Trajectory, ground_truth: Any) -> float:
-        """How well the declared answer fits; 0 if no gold document was read (unless `answer_needs_source` is off)."""
+        """Return the F1 or exact match of the declared answer; 0 if no gold document was read but one is needed."""
         declared = declared_answer(completion)
         if declared is None or (self.answer_needs_source and not accepted(completion)):
             return 0.0
@@ -143,7 +147,7 @@ class Search(BaseEnv):
 
     @reward(weight=0.5)
     def sources(self, completion: Trajectory) -> float:
-        """F1 between the cited documents and the gold ones; a citation of what was not read is a wrong one."""
+        """Return the F1 between the cited and the gold documents; to cite one that was not read is wrong."""
         declared = declared_answer(completion)
         if declared is None:
             return 0.0
@@ -154,9 +158,10 @@ class Search(BaseEnv):
 
     @reward(weight=-0.05)
     def cost(self, completion: Trajectory, ground_truth: Any) -> float:
-        """The share of needless calls, 0 to 1, times what was earned: who earned nothing loses nothing by searching.
+        """Return the share of needless calls, 0 to 1, times the mean of `answer` and `sources`.
 
-        One search and a read for each gold document, and one search more, are free.
+        An attempt that earned nothing therefore loses nothing by searching. For each gold document a search and a read
+        are free, and one more call.
         """
         free = 2 * len(gold_ids(completion.task)) + 1
         share = min(1.0, max(0, self.tool_calls(completion.state) - free) / self.cost_calls)
@@ -164,56 +169,57 @@ class Search(BaseEnv):
 
     @metric
     def exact(self, completion: Trajectory, ground_truth: Any) -> float:
-        """Whether the declared answer is a gold one, whatever was read."""
+        """Return 1 if the declared answer is a gold one, whatever was read, else 0."""
         declared = declared_answer(completion)
         return 0.0 if declared is None else exact_match(declared.text, gold_answers(ground_truth))
 
     @metric
     def found_recall(self, completion: Trajectory) -> float:
-        """The share of gold documents that searches found."""
+        """Return the share of the gold documents that searches found."""
         return recall(completion.state.get("found", ()), completion.task)
 
     @metric
     def read_recall(self, completion: Trajectory) -> float:
-        """The share of gold documents that were read."""
+        """Return the share of the gold documents that were read."""
         return recall(completion.state.get("read", ()), completion.task)
 
     @metric
     def searches(self, state: dict[str, Any]) -> float:
-        """How many searches there were."""
+        """Return the number of searches, failed ones included."""
         return float(state.get("searches", 0))
 
     @metric
     def reads(self, state: dict[str, Any]) -> float:
-        """How many documents were asked for, whether there or not."""
+        """Return the number of calls of `read`, failed ones included."""
         return float(state.get("reads", 0))
 
     @metric
     def tool_calls(self, state: dict[str, Any]) -> float:
-        """Both together."""
+        """Return the number of searches and reads together."""
         return self.searches(state) + self.reads(state)
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The declared answer, normalised."""
+        """Return the declared answer, normalised as for the comparison with gold answers, or `None`."""
         declared = declared_answer(completion)
         return None if declared is None else normalise_answer(declared.text)
 
     def gold_completion(self, task: Task) -> list[Message] | None:
-        """Search with the question; read each gold document, after a search for it where the question finds it not.
+        """Return a conversation that finds, reads and cites all gold documents (`gold_messages`).
 
-        `None` for a task without an answer, and where a gold document is found by nothing that stands in it.
+        Return `None` for a task without an answer, and where no query that was tried finds a gold document.
         """
         if task.answer is None:
             return None
         return gold_messages(task, self.client, mode=self.modes[0], limit=min(5, self.max_results))
 
     def data_fingerprint(self) -> str:
-        """The client's identity: documents, settings, models. Raises `EnvironmentSetupError` if it has none."""
+        """Return the client's fingerprint. Raises `EnvironmentSetupError` if it is empty."""
         identity = self.client.fingerprint
         _check(isinstance(identity, str) and identity != "", "the client's fingerprint is empty", "return a hash in it")
         return identity
 
     def _fitted(self, spec: ToolSpec) -> ToolSpec:
+        """Return the tool `search` with the limits of `limit` and the choice of `mode` in its schema."""
         properties = {name: dict(schema) for name, schema in spec.parameters["properties"].items()}
         properties["limit"] |= {"minimum": 1, "maximum": self.max_results, "default": min(5, self.max_results)}
         if len(self.modes) == 1:
