@@ -1,4 +1,4 @@
-"""An environment is tried and attacked before anything is trained on its reward.
+"""Tries and attacks an environment before anything is trained on its reward.
 
 - `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`)
 - `attacks`, `findings`, `report`: the attacks' scripts, what their scores say about the reward, and the report

@@ -1,4 +1,4 @@
-"""What the scores of gold answers and attacks say about a reward, as sentences and as numbers."""
+"""Judges the scores of gold answers and attacks: what they say about a reward, in sentences and in numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, 
 
 
 class Findings:
-    """Sentences, and whether one of them means that the reward cannot be trained on."""
+    """Collects sentences about a reward, and whether one of them means that it must not be trained on."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -35,13 +35,16 @@ class Findings:
 
 
 def none_on(parts: Sequence[str], tasks: str) -> str:
-    """What to say of parts that apply to nothing."""
+    """Return the sentence about parts that are `None` on all attempts of `tasks`, such as "every task"."""
     which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(parts)} are"
     return f"{which} None on {tasks}{WAY_OUT}return a score (is a `return` missing?), or give the weight 0"
 
 
 def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Failed]]:
-    """Rewards by task and kind, without attacks that are right answers; and those that failed, by what they say."""
+    """Return the rewards of (task id, kind, reward) by task and kind, and those that failed, one list for each error.
+
+    Another task's gold that has the same final answer as the task's own is right, and left out.
+    """
     scores: Scores = defaultdict(dict)
     failed: dict[tuple[str, ...], Failed] = defaultdict(list)
     for task_id, kind, reward in rows:
@@ -60,7 +63,11 @@ def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Faile
 def say_what_never_applies(
     scored: Rewards, picked: Sequence[Task], *, has_all: bool, golds: Mapping[str, Script], findings: Findings
 ) -> bool:
-    """Whether the other findings say something: not while a part is missing on every task that has a gold."""
+    """Add a sentence if parts with a weight are `None` in all attempts. Return whether the totals can be judged.
+
+    They cannot if the parts are missing on every task, each with a gold: then the audit fails. `has_all` says that
+    no task was left out of those `picked`; otherwise, or where a gold is missing, the sentence is a note.
+    """
     never = never_given((reward.parts for reward in scored), scored.weights)
     is_sure = has_all and all(task.id in golds for task in picked)
     if never and is_sure:
@@ -71,7 +78,7 @@ def say_what_never_applies(
 
 
 def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
-    """A sentence for each error, with all that it kept from being scored."""
+    """Fail the audit with a sentence for each error, which lists the kinds and tasks that it kept from being scored."""
     for found in failed:
         kinds = ", ".join(dict.fromkeys(kind for kind, _ in found))
         tasks = list({reward.task_id: reward for _, reward in found}.values())

@@ -10,9 +10,9 @@ from rlft.types import Report
 
 @dataclass(frozen=True, slots=True)
 class AttackScores:
-    """The totals that one kind of text earned over `count` tasks, and the gold's mean over the same tasks.
+    """Holds what one kind of attempt earned in total over `count` tasks, and the gold's mean over the same tasks.
 
-    All zero where `count` is 0; `gold_mean` is 0 where none of the tasks has a gold.
+    All are 0 where `count` is 0; `gold_mean` is 0 where none of the tasks has a gold.
     """
 
     mean: float
@@ -24,10 +24,10 @@ class AttackScores:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport(Report):
-    """What the attacks earned (`gold` first) on `num_tasks` tasks, and what is wrong with the reward, in sentences.
+    """Says what gold and attacks earned on `num_tasks` tasks, and in `findings` what is wrong with the reward.
 
-    `passed` is false when a finding means that training would teach the wrong thing; a finding that only says what
-    could not be checked leaves it true.
+    `attacks` maps each kind of attempt, `gold` first, to what it earned. `passed` is false when a finding means that
+    training would teach the wrong thing; a finding that only says what could not be checked leaves it true.
     """
 
     attacks: dict[str, AttackScores]
@@ -36,11 +36,11 @@ class AuditReport(Report):
     num_tasks: int
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per kind of text: attack, mean, minimum, maximum, count, gold_mean."""
+        """Return one row per kind of attempt: attack, mean, minimum, maximum, count, gold_mean."""
         return [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
 
     def text(self) -> str:
-        """What every kind of text earned, if anything was scored, and the findings, as lines for a person."""
+        """Return what every kind of attempt earned, if anything was scored, and the findings, as lines to be read."""
         rows = [f"{'text':<12} {'mean':>7} {'min':>7} {'max':>7} {'gold':>7} {'tasks':>6}"]
         rows += [
             f"{name:<12} {s.mean:7.3f} {s.minimum:7.3f} {s.maximum:7.3f} {s.gold_mean:7.3f} {s.count:6d}"
@@ -50,5 +50,5 @@ class AuditReport(Report):
         return "\n".join([*(rows if scored else ()), *(f"- {finding}" for finding in self.findings)])
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain JSON values."""
+        """Return the report as plain JSON values."""
         return {**asdict(self), "findings": list(self.findings)}

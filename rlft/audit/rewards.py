@@ -1,4 +1,4 @@
-"""Attacks on a reward before it is trained on: what is no answer must not be paid like one."""
+"""Audits a reward before it is trained on: plays gold answers and attacks, and compares what they earn."""
 
 from __future__ import annotations
 
@@ -49,19 +49,20 @@ def audit_reward(
     seed: int = 0,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Score, on up to `max_tasks` of these (train) tasks, the gold answer and texts that are no answer.
+    """Score, on up to `max_tasks` of these (train) tasks, the gold answer and attacks, which are no answers.
 
     The attacks are `empty`, `echo` (the prompt's text), `constant` ("I do not know."), `other_gold` (the gold of a task
     with another answer) and `most_common` (the gold most frequent among `tasks`). The gold must be full on every task,
     and every attack must earn less, on every task and in the mean. An attack whose text is the gold itself is left out,
-    and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full. A
-    score that fails is a finding, and so is a weighed part that is `None` on every task, gold and attacks; a note where
-    not all tasks were tried with a gold. The answer as text, where it is full on no task, is no gold of an environment
-    with tools: a note says so. `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `harness` is that
-    of the rollouts, so that a gold that training could not reach is found.
+    and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full.
 
-    Raises ConfigError for a weight whose part does not exist, and nothing for what is wrong with tasks or reward: the
-    caller decides.
+    Findings that fail the audit are: a violation of these rules, a score that fails, and a part with a weight that is
+    `None` in all attempts of every task (only a note where not all tasks were tried with a gold). In an environment
+    with tools, the task's answer as text does not count as gold if it is full on no task: a note says so.
+
+    `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `harness` is that of the rollouts, so that a
+    gold that training could not reach is found. `seed` picks the tasks and the other golds. Raises ConfigError for a
+    weight whose part does not exist. Whatever is wrong with tasks or reward is in the report: the caller decides.
     """
     findings = Findings()
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
@@ -97,7 +98,7 @@ def _score(
     findings: Findings,
     progress: Progress,
 ) -> Rewards:
-    """The scores of all attempts; what stops them is a finding, and then there are none."""
+    """Play and score all attempts. What stops this is a finding, and then there are no rewards."""
     try:
         rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
         by_id = {task.id: task for task in tasks}
@@ -112,18 +113,18 @@ def _score(
 
 
 def _is_no_gold(scores: Scores, environment: BaseEnv) -> bool:
-    """Whether the gold is only the answer as text, of an environment with tools, and is full nowhere."""
+    """Return whether the golds are only answers as text, in an environment with tools, and full on no task."""
     solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
     return not solved and has_text_gold(environment) and bool(open_playground(environment, HarnessConfig()).tools)
 
 
 def has_text_gold(environment: BaseEnv) -> bool:
-    """Whether nobody has said what a gold completion is, so that it is the task's answer."""
+    """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
     return type(environment).gold_completion is BaseEnv.gold_completion
 
 
 def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings) -> dict[str, Script]:
-    """{task id: gold completion}, for the tasks that have one."""
+    """Return {task id: gold completion} for the tasks that have one; an error of `gold_completion` is a finding."""
     golds: dict[str, Script] = {}
     errors: dict[tuple[str, ...], list[str]] = {}
     for task in tasks:

@@ -1,4 +1,4 @@
-"""Attempts that an environment is tried with: gold and silence, each played twice and scored twice."""
+"""Plays and scores the attempts of an environment's check: gold and silence, each played twice and scored twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardWorker, ScoringTimeout
 from rlft.types import Reward, Rollout, Rollouts, Task
 
-_SHORT = 300
+_SHORT = 300  # characters of a tool's message
 _WAYS_OUT = {
     "setup": "context and setup must work for every task; setup returns a dict or None",
     "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
@@ -31,14 +31,14 @@ _REWARD_WAY_OUT = "return {part: a finite number, or None} for whatever a model 
 
 
 class CannotTry(RlftError):
-    """Nothing more can be tried before this is mended."""
+    """Raised where an environment hangs, so that nothing more can be tried before that is mended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One task attempted in one way (`gold` or `silence`): played twice, and the first of these scored twice.
+    """Holds an attempt at a task, played twice, and the two scores of the first of these rollouts.
 
-    `tool_faults` say what tools raised the first time, and where.
+    `kind` is `gold` or `silence`. `tool_faults` say what tools raised the first time, and where.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Trial:
 def gold_scripts(
     tasks: Sequence[Task], environment: BaseEnv, timeout_seconds: float
 ) -> tuple[dict[str, Script], list[str]]:
-    """{task id: gold completion} of those that have one, and what is wrong with the others, in sentences."""
+    """Return {task id: gold completion} of the tasks that have one, and what is wrong with the others, in sentences."""
     golds: dict[str, Script] = {}
     wrong: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
     without: list[str] = []
@@ -97,7 +97,11 @@ def try_scripts(
     *,
     progress: Progress = silent,
 ) -> list[Trial]:
-    """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
+    """Play all (kind, task, script) twice, and score the first rollouts twice.
+
+    All are played once before any is played again. Raises CannotTry when the environment hangs, and RlftError as
+    `score_rollouts` does.
+    """
     wanted = list(scripts)
     faults: dict[str, list[Failure]] = {}
     first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
@@ -111,7 +115,7 @@ def try_scripts(
 
 
 def failures(trials: Sequence[Trial]) -> list[str]:
-    """What failed in playing and scoring: one sentence for each place and kind of error, with how often."""
+    """Return what failed in playing and scoring: one sentence for each place and kind of error, with how often."""
     found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
     for trial in trials:
         for error in dict.fromkeys(each.error.origin for each in (*trial.played, *trial.scored) if each.error):
@@ -120,13 +124,13 @@ def failures(trials: Sequence[Trial]) -> list[str]:
 
 
 def _sentence(failure: Failure, trials: Sequence[Trial]) -> str:
-    """One failure with its own way out, if it names one, else that of its place."""
+    """Return one failure with the way out that it names itself, else with that of its place."""
     what, _, own = str(failure).partition(WAY_OUT)
     return f"{what} ({_on(trials)}){WAY_OUT}{own or _WAYS_OUT.get(failure.where, _REWARD_WAY_OUT)}"
 
 
 def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
-    """Gold conversations that ended early, and those in which a tool failed."""
+    """Yield a sentence about the gold conversations that ended early, and one about those in which a tool failed."""
     cut = [trial for trial in trials if trial.played[0].turns < len(trial.script) and not trial.played[0].error]
     if cut:
         said, whole = cut[0].played[0].turns, len(cut[0].script)
@@ -147,7 +151,7 @@ def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def changed(trials: Sequence[Trial]) -> Iterator[str]:
-    """What was not the same the second time."""
+    """Yield a sentence about conversations, and one about scores, that were not the same the second time."""
     other = [trial for trial in trials if _played(trial.played[0]) != _played(trial.played[1])]
     if other:
         one, two = (_played(rollout) for rollout in other[0].played)
@@ -166,7 +170,7 @@ def changed(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def paid(trials: Sequence[Trial]) -> Iterator[str]:
-    """Attempts that earn something and should not."""
+    """Yield a sentence if any of these attempts, which say nothing, earned something."""
     earning = [trial for trial in trials if (trial.scored[0].total or 0.0) > TOLERANCE]
     if earning:
         reward = earning[0].scored[0]
@@ -184,7 +188,8 @@ def _play(
     tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
-    """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
+    """Play all scripts once, and add what tools raised to `tool_faults`. `time` is `first` or `again`."""
+    # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     with RewardWorker() as worker:
@@ -214,7 +219,7 @@ def _score(
 
 
 def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
-    """In a tuple, so that nothing awaits it: what is to be awaited is no gold."""
+    """Return the gold completion in a tuple, so that the worker does not await it: an awaitable is no gold."""
     return (environment.gold_completion(task),)
 
 
