@@ -1,4 +1,4 @@
-"""Scores of stored rollouts: the environment's parts, weighted and checked. What cannot be scored is never a 0."""
+"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SCORE_ONE = "return a number for a part that is paid (None: is a `return` missi
 
 
 class _ScoreError(Exception):
-    """Where scoring a rollout failed, and why."""
+    """Raised where scoring a rollout fails; holds the `Failure` to be stored with it."""
 
     def __init__(self, where: str, why: str) -> None:
         self.failure = Failure(where, why)
@@ -51,7 +51,7 @@ class _ScoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Rubric:
-    """How parts add up: their weights and maxima, and the total that counts as solved (`None`: the full one)."""
+    """Holds how parts add up: their weights and maxima, and the total that counts as solved (`None`: the full one)."""
 
     weights: Mapping[str, float]
     maxima: Mapping[str, float]
@@ -68,18 +68,20 @@ def score_rollouts(
     timeout_seconds: float,
     progress: Progress = silent,
 ) -> Rewards:
-    """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
+    """Score every rollout with the environment's `compute_reward`, one after the other, and return them in this order.
 
-    `weights` maps parts to weights and goes before the environment's own (parts that neither names weigh what `*`
-    does, or 1); `full` is the total that counts as solved (default: every part that is paid is at its maximum, which
-    `reward_maxima` declares); `timeout_seconds` bounds each score. A reward that raises, takes too long, returns
-    anything but finite numbers or pays a part more than its maximum leaves `total=None` and an `error` that says where
-    and why, and so does a rollout that failed itself. `compute_reward` runs in a thread with an event loop of its own.
+    `tasks` maps task ids to tasks. `weights` maps parts to weights and overrides the environment's own (a part that
+    neither names has the weight of `*`, or 1). `full` is the total that counts as solved; `None` means the total with
+    every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
+    `compute_reward` runs in a thread with the environment's event loop.
+
+    A reward that raises, takes too long, returns anything but finite numbers or pays a part more than its maximum
+    leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
-    `EnvironmentSetupError` for a maximum that is none, `RewardError` when two attempts name different parts, so that
-    their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in a row do not return, and
-    those of harmless answers neither.
+    `EnvironmentSetupError` for weights or maxima of the environment that are none, `RewardError` when two attempts name
+    different parts, so that their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in
+    a row do not return and a harmless answer is not scored in time either.
     """
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment), **weights}
@@ -108,9 +110,10 @@ def score_rollouts(
 
 
 def trajectory_of(rollout: Rollout, task: Task, environment: BaseEnv) -> Trajectory:
-    """What the policy and its tools said after the prompt, as `compute_reward` takes it.
+    """Return the messages of the policy and its tools after the prompt, as `compute_reward` takes them.
 
-    Raises `ValueError` when the rollout does not begin with the prompt that the environment gives this task.
+    Raises `ValueError` when the roles of the rollout's first messages are not those of the prompt that the environment
+    gives this task.
     """
     roles = [message["role"] for message in prompt_messages(task, environment)]
     begins = [message["role"] for message in rollout.messages[: len(roles)]]
@@ -161,14 +164,14 @@ def _parts_and_answer(
         if _hangs_on_anything(task, environment, worker, timeout_seconds):
             raise
         raise _ScoreError(reached[-1], f"ScoringTimeout: no score within {timeout_seconds:g} s") from error
-    except BaseException as error:
+    except BaseException as error:  # SystemExit of the environment's code too: it must not end the run
         raise _ScoreError(reached[-1], described(error, task)) from error
 
 
 def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
-    """Whether a harmless answer is not scored in time either.
+    """Return whether a harmless answer is not scored in time either, or none could be tried.
 
-    A policy whose answers are each too hard to score loses these rollouts; that alone does not stop a run.
+    A policy whose answers are each too slow to score loses these rollouts; that alone does not stop a run.
     """
     rollouts = harmless_rollouts(task, environment)
     for rollout in rollouts:
@@ -183,7 +186,10 @@ def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, t
 
 
 async def _ask(environment: BaseEnv, completion: Trajectory, reached: list[str]) -> tuple[Parts, str | None]:
-    """The checked parts and the final answer; the last entry of `reached` says how far it came."""
+    """Return the checked parts and the final answer; `reached` gets the name of each method that is called.
+
+    A list, since the caller needs the last name also where this raises or is left behind.
+    """
     reached.append("compute_reward")
     scores: Any = environment.compute_reward(completion, completion.task.answer)
     parts = check_parts(await scores if inspect.isawaitable(scores) else scores)
@@ -196,6 +202,7 @@ async def _ask(environment: BaseEnv, completion: Trajectory, reached: list[str])
 
 
 def _total(parts: Parts, rubric: _Rubric) -> tuple[float, bool]:
+    """Return the total and whether it counts as solved. Raises _ScoreError for parts that have no total."""
     weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
         raise _ScoreError("compute_reward", f"no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
@@ -229,6 +236,7 @@ def _maxima(environment: BaseEnv) -> dict[str, float]:
 
 
 def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    """Raise ConfigError for a weight of the config whose part no rollout has."""
     known = sorted({name for row in rows for name in row.parts})
     for name in weights:
         if known and name not in known and name != UNNAMED:
@@ -241,6 +249,7 @@ def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    """Raise RewardError if two scores have different parts with a weight."""
     scored = [row for row in rows if row.total is not None]
     for row in scored:
         odd = sorted(weighed_names(scored[0].parts, weights) ^ weighed_names(row.parts, weights))
@@ -254,7 +263,7 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _log_errors(rows: list[Reward]) -> None:
-    """Each kind of error once, with how many rollouts and tasks it concerns."""
+    """Log each kind of error once, with how many rollouts and tasks it concerns."""
     failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:
