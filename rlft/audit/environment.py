@@ -14,7 +14,8 @@ from typing import Any
 from rlft.audit.findings import none_on
 from rlft.audit.report import AuditReport
 from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
-from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
+from rlft.audit.trial_problems import changed, failures, paid, unfinished
+from rlft.audit.trials import Trial, gold_scripts, try_scripts
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described

@@ -17,7 +17,7 @@ from rlft.threads import ask_to_end
 
 logger = logging.getLogger(__name__)
 MAX_LATE_IN_A_ROW = 8
-"""How many calls in a row may run into their time limit before `RewardHangs` is raised."""
+"""After so many calls in a row that ran into their time limit, `RewardHangs` is raised."""
 _ANSWER_SECONDS = 0.25  # how long an event loop that is not blocked may take to answer
 
 

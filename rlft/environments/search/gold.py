@@ -1,4 +1,4 @@
-"""The gold conversation of a search task: searches with words of the task and its documents, reads, and the answer."""
+"""Makes the gold conversation of a search task, which finds and reads the gold documents and gives the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search task says is right: the gold documents, their near duplicates and the gold answers."""
+"""Reads what a search task says is right: the gold documents, their near duplicates and the gold answers."""
 
 from __future__ import annotations
 
