@@ -43,14 +43,14 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     require(kwargs, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")
     read = resolve(kwargs, "environment.kwargs")
-    _ask_no_metadata_server(read)
+    _refuse_metadata_servers(read)
     environment = _build(_find_class(import_named(named), named), construct(read))
-    _hides_no_method(environment)
+    _check_hidden_methods(environment)
     check_signatures(environment)
     return environment
 
 
-def _hides_no_method(environment: BaseEnv) -> None:
+def _check_hidden_methods(environment: BaseEnv) -> None:
     """Raise EnvironmentSetupError if an attribute that is not callable has the name of a method of `BaseEnv`.
 
     Classes that were written for something else may set `self.state`, say.
@@ -64,7 +64,8 @@ def _hides_no_method(environment: BaseEnv) -> None:
             )
 
 
-def _ask_no_metadata_server(read: dict[str, Any]) -> None:
+def _refuse_metadata_servers(read: dict[str, Any]) -> None:
+    """Raise ConfigError if an argument is the address of a cloud's metadata service, which hands out credentials."""
     for path, address in named_addresses(read, "environment.kwargs"):
         try:
             refuse_metadata(address)
