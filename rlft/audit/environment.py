@@ -6,13 +6,13 @@ repeated; the tools must be described, and the attacks of the reward audit fail.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlft.audit.findings import none_on
-from rlft.audit.report import AuditReport
+from rlft.audit.report import AuditReport, CheckReport
 from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
 from rlft.audit.trial_problems import changed, failures, paid, unfinished
 from rlft.audit.trials import Trial, gold_scripts, try_scripts
@@ -27,51 +27,16 @@ from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.playground import open_playground
 from rlft.harness.scripted import as_script
-from rlft.outcome import as_text
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.secrets import hide
 from rlft.tasks import read_tasks
-from rlft.types import Reward, Rollout, Task
+from rlft.types import Task
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
 _WRITE_GOLD = "define gold_completion(task): the assistant's messages in order, with their tool_calls"
 _ABOUT_GOLDS = ("gold_completion failed", "no task has a gold completion")  # how such findings of the audit begin
 _MEND = "mend it; it must work before anything can be tried"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """Says what a check found. `problems` are sentences that name a place and a way out; without any all is well.
-
-    `gold` is true if every task has a gold completion and it is full, `silence` if an empty answer earns nothing on
-    every task, and `repeats` if the same conversation comes to the same messages and state, and the same rollout to the
-    same score. All three are `None` where they could not be tried. `notes` say what could not be checked and is no
-    problem. `rollout`, `reward` and `weights` (of its parts) are those of the first gold completion that was played.
-    """
-
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    gold: bool | None = None
-    silence: bool | None = None
-    repeats: bool | None = None
-    tools: tuple[ToolSpec, ...] = ()
-    audit: AuditReport | None = None
-    rollout: Rollout | None = None
-    reward: Reward | None = None
-    weights: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return gold, silence, repeats, tools, problems and the rollout (or `None`) as plain JSON values."""
-        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
-        return {
-            "gold": self.gold,
-            "silence": self.silence,
-            "repeats": self.repeats,
-            "tools": tools,
-            "problems": list(self.problems),
-            "rollout": _rollout_json(self.rollout, self.reward),
-        }
 
 
 def check_named(
@@ -253,14 +218,3 @@ def _sentence(error: BaseException, where: str) -> str:
     if isinstance(error, RlftError):
         return hide(f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}")
     return f"{where}: {described(error)}; what to do: {_MEND}"
-
-
-def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:
-    if rollout is None:
-        return None
-    shown = {
-        **{name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state")},
-        "error": as_text(rollout.error),
-    }
-    scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
-    return {**shown, **scores, "messages": list(rollout.messages)}

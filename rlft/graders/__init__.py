@@ -2,7 +2,8 @@
 
 - `numbers`: exact numbers from the notations that people and models write
 - `latex`, `notation`: answers in LaTeX read, bounded and brought into one notation
-- `symbolic`, `expansion`: such answers compared by math-verify and sympy, and what comparing them may cost
+- `sympy_parsing`, `symbolic`, `expansion`: such answers parsed and compared by math-verify and sympy, and what
+  comparing them may cost
 - `expressions`, `antiderivatives`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_object`: the one JSON object in a text
 - `answers`, `cited`: short answers in words compared as SQuAD does; an answer declared with its sources

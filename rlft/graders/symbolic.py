@@ -1,27 +1,23 @@
 """Decides whether an answer in LaTeX is the gold answer, by math-verify and sympy.
 
-math-verify bounds its time with signals, which only work in the main thread, and rewards run in another. So its time
-limits are off here, and `may_be_parsed` bounds what it sees instead.
+math-verify's own limits of time are off (`rlft.graders.sympy_parsing` says why). Instead answers are bounded before
+they are parsed, and only expressions that agree in kind and in value at random points are compared symbolically.
 """
 
 from __future__ import annotations
 
-import logging
 import random
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from rlft.graders.expansion import MOST_TERMS, has_power_of_matrix, terms
-from rlft.graders.latex import LONGEST_ANSWER, may_be_parsed
+from rlft.graders.expansion import MOST_TERMS, terms
+from rlft.graders.latex import LONGEST_ANSWER
 from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
+from rlft.graders.sympy_parsing import parse_latex, uniform, without_warnings
 
 _POINTS = 3  # random points at which expressions with letters are compared
 _DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
-_ROUNDED = 1e-3  # relative difference that may be rounding where a decimal has not been made exact (`_uniform`)
+_ROUNDED = 1e-3  # relative difference that may be rounding where a decimal has not been made exact (`uniform`)
 _HIGH = 30  # the highest exponent in a relation or a set, unless its gold's is higher
-_LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
 _NONSENSE = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError)
 """What sympy raises for expressions that mean nothing, such as the number of operations in an interval less a set."""
 
@@ -42,7 +38,7 @@ def same_answer(gold: str, answer: str) -> bool:
     if words is not None and gold not in "abcdefghijklmnopqrstuvwxyz":  # a small letter may be a variable
         return same_words(words, answer)
     gold, answer = map(without_unit, _without_names(gold, answer))
-    wanted, found = _parse(gold), _parse(answer)
+    wanted, found = parse_latex(gold), parse_latex(answer)
     if wanted is None:
         raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
     if found is None or capital_names(answer) != capital_names(gold):
@@ -52,7 +48,7 @@ def same_answer(gold: str, answer: str) -> bool:
         return (
             _same_letters(found, wanted)
             and _is_finished(found, wanted)
-            and _equal(_uniform(found, answer), _uniform(wanted, gold), points)
+            and _equal(uniform(found, answer), uniform(wanted, gold), points)
         )
     except _NONSENSE:
         return False
@@ -69,60 +65,6 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
     return (gold, other[1]) if other and "=" not in gold else (gold, answer)
 
 
-def _parse(text: str) -> Any:
-    """Return a text as an expression of sympy; `None` for what may not or cannot be parsed."""
-    from latex2sympy2_extended import NormalizationConfig
-    from math_verify import LatexExtractionConfig, parse
-
-    text = text.replace("°", r"^\circ ")
-    if not may_be_parsed(text):
-        return None
-    # Without units: math-verify would read the t of 3t as one.
-    normal = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all")
-    config = [LatexExtractionConfig(False, 0, normal)]
-    with _without_warnings("math_verify.parser"):
-        found = parse(f"\\boxed{{{text}}}", config, "no_fallback", "first_match", parsing_timeout=0)  # 0: no limit
-    return found[0] if found and not has_power_of_matrix(found[0]) else None
-
-
-def _uniform(expression: Any, text: str) -> Any:
-    """Return the expression with real letters, the imaginary unit for i, and an interval for an inequality.
-
-    Decimals become exact numbers unless `text`, which it was parsed from, has a long one, which may be rounded.
-    """
-    import sympy
-
-    symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
-    symbols |= {each: sympy.I for each in symbols if each.name == "i"}
-    decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
-    return _as_interval(expression.xreplace(symbols | decimals))
-
-
-def _as_interval(expression: Any) -> Any:
-    """Return the numbers for which `x > 3` or `1 < x < 2` is true, as a set; anything else as it is."""
-    import sympy
-
-    relations = expression.args if isinstance(expression, sympy.And) else (expression,)
-    letters = {letter for relation in relations for letter in relation.free_symbols}
-    intervals = [_half_line(relation) for relation in relations]
-    return expression if None in intervals or len(letters) > 1 else sympy.Intersection(*intervals)
-
-
-def _half_line(relation: Any) -> Any:
-    """Return the interval for which an inequality between a letter and a number is true; `None` for anything else."""
-    import sympy
-
-    if not isinstance(relation, sympy.core.relational._Inequality):
-        return None
-    relation = relation.reversed if relation.rhs.is_Symbol else relation
-    end = relation.rhs
-    if not relation.lhs.is_Symbol or end.is_extended_real is not True or end.free_symbols:
-        return None
-    if isinstance(relation, sympy.Lt | sympy.Le):
-        return sympy.Interval(-sympy.oo, end, True, isinstance(relation, sympy.Lt))
-    return sympy.Interval(end, sympy.oo, isinstance(relation, sympy.Gt), True)
-
-
 def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
     """Return whether two expressions are equal, by kind, by numbers, and then by math-verify."""
     from math_verify import verify
@@ -131,7 +73,7 @@ def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
         return False
     if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
         return False
-    with _without_warnings("math_verify.grader"):
+    with without_warnings("math_verify.grader"):
         return bool(verify(wanted, found, timeout_seconds=None))
 
 
@@ -230,14 +172,3 @@ def _power(expression: Any) -> int:
     import sympy
 
     return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)
-
-
-@contextmanager
-def _without_warnings(logger: str) -> Iterator[None]:
-    """Silence a logger: math-verify warns, once per process, that its time limits are off."""
-    log = logging.getLogger(logger)
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
