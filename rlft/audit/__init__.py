@@ -1,5 +1,7 @@
-"""An environment is tried and attacked before anything is trained on its reward.
+"""Tries and attacks an environment before anything is trained on its reward.
 
-- `rewards`, `attacks`: whether answers that are none are paid (`audit_rewards`), and their texts
-- `environment`, `trials`: what else its author wants to know (`check_environment`), and the attempts made for it
+- `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`)
+- `attacks`, `findings`, `report`: the attacks' scripts, what their scores say about the reward, and the report
+- `environment`: the check of an environment for its author (`check_environment`)
+- `trials`, `trial_problems`: the attempts of this check, and what is wrong by them
 """

@@ -1,4 +1,4 @@
-"""What answers a task, and what does not, as scripts that are played without a model."""
+"""Scripts of the gold answer and of wrong answers to a task, which are played without a model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from rlft.rewards.harmless import CONSTANT
 from rlft.types import Task
 
 ATTACKS = ("empty", "echo", "constant", "other_gold", "most_common")
+"""The kinds of wrong answers; `audit_reward` says what each is."""
 OTHER_ANSWERS = ("other_gold", "most_common")
+"""The attacks that are gold answers of other tasks."""
 
 
 def attack_scripts(
     tasks: Sequence[Task], golds: Mapping[str, Script], picked: Sequence[Task], seed: int
 ) -> dict[str, dict[str, Script]]:
-    """{task id: {kind: script}} for the picked tasks; kinds are `gold` and `ATTACKS`.
+    """Return {task id: {kind: script}} for the picked tasks; kinds are `gold` and `ATTACKS`.
 
-    `golds` maps ids of `tasks` to gold completions. A script that is the task's own gold is no attack and left out.
+    `golds` maps ids of `tasks` to gold completions. A script that equals the task's own gold is no attack and left out.
     """
     known = {json.dumps(gold, sort_keys=True): gold for gold in golds.values()}
     counts = Counter(json.dumps(gold, sort_keys=True) for gold in golds.values())
@@ -44,7 +46,7 @@ def _scripts(
 
 
 def _other_gold(task: Task, tasks: Sequence[Task], golds: Mapping[str, Script], seed: int) -> Script | None:
-    """The gold of the first task, from a random place on, whose answer and gold are not this task's."""
+    """Return the gold of the first task, from a random place on, whose answer and gold differ from this task's."""
     start = random.Random(f"{seed}:{task.id}").randrange(len(tasks))
     for index in range(len(tasks)):
         other = tasks[(start + index) % len(tasks)]

@@ -1,14 +1,21 @@
-"""An environment tried as its author would: gold is full, silence earns nothing, scores repeat, tools are described."""
+"""Checks an environment for its author, on tasks and without a model.
+
+A gold completion must be full, an empty answer earn nothing, and a conversation and its score be the same when they are
+repeated; the tools must be described, and the attacks of the reward audit fail.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlft.audit.rewards import GOLD_NEEDS_TOOLS, AuditReport, audit_reward, has_text_gold, none_on
-from rlft.audit.trials import Trial, changed, failures, gold_scripts, paid, try_scripts, unfinished
+from rlft.audit.findings import none_on
+from rlft.audit.report import AuditReport, CheckReport
+from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
+from rlft.audit.trial_problems import changed, failures, paid, unfinished
+from rlft.audit.trials import Trial, gold_scripts, try_scripts
 from rlft.config import HarnessConfig, SourceConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described
@@ -20,51 +27,16 @@ from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.playground import open_playground
 from rlft.harness.scripted import as_script
-from rlft.outcome import as_text
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
 from rlft.secrets import hide
 from rlft.tasks import read_tasks
-from rlft.types import Reward, Rollout, Task
+from rlft.types import Task
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
 _WRITE_GOLD = "define gold_completion(task): the assistant's messages in order, with their tool_calls"
-_ABOUT_GOLDS = ("gold_completion failed", "no task has a gold completion")
+_ABOUT_GOLDS = ("gold_completion failed", "no task has a gold completion")  # how such findings of the audit begin
 _MEND = "mend it; it must work before anything can be tried"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    """What was found. `problems` are sentences that name a place and a way out; none of them means all is well.
-
-    `gold`: every task has a gold completion and it is full. `silence`: an empty answer earns nothing, on every task.
-    `repeats`: the same conversation comes to the same messages and state, the same rollout to the same score. All
-    three are `None` where they could not be tried. `rollout`, `reward` and `weights` (of its parts) are those of the
-    first task's gold; `notes` say what could not be checked and is no problem.
-    """
-
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    gold: bool | None = None
-    silence: bool | None = None
-    repeats: bool | None = None
-    tools: tuple[ToolSpec, ...] = ()
-    audit: AuditReport | None = None
-    rollout: Rollout | None = None
-    reward: Reward | None = None
-    weights: Mapping[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values: gold, silence, repeats, tools, problems, rollout (`None` where there is none)."""
-        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in self.tools]
-        return {
-            "gold": self.gold,
-            "silence": self.silence,
-            "repeats": self.repeats,
-            "tools": tools,
-            "problems": list(self.problems),
-            "rollout": _rollout_json(self.rollout, self.reward),
-        }
 
 
 def check_named(
@@ -75,7 +47,11 @@ def check_named(
     timeout_seconds: float = 10.0,
     progress: Progress = silent,
 ) -> CheckReport:
-    """`check_environment` for an environment and tasks as a config names them. What cannot be loaded is a problem."""
+    """Check an environment on tasks, both as a config names them, as `check_environment` does.
+
+    What cannot be loaded is a problem in the report, and so is a file that the environment reads and that enters no
+    fingerprint.
+    """
     try:
         tasks = read_tasks(source, environment=name, progress=progress)
         with files_read() as files:
@@ -95,8 +71,9 @@ def check_environment(
 ) -> CheckReport:
     """Try an environment on tasks: its tools, gold and silence on every task twice, and the attacks of the audit.
 
-    `timeout_seconds` bounds each call of a tool and each score. Raises nothing for what is wrong with the environment.
-    What nothing can be tried without (the tools' descriptions, a score that comes at all) ends the check early.
+    `timeout_seconds` bounds each call of a tool and each score. What is wrong with the environment is in the report and
+    is not raised. The check ends early where nothing more can be tried: without tools that can be described, or without
+    any score.
     """
     harness = HarnessConfig(tool_timeout_seconds=timeout_seconds)
     try:
@@ -110,7 +87,7 @@ def check_environment(
     scripts += [("silence", task, as_script("")) for task in tasks]
     try:
         trials = try_scripts(scripts[:1], environment, harness)
-        broken = failures(trials)  # what fails at once would fail, or hang, on every task
+        broken = failures(trials)  # the first alone: what fails there would mostly fail, or hang, on every task
         if not broken or all(reward.parts for trial in trials for reward in trial.scored):
             trials = try_scripts(scripts, environment, harness, progress=progress)
             broken = failures(trials)
@@ -120,7 +97,7 @@ def check_environment(
 
 
 def _unseen(files: Sequence[Path]) -> str:
-    """Data whose change nobody would notice."""
+    """Return the problem that the environment reads these files and that no fingerprint would show their change."""
     more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
     return (
         f"data_fingerprint: it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change "
@@ -179,7 +156,11 @@ def _report(
 def _never_given(
     environment: BaseEnv, tasks: Sequence[Task], tools: Sequence[ToolSpec], trials: Sequence[Trial]
 ) -> list[str]:
-    """Weighed parts that apply to nothing, as a sentence; none where a gold is missing or only the answer as text."""
+    """Return a sentence if parts with a weight are `None` in all attempts, else nothing.
+
+    Nothing is said if a gold is missing, or if it is only the answer as text though there are tools: then nothing shows
+    that the parts do not apply to a real attempt.
+    """
     has_golds = {trial.task.id for trial in trials if trial.kind == "gold"} >= {task.id for task in tasks}
     if not has_golds or (tools and has_text_gold(environment)):
         return []
@@ -188,7 +169,7 @@ def _never_given(
 
 
 def _undescribed(tools: Sequence[ToolSpec]) -> list[str]:
-    """What a model would have to guess about tools."""
+    """Return the problems of tools or arguments without a description: a model would have to guess."""
     problems: list[str] = []
     for tool in tools:
         if not tool.description.strip():
@@ -210,6 +191,7 @@ def _described(schema: Any) -> bool:
 
 
 def _holds(holds: bool, tried: Sequence[Trial]) -> bool | None:
+    """Return `holds`, or `None` if nothing was tried."""
     return holds if tried else None
 
 
@@ -218,8 +200,10 @@ def _earns_nothing(trial: Trial) -> bool:
 
 
 def _audit_findings(audit: AuditReport | None, *, gold_failed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Findings of the audit as problems, or as notes where it passed; what was said of a gold that failed is not said
-    again."""
+    """Return (problems, notes) made of the audit's findings, which are notes if it passed.
+
+    With `gold_failed` the problems about gold completions have been told before, and are left out.
+    """
     if audit is None:
         return (), ()
     if audit.passed:
@@ -230,18 +214,7 @@ def _audit_findings(audit: AuditReport | None, *, gold_failed: bool) -> tuple[tu
 
 
 def _sentence(error: BaseException, where: str) -> str:
-    """An error as one sentence with its place and way out."""
+    """Return an error as one sentence with its place and way out; `where` is the place unless the error names one."""
     if isinstance(error, RlftError):
         return hide(f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}")
     return f"{where}: {described(error)}; what to do: {_MEND}"
-
-
-def _rollout_json(rollout: Rollout | None, reward: Reward | None) -> dict[str, Any] | None:
-    if rollout is None:
-        return None
-    shown = {
-        **{name: getattr(rollout, name) for name in ("task_id", "turns", "tool_calls", "tool_errors", "state")},
-        "error": as_text(rollout.error),
-    }
-    scores = {} if reward is None else {"total": reward.total, "parts": reward.parts, "answer": reward.answer}
-    return {**shown, **scores, "messages": list(rollout.messages)}

@@ -1,8 +1,8 @@
-"""Attempts that an environment is tried with: gold and silence, each played twice and scored twice."""
+"""Plays and scores the attempts of an environment's check: gold and silence, each played twice and scored twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,31 +14,22 @@ from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
-from rlft.rewards.rubric import TOLERANCE, WAY_OUT
 from rlft.rewards.scoring import score_rollouts
 from rlft.rewards.worker import RewardWorker, ScoringTimeout
 from rlft.types import Reward, Rollout, Rollouts, Task
 
-_SHORT = 300
-_WAYS_OUT = {
-    "setup": "context and setup must work for every task; setup returns a dict or None",
-    "state": "keep text, numbers, lists and dicts in the state: it is stored as JSON",
-    "respond": "return text, a message, or None to end the conversation",
-    "final_answer": "return text or None",
-}
 _GOLD_WAY_OUT = "return text, the assistant's messages in order, or None"
-_REWARD_WAY_OUT = "return {part: a finite number, or None} for whatever a model says, within the time limit"
 
 
 class CannotTry(RlftError):
-    """Nothing more can be tried before this is mended."""
+    """Raised where an environment hangs, so that nothing more can be tried before that is mended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One task attempted in one way (`gold` or `silence`): played twice, and the first of these scored twice.
+    """Holds an attempt at a task, played twice, and the two scores of the first of these rollouts.
 
-    `tool_faults` say what tools raised the first time, and where.
+    `kind` is `gold` or `silence`. `tool_faults` say what tools raised the first time, and where.
     """
 
     kind: str
@@ -52,7 +43,7 @@ class Trial:
 def gold_scripts(
     tasks: Sequence[Task], environment: BaseEnv, timeout_seconds: float
 ) -> tuple[dict[str, Script], list[str]]:
-    """{task id: gold completion} of those that have one, and what is wrong with the others, in sentences."""
+    """Return {task id: gold completion} of the tasks that have one, and what is wrong with the others, in sentences."""
     golds: dict[str, Script] = {}
     wrong: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
     without: list[str] = []
@@ -97,7 +88,11 @@ def try_scripts(
     *,
     progress: Progress = silent,
 ) -> list[Trial]:
-    """Play all (kind, task, script) one time after the other, and score them. Raises CannotTry when that hangs."""
+    """Play all (kind, task, script) twice, and score the first rollouts twice.
+
+    All are played once before any is played again. Raises CannotTry when the environment hangs, and RlftError as
+    `score_rollouts` does.
+    """
     wanted = list(scripts)
     faults: dict[str, list[Failure]] = {}
     first, again = (_play(wanted, time, environment, harness, faults, progress) for time in ("first", "again"))
@@ -110,72 +105,6 @@ def try_scripts(
     ]
 
 
-def failures(trials: Sequence[Trial]) -> list[str]:
-    """What failed in playing and scoring: one sentence for each place and kind of error, with how often."""
-    found: dict[tuple[str, ...], list[tuple[Failure, Trial]]] = {}
-    for trial in trials:
-        for error in dict.fromkeys(each.error.origin for each in (*trial.played, *trial.scored) if each.error):
-            found.setdefault(kind_of(error), []).append((error, trial))
-    return [_sentence(rows[0][0], [trial for _, trial in rows]) for rows in found.values()]
-
-
-def _sentence(failure: Failure, trials: Sequence[Trial]) -> str:
-    """One failure with its own way out, if it names one, else that of its place."""
-    what, _, own = str(failure).partition(WAY_OUT)
-    return f"{what} ({_on(trials)}){WAY_OUT}{own or _WAYS_OUT.get(failure.where, _REWARD_WAY_OUT)}"
-
-
-def unfinished(trials: Sequence[Trial]) -> Iterator[str]:
-    """Gold conversations that ended early, and those in which a tool failed."""
-    cut = [trial for trial in trials if trial.played[0].turns < len(trial.script) and not trial.played[0].error]
-    if cut:
-        said, whole = cut[0].played[0].turns, len(cut[0].script)
-        yield (
-            f"gold_completion: {said} of its {whole} messages were said before the conversation was over ({_on(cut)}); "
-            "what to do: call a tool in every message but the last, or raise max_turns"
-        )
-    if failed := [trial for trial in trials if trial.played[0].tool_errors]:
-        told = [message for message in failed[0].played[0].messages if message.get("failed")]
-        where = f"tool {told[0].get('name', '')}" if told else "a tool"
-        said = told[0]["content"][:_SHORT] if told else ""
-        if failed[0].tool_faults:
-            where, said = failed[0].tool_faults[0].where, failed[0].tool_faults[0].why
-        yield (
-            f"{where}: a call of the gold conversation failed: {said} "
-            f"({_on(failed)}); what to do: mend the tool, or the call in gold_completion"
-        )
-
-
-def changed(trials: Sequence[Trial]) -> Iterator[str]:
-    """What was not the same the second time."""
-    other = [trial for trial in trials if _played(trial.played[0]) != _played(trial.played[1])]
-    if other:
-        one, two = (_played(rollout) for rollout in other[0].played)
-        what = "state" if one[0] == two[0] else "messages"
-        yield (
-            f"setup and tools: the same conversation came to other {what} when it was played again ({_on(other)}); "
-            "what to do: keep what a rollout changes in its state, not on the environment, and draw what is random "
-            "from the task"
-        )
-    if scores := [trial for trial in trials if _scored(trial.scored[0]) != _scored(trial.scored[1])]:
-        one, two = (_scored(reward) for reward in scores[0].scored)
-        yield (
-            f"compute_reward: the same rollout was scored {one} and then {two} ({_on(scores)}); what to do: let the "
-            "score follow from the task, the messages and the state alone, and change none of them"
-        )
-
-
-def paid(trials: Sequence[Trial]) -> Iterator[str]:
-    """Attempts that earn something and should not."""
-    earning = [trial for trial in trials if (trial.scored[0].total or 0.0) > TOLERANCE]
-    if earning:
-        reward = earning[0].scored[0]
-        yield (
-            f"compute_reward: an empty answer earns {reward.total:g} from {reward.parts} ({_on(earning)}); what to do: "
-            "pay nothing where there is no answer"
-        )
-
-
 def _play(
     wanted: Sequence[tuple[str, Task, Script]],
     time: str,
@@ -184,7 +113,8 @@ def _play(
     tool_faults: dict[str, list[Failure]],
     progress: Progress,
 ) -> list[Rollout]:
-    """In a thread that can be left behind: a coroutine that blocks would hold up all others for ever."""
+    """Play all scripts once, and add what tools raised to `tool_faults`. `time` is `first` or `again`."""
+    # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
     with RewardWorker() as worker:
@@ -214,22 +144,9 @@ def _score(
 
 
 def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
-    """In a tuple, so that nothing awaits it: what is to be awaited is no gold."""
+    """Return the gold completion in a tuple, so that the worker does not await it: an awaitable is no gold."""
     return (environment.gold_completion(task),)
-
-
-def _played(rollout: Rollout) -> tuple[Any, ...]:
-    return (rollout.messages, rollout.state, rollout.error)
-
-
-def _scored(reward: Reward) -> tuple[Any, ...]:
-    return (reward.total, reward.parts, reward.answer)
 
 
 def _tasks(ids: Sequence[str]) -> str:
     return f"on {len(ids)} task{'s' * (len(ids) > 1)}, for example {ids[0]}"
-
-
-def _on(trials: Sequence[Trial]) -> str:
-    more = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
-    return f"{trials[0].kind} on task {trials[0].task.id}{more}"

@@ -1,8 +1,9 @@
-"""What an environment is, and how one is found, called and understood when it fails.
+"""The contract between rlft and an environment, and the code that imports, checks and calls environments.
 
 - `base`: the contract (`BaseEnv`, `Context`) and `prompt_messages`
-- `marks`, `functions`, `tools`: `@tool`, `@reward`, `@metric`; a tool from a function; tools as a model sees them
-- `importing`, `loading`, `signatures`: the module that a config names, its environment, and whether the methods fit
-- `calling`, `loops`: its methods with a time limit, in an event loop of their own
-- `faults`, `hints`: an error of its code as a sentence with the user's line, and what there is instead
+- `marks`, `functions`, `tools`: the decorators `@tool`, `@reward`, `@metric`; tools made from functions; tool schemas
+- `importing`, `loading`, `signatures`: import the module that a config names, build the environment in it, and check
+  that its methods take the arguments they are called with
+- `calling`, `loops`: call its methods without blocking the event loop, and keep one event loop for its life
+- `faults`, `hints`: describe an error of its code with the user's line, and say what is available instead
 """

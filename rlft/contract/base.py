@@ -1,6 +1,6 @@
-"""The contract of an environment: with which tools a task may be attempted, and what an attempt is worth.
+"""The contract of an environment: `BaseEnv`, which says with which tools a task may be attempted and scores attempts.
 
-Three coroutines make one; all else has a default:
+Three coroutines make an environment; all else has a default:
 
     class Capitals(rlft.BaseEnv):
         async def list_tools(self):
@@ -24,8 +24,8 @@ The same, with less to write (`rlft.contract.marks`):
         def exact(self, text, ground_truth):
             return float(text.strip() == ground_truth)
 
-A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. What it
-needs of the tools' side is left in the rollout's `state`, which is JSON.
+A reward is a pure function of the task and the stored trajectory, so that any rollout can be scored again. What the
+tools have to tell the reward they write into the rollout's `state`, which is JSON and stored with the rollout.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rlft.types import Message, Task, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the model sees beside the task's own prompt; `BaseEnv.context` returns one, or the system prompt alone.
+    """Holds what the model sees beside the task's own prompt; `BaseEnv.context` returns one, or the text of one.
 
     >>> from rlft import Context
     >>> Context(system_prompt="Answer with the city alone.").history
@@ -53,10 +53,10 @@ class Context:
     """
 
     system_prompt: str = ""
-    """The first message, of role `system`; none where it is empty."""
+    """The content of the first message, of role `system`. There is no such message where it is empty."""
     history: Literal["full"] = "full"
-    """Which earlier turns stay visible: `full` is all of them, the only policy there is so far. With another one a
-    turn's tokens are no prefix of the next turn's."""
+    """Which earlier turns the model sees in a later one. `full`, all of them, is the only policy so far: with another
+    one the tokens of a turn would not be a prefix of the next turn's."""
 
     def __post_init__(self) -> None:
         if self.history != "full":
@@ -81,29 +81,32 @@ class BaseEnv:
     """
 
     max_turns: int | None = None
-    """Bounds the conversation; `None` is one answer without tools, eight with tools or a `respond`."""
+    """How many turns the model has at most. `None` means eight where there are tools or a `respond`, else one."""
     system_prompt: str = ""
-    """What `context` says of every task where it is not overridden."""
+    """The system prompt of every task, unless `context` is overridden."""
 
     def context(self, task: Task) -> Context | Mapping[str, Any] | str:
-        """System prompt and history policy for this task; text alone is the system prompt."""
+        """Return the system prompt and the history policy for this task; text alone is the system prompt."""
         del task
         return Context(self.system_prompt)
 
     async def setup(self, task: Task) -> dict[str, Any] | None:
-        """The state that a rollout of this task begins with."""
+        """Return the state that a rollout of this task begins with, a JSON object; `None` is an empty one."""
         del task
         return None
 
     async def teardown(self, rollout_id: str) -> None:
-        """Let go of what belongs to a rollout that has ended, whichever way it did."""
+        """Release what belongs to a rollout that has ended, whether it succeeded or failed."""
 
     def state(self, rollout_id: str) -> dict[str, Any]:
-        """The state of a live rollout, for its tools to read and change; JSON, as it is stored with the rollout."""
+        """Return the state of a live rollout, which tools may change; it is stored with the rollout as JSON."""
         return live_states(self)[rollout_id]
 
     async def list_tools(self) -> Sequence[Any]:
-        """The tools a model may call: dicts with `name`, `description` and `parameters`; by default the `@tool`s."""
+        """Return the tools that a model may call, by default the methods marked with `@tool`.
+
+        Each is a dict with `name`, `description` and `parameters`.
+        """
         return list(marked_tools(self))
 
     async def run_tool(self, rollout_id: str, tool_name: str, /, **args: Any) -> Any:
@@ -114,7 +117,10 @@ class BaseEnv:
         return await call(getattr(self, tool_name), **taken(getattr(self, tool_name), {**args, **given}))
 
     async def respond(self, rollout_id: str, completion: Trajectory) -> Message | str | None:
-        """What the environment, or a simulated user, says to an answer without tool calls; `None` ends the rollout."""
+        """Return what the environment, or a simulated user, says to an answer without tool calls.
+
+        `None` ends the rollout.
+        """
         del rollout_id, completion
         return None
 
@@ -144,59 +150,68 @@ class BaseEnv:
         return parts
 
     def reward_weights(self) -> dict[str, float]:
-        """{part: weight} where it is not 1; `reward.weights` in a config goes before. 0 is a metric.
+        """Return {part: weight} for the parts whose weight is not 1; `reward.weights` in a config overrides it.
 
-        The weight under `*` is that of all parts that are named nowhere.
+        A part of weight 0 is a metric. The weight under `*` is that of all parts that have none of their own.
         """
         return marked_weights(self)
 
     def reward_maxima(self) -> dict[str, float]:
-        """{part: its score in an attempt that is full} where it is not 1; 0 or more, `*` as for weights.
+        """Return {part: its score in a full attempt}, 0 or more, for the parts where it is not 1; `*` as for weights.
 
-        The full total is the sum of weight times maximum over the parts with a positive weight. 0 is the maximum of a
-        part that only takes away: a score of 0 or less with a positive weight.
+        The full total is the sum of weight times maximum over the parts with a positive weight. The maximum is 0 for a
+        part that only takes away: one whose scores are 0 or less, with a positive weight.
         """
         return marked_maxima(self)
 
     def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
-        """What deserves the full reward, for the reward audit and for demonstrations; `None` if unknown.
+        """Return an attempt that deserves the full reward, or `None` if none is known; by default the task's answer.
 
-        Text is one answer. With tools: the assistant's messages in order, with their `tool_calls`; the tools are run.
-        Any form of message that `rlft.messages.as_messages` takes will do.
+        The reward audit scores it, and demonstrations are made of it. Text is one answer. With tools it is the
+        assistant's messages in order, with their `tool_calls`; the tools are run. Any form of message that
+        `rlft.messages.as_messages` takes will do.
         """
         if task.answer is None:
             return None
         return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
 
     def demonstration(self, task: Task) -> str | Sequence[Message] | None:
-        """What is shown of this task in supervised fine-tuning; the gold completion by default."""
+        """Return the attempt that supervised fine-tuning trains on for this task; by default the gold completion."""
         return self.gold_completion(task)
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The answer an attempt comes down to, for majority votes; the stripped text by default."""
+        """Return the answer of an attempt as it counts in majority votes; by default the stripped text.
+
+        `None` means that there is no answer.
+        """
         return completion.text.strip() or None
 
     def data_fingerprint(self) -> str:
-        """Identity of data the environment reads (a corpus, an index); override when it reads any."""
+        """Return an identity of the data that the environment reads (a corpus, an index), such as a hash.
+
+        Override it where there is such data: stored rollouts and rewards are used again while it stays the same.
+        """
         return ""
 
     def reward_fingerprint(self) -> str:
-        """Identity of code of the reward that reading the class does not find, such as functions named in a config."""
+        """Return an identity of the reward's code that the class does not lead to, such as functions that a config
+        names."""
         return ""
 
 
 def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
-    """{rollout id: state} of the rollouts in progress. Kept beside what a subclass may call its own attributes."""
+    """Return {rollout id: state} of the rollouts in progress."""
+    # In `__dict__` under a name that no subclass uses, and made here, as a subclass need not call `super().__init__()`.
     return environment.__dict__.setdefault("_rlft_live_states", {})
 
 
 def told_faults(environment: BaseEnv) -> set[tuple[str, ...]]:
-    """Kinds of what its tools raised that have been logged already."""
+    """Return the kinds of error (`rlft.contract.faults.kind_of`) of its tools that have been logged already."""
     return environment.__dict__.setdefault("_rlft_told_faults", set())
 
 
 def context_of(task: Task, environment: BaseEnv) -> Context:
-    """The context of a task, whichever way the environment says it. Raises EnvironmentSetupError."""
+    """Return what `environment.context(task)` says, as a `Context`. Raises EnvironmentSetupError if it is none."""
     with hiding():
         said = environment.context(task)
     if isinstance(said, Context):
@@ -212,10 +227,10 @@ def context_of(task: Task, environment: BaseEnv) -> Context:
 
 
 def prompt_messages(task: Task, environment: BaseEnv) -> tuple[Message, ...]:
-    """The messages a rollout of this task begins with: the context's system prompt, if any, then the task's prompt.
+    """Return the messages that a rollout of this task begins with: the system prompt, if any, then the task's prompt.
 
-    The one place that says so: the harness renders these, and scoring takes what follows them for the attempt. The
-    prompt may hold assistant messages of its own (worked examples); they are never scored.
+    The harness renders these, and scoring takes what follows them for the attempt. The prompt may hold assistant
+    messages of its own (worked examples); they are never scored. Raises EnvironmentSetupError as `context_of` does.
     """
     system_prompt = context_of(task, environment).system_prompt
     if not system_prompt:

@@ -1,4 +1,4 @@
-"""Calling an environment's code, coroutine or not, so that plain code that blocks holds up nobody else."""
+"""Calls an environment's methods, coroutines or plain functions, so that a plain one does not block the event loop."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from rlft.threads import ask_to_end
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What a function returns, awaited where it is to be awaited; a plain one runs in a thread of its own.
+    """Call a function and return its result, awaited if it is awaitable; a plain function runs in a thread of its own.
 
-    Values of variables are hidden in what it raises (`rlft.secrets`).
-    What would end the loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
+    Raises what the function raises, with the values of secret variables hidden (`rlft.secrets`). What would end the
+    event loop for everyone (SystemExit, a cancellation that nobody asked for) becomes a RuntimeError.
     """
     try:
         if inspect.iscoroutinefunction(function):
-            result = await function(*args, **kwargs)  # which may itself be a client's coroutine, handed on
+            result = await function(*args, **kwargs)
         else:
             result = await in_thread(lambda: function(*args, **kwargs))
-        return await result if inspect.isawaitable(result) else result
+        return await result if inspect.isawaitable(result) else result  # either kind may return a client's coroutine
     except (Exception, GeneratorExit) as error:
         hide_in(error)
         raise
     except BaseException as raised:
         task = asyncio.current_task()
         if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
+            raise  # the caller's own cancellation, such as a time-out
         raise RuntimeError(f"{type(raised).__name__}: {raised}") from raised
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """What plain code returns, run in a daemon thread of its own: it may block.
+    """Run a function that may block in a daemon thread of its own, and return what it returns or raise what it raises.
 
-    Where nobody waits any more (a time-out) the thread is left behind, and asked to end.
+    When the wait is cancelled (a time-out), the thread is left behind and asked to end.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()

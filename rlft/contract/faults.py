@@ -1,7 +1,7 @@
-"""What an environment's own code raised, in one text: what, where in the user's file, and what there is instead.
+"""Describes what an environment's own code raised: the error, the user's line, and what is available instead.
 
-`KeyError: 'text', at capitals.py:12; task.info has: id, queue, when`. Every error that reaches a rollout, a reward, the
-check, the audit or the log is written here.
+A description reads `KeyError: 'text', at capitals.py:12; task.info has: id, queue, when`. Every error that reaches a
+rollout, a reward, the check, the audit or the log is written here.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from rlft.types import Task
 from rlft.visible import visible
 
 LONGEST = 500
-"""Characters of an error's description."""
-_LONGEST_TAIL = 400  # of the place and of what there is
+"""The most characters that an error's description has."""
+_LONGEST_TAIL = 400  # characters of the place and the hint in a description
 _OURS = tuple(RLFT_FOLDER.parent / name for name in ("rlft", "mlops", "materializers", "steps", "pipelines", "cli"))
 _STANDARD = Path(sysconfig.get_paths()["stdlib"]).resolve()
 _PLACE = re.compile(r", at ([^;]+:[0-9]+)(?:;|\Z)")
 
 
 def described(error: BaseException, task: Task | None = None) -> str:
-    """The error's type and text, its place in the user's code, and what there is where something is missing.
+    """Return the error's type and text, its place in the user's code, and a hint where something is missing.
 
-    At most `LONGEST` characters, of which the text gives way first. Values of variables are hidden, and what would
-    steer a terminal is written out. An `RlftError` says its own place. `task` is the one that was at hand.
+    It has at most `LONGEST` characters; the error's text is cut before the place and the hint. The values of secret
+    variables are hidden, and control characters are escaped. An `RlftError` names its place itself, so none is added.
+    `task` is the task that the failing code was given, for the hint.
     """
     whole = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # as task groups raise
@@ -55,12 +56,13 @@ def described(error: BaseException, task: Task | None = None) -> str:
 
 
 def place_of(error: BaseException) -> tuple[str, str] | None:
-    """`file.py:line` of the innermost line of the user's own code that led to an error, and the line's text.
+    """Return `file.py:line` of the innermost line of the user's own code that led to an error, and the line's text.
 
-    For a file that cannot be parsed it is the line that is wrong. `None` where no such code is part of it.
+    For a file that cannot be parsed it is the line with the syntax error. `None` if no line of the user's is involved.
     """
     if isinstance(error, SyntaxError) and error.lineno and not (error.filename or "<").startswith("<"):
-        line = error.text if isinstance(error.text, str) else ""  # anyone may raise one, with anything in it
+        # User code may raise a SyntaxError of its own, whose `text` may be of any type.
+        line = error.text if isinstance(error.text, str) else ""
         return f"{_shown(str(error.filename))}:{error.lineno}", _clean(line.strip())
     if (found := _own_frame(error)) is None:
         return None
@@ -69,28 +71,29 @@ def place_of(error: BaseException) -> tuple[str, str] | None:
 
 
 def defined_at(function: Callable[..., Any]) -> str:
-    """`, at file.py:line`, where a function or method is defined; nothing where it is not written in Python."""
+    """Return `, at file.py:line`, where a function is defined, or an empty text where it is not written in Python."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f", at {_shown(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
 
 
 def kind_of(failure: Failure) -> tuple[str, str, str]:
-    """What two failures have in common that say the same of two tasks: where, the type, and the place."""
+    """Return (stage, type of error, line of code): failures that agree in these are counted and shown as one."""
     origin = failure.origin
     place = _PLACE.search(origin.why)
     return origin.where, origin.why.partition(":")[0], place[1] if place else ""
 
 
 def names_place(described_error: str) -> bool:
-    """Whether a description names a line of the user's code."""
+    """Return whether a description (of `described`) names a line of the user's code."""
     return _PLACE.search(described_error) is not None
 
 
 @contextmanager
 def calling(where: str, task: Task | None = None) -> Iterator[None]:
-    """Around a call of an environment's code that nothing can go on without.
+    """Wrap a call of an environment's code whose failure must stop the run.
 
-    Raises EnvironmentSetupError with the description of what the code raises; an RlftError stays itself.
+    Raises EnvironmentSetupError with the description of what the code raises; an RlftError passes unchanged. `where`
+    names the method, and `task` the task that it was given.
     """
     try:
         yield
@@ -116,7 +119,7 @@ def _clean(text: str) -> str:
 
 
 def _own_frame(error: BaseException) -> tuple[FrameType, traceback.FrameSummary] | None:
-    """The innermost frame in the user's own code, of the error or of the one that led to it."""
+    """Return the innermost frame in the user's own code, of the error or of one that caused it."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -130,7 +133,10 @@ def _own_frame(error: BaseException) -> tuple[FrameType, traceback.FrameSummary]
 
 
 def _is_own(frame: FrameType, entry: traceback.FrameSummary) -> bool:
-    """Neither rlft's, nor Python's, nor that of an installed library, unless an environment's class stands there."""
+    """Return whether a frame is of the user's own code: not of rlft, of Python, or of an installed library.
+
+    Methods of an environment that is installed as a package count as the user's own.
+    """
     if entry.filename.startswith("<"):
         return False
     path = Path(entry.filename).resolve()
@@ -142,7 +148,7 @@ def _is_own(frame: FrameType, entry: traceback.FrameSummary) -> bool:
 
 
 def _shown(filename: str) -> str:
-    """From the working directory on, where it lies below it."""
+    """Return the path relative to the working directory if it lies below it, else as it is."""
     try:
         return str(Path(filename).relative_to(Path.cwd()))
     except (ValueError, OSError):

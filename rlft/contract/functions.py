@@ -1,4 +1,4 @@
-"""Tools from Python functions: the schema from the signature, the texts from the docstring."""
+"""Makes tools from Python functions: the schema from the signature, the descriptions from the docstring."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _PLAIN_TYPES = (
 
 
 def tool_from_function(function: Callable[..., Any], *, hidden: Sequence[str] = ()) -> ToolSpec:
-    """A tool from a function's signature and docstring; parameters named in `hidden` are not the model's to give.
+    """Return a tool made from a function's signature and docstring, without the parameters named in `hidden`.
 
-    Raises EnvironmentSetupError for `*args`, for parameters without a type or with one that JSON has not, and without
-    a docstring.
+    Hidden parameters are filled in by the harness and not by the model. Raises EnvironmentSetupError for a function
+    without a docstring, and for parameters that are variadic, positional-only, without a type, or of a type that has
+    no JSON schema.
     """
     where = f"tool {function.__name__}"
     docstring = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -61,7 +62,7 @@ def _signature(function: Callable[..., Any], where: str) -> inspect.Signature:
 
 
 def _check_hidden(name: str, annotation: Any, where: str) -> None:
-    """A parameter of this name that the author means for the model would get something else. Raises."""
+    """Raise EnvironmentSetupError if the type shows that the author means this hidden parameter for the model."""
     wanted = str if name == "rollout_id" else Mapping
     union = get_origin(annotation) in (Union, types.UnionType)
     kinds = [get_origin(each) or each for each in (get_args(annotation) if union else (annotation,))]
@@ -79,7 +80,7 @@ def _check_hidden(name: str, annotation: Any, where: str) -> None:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Pydantic's titles repeat the names; an argument may be called title."""
+    """Return the schema without pydantic's titles, which repeat the names; an argument called `title` stays."""
     if isinstance(schema, list):
         return [_without_titles(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What there is where an environment's code asks a task or a completion for something that it has not."""
+"""Hints for errors of an environment's code that asks a task, completion or message for something it does not have."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MISSING = object()
 
 
 def instead(error: BaseException, frame: FrameType, entry: traceback.FrameSummary, task: Task | None) -> str:
-    """A hint that follows an error's text, or nothing. `frame` and `entry` are the user's line that it comes from.
+    """Return a hint that says what is available, such as `task.info has: id, queue`, or an empty text.
 
-    What is looked at may be an object of the user's, whose methods raise in their turn: then there is no hint.
+    `frame` and `entry` are the user's line that the error comes from, and `task` is the task at hand, if any.
     """
     try:
         match error:
@@ -36,7 +36,7 @@ def instead(error: BaseException, frame: FrameType, entry: traceback.FrameSummar
                 return _for_type(str(error), frame, entry)
             case _:
                 return ""
-    except (Exception, SystemExit):
+    except (Exception, SystemExit):  # the values looked at may be objects of the user's, whose methods raise too
         return ""
 
 
@@ -94,11 +94,12 @@ def _names(value: Mapping[Any, Any]) -> str:
 
 
 def _subscript(entry: traceback.FrameSummary) -> ast.Subscript | None:
-    """The `x[...]` that was being evaluated, if it was one and stands on a line of its own."""
+    """Return the subscript `x[...]` that was being evaluated; `None` if it was none, or spans several lines."""
     start, end = entry.colno, entry.end_colno
     if start is None or end is None or entry.lineno != entry.end_lineno:
         return None
     try:
+        # Columns count bytes of UTF-8: https://docs.python.org/3/reference/datamodel.html#codeobject.co_positions
         line = linecache.getline(entry.filename, entry.lineno or 0).encode()
         parsed = ast.parse(line[start:end].decode(), mode="eval").body
     except (SyntaxError, ValueError):
@@ -107,7 +108,10 @@ def _subscript(entry: traceback.FrameSummary) -> ast.Subscript | None:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """What names, attributes and constant subscripts stand for in a frame; nothing that would run code is followed."""
+    """Return the value of a name, attribute or constant subscript in a frame, without running code of the user's.
+
+    `_MISSING` stands for anything else, and for what could only be found by calling a property or `__getitem__`.
+    """
     match node:
         case ast.Name(id=name):
             return frame.f_locals.get(name, frame.f_globals.get(name, _MISSING))
@@ -121,7 +125,7 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
 
 
 def _attribute(owner: Any, name: str) -> Any:
-    if isinstance(owner, Task):  # it has slots
+    if isinstance(owner, Task):  # its attributes are slots: it has no `__dict__`
         return getattr(owner, name) if name in owner.__slots__ else _MISSING
     try:
         return object.__getattribute__(owner, "__dict__").get(name, _MISSING)

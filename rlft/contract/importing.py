@@ -1,4 +1,4 @@
-"""The module that a name in the config means, `package.module:Class` or `path/to/file.py:Class`, and its import."""
+"""Imports the module that a name in the config means, `package.module:Class` or `path/to/file.py:Class`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from rlft.secrets import hide, redact
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """`location:attribute` of a setting, and what kind of thing it names."""
+    """Holds the parts of a setting's text `location:attribute`, the setting that it stands in, and what it names.
+
+    `location` is a module or the path of a `.py` file. `kind` is `Class` or `function`, for the messages of errors.
+    """
 
     location: str
     attribute: str
@@ -26,7 +29,7 @@ class Name:
 
     @classmethod
     def read(cls, name: str, setting: str, kind: str) -> Name:
-        """Take a name apart. Raises EnvironmentSetupError that shows how one is written."""
+        """Split a name into its parts. Raises EnvironmentSetupError, which shows the form, for text that is no name."""
         location, _, attribute = name.rpartition(":")
         if not location or not attribute.isidentifier():
             raise EnvironmentSetupError(
@@ -38,21 +41,25 @@ class Name:
 
     @property
     def where(self) -> str:
-        """The place in an error."""
+        """The place that an error names: the setting and the location in it."""
         return f"{self.setting}: {self.location}"
 
 
 def import_named(named: Name) -> ModuleType:
-    """Import the module of a name. Raises EnvironmentSetupError with the line that is wrong."""
+    """Import and return the module of a name. Raises EnvironmentSetupError with the line of the user's that failed.
+
+    The working directory is searched first. A file is imported under a name made of its path and content, so that
+    changed text is loaded anew; what lies beside it can be imported too.
+    """
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     return _load_file(named) if named.location.endswith(".py") else _load_module(named)
 
 
 def check_syntax(name: str, setting: str, kind: str) -> None:
-    """Parse the file that `name` names, if it names one, and run nothing of it: this needs no library's import.
+    """Parse the file that `name` names, if it names one, without running it: so no library needs to be imported.
 
-    Raises EnvironmentSetupError as importing it would.
+    Raises EnvironmentSetupError for a file that is not there or cannot be parsed, as `import_named` does.
     """
     named = Name.read(name, setting, kind)
     if not named.location.endswith(".py"):
@@ -66,7 +73,7 @@ def check_syntax(name: str, setting: str, kind: str) -> None:
 
 def _load_module(named: Name) -> ModuleType:
     location = named.location
-    importlib.invalidate_caches()
+    importlib.invalidate_caches()  # the file may have been written since Python last listed its folder
     try:
         return importlib.import_module(location)
     except ModuleNotFoundError as error:
@@ -95,7 +102,7 @@ def _load_file(named: Name) -> ModuleType:
     if spec is None or spec.loader is None:  # pragma: no cover - only for suffixes other than .py
         raise EnvironmentSetupError(f"{path} is no Python file", where=named.where)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    sys.modules[module_name] = module  # before it runs: dataclasses and pickle look their module up there
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -118,7 +125,8 @@ def _file_of(named: Name) -> Path:
 def _import_failed(named: Name, error: BaseException) -> EnvironmentSetupError:
     place, line = place_of(error) or ("", "")
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    said = error.msg if isinstance(error, SyntaxError) else str(error)  # whose text names the file without its folder
+    # The text of a SyntaxError names the file again, without its folder; its `msg` does not.
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
     at = f"\n  {place}: {redact(line)}" if place else ""
     return EnvironmentSetupError(
         f"its import failed: {type(error).__name__}: {hide(said)}{at}",

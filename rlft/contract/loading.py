@@ -1,4 +1,5 @@
-"""Environments and functions from their names in the config: `package.module:Class`, `path/to/file.py:function`."""
+"""Loads environments and functions by the names that a config gives them: `package.module:Class` or
+`path/to/file.py:function`."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from rlft.contract.signatures import check_signatures
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
 
-_TARGET = "_target_"  # the name that Hydra gave it
+_TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFunction:
-    """A function, the name it has after the colon, and the module it was found in."""
+    """Holds a function, its name in the config (the part after the colon), and the module it was found in."""
 
     name: str
     call: Callable[..., Any]
@@ -34,22 +35,26 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     """Import the class that `name` names and build it with `kwargs`; objects among these are made first (`construct`).
 
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
-    anew when its text has changed. A text `env:NAME` within `kwargs` is read from the environment's variables here, so
-    that nobody else has it. Raises `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError`
-    for a variable that is not set and for an address of a cloud's metadata service.
+    anew when its text has changed. A text `env:NAME` within `kwargs` is replaced by the value of that environment
+    variable only here, so that no config, artifact or log holds it. Raises `EnvironmentSetupError` that says what is
+    wrong and what to do, and `ConfigError` for a variable that is not set and for an address of a cloud's metadata
+    service.
     """
-    require(kwargs, "environment.kwargs")  # before an import that may take long
+    require(kwargs, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")
     read = resolve(kwargs, "environment.kwargs")
-    _ask_no_metadata_server(read)
+    _refuse_metadata_servers(read)
     environment = _build(_find_class(import_named(named), named), construct(read))
-    _hides_no_method(environment)
+    _check_hidden_methods(environment)
     check_signatures(environment)
     return environment
 
 
-def _hides_no_method(environment: BaseEnv) -> None:
-    """An attribute that a class written elsewhere has may have the name of a method that is called here."""
+def _check_hidden_methods(environment: BaseEnv) -> None:
+    """Raise EnvironmentSetupError if an attribute that is not callable has the name of a method of `BaseEnv`.
+
+    Classes that were written for something else may set `self.state`, say.
+    """
     for name, method in vars(BaseEnv).items():
         if inspect.isfunction(method) and not callable(getattr(environment, name)):
             raise EnvironmentSetupError(
@@ -59,11 +64,12 @@ def _hides_no_method(environment: BaseEnv) -> None:
             )
 
 
-def _ask_no_metadata_server(read: dict[str, Any]) -> None:
+def _refuse_metadata_servers(read: dict[str, Any]) -> None:
+    """Raise ConfigError if an argument is the address of a cloud's metadata service, which hands out credentials."""
     for path, address in named_addresses(read, "environment.kwargs"):
         try:
             refuse_metadata(address)
-        except ValueError:  # which says what a variable holds
+        except ValueError:  # its text may show the value of a variable, so neither it nor its trace is passed on
             raise ConfigError(
                 f"{path} leads to a link-local or metadata address, or to two servers at once",
                 fix="name another server in it, or in the variable that it names",
@@ -71,10 +77,11 @@ def _ask_no_metadata_server(read: dict[str, Any]) -> None:
 
 
 def construct(value: Any, where: str = "environment.kwargs") -> Any:
-    """A value of lists and maps in which every map with `_target_` is what the class or function so named makes.
+    """Return a copy of nested lists and maps in which objects replace the maps that have a key `_target_`.
 
-    Its arguments are the map's other keys, as in Hydra: `{_target_: my_client.py:Client, url: http://localhost:8000}`.
-    The inner ones are made first. Raises `EnvironmentSetupError` with the place.
+    The object is what the class or function named by `_target_` returns when it is called with the map's other keys,
+    as in Hydra: `{_target_: my_client.py:Client, url: http://localhost:8000}`. Inner objects are made first. Raises
+    `EnvironmentSetupError` with the place, which starts with `where`.
     """
     if isinstance(value, list):
         return [construct(each, f"{where}[{place}]") for place, each in enumerate(value)]
@@ -99,12 +106,15 @@ def construct(value: Any, where: str = "environment.kwargs") -> Any:
 def _arguments_of(function: Callable[..., Any]) -> str:
     try:
         return f", {getattr(function, '__name__', 'it')}{inspect.signature(function)}"
-    except (ValueError, TypeError):  # written in C, it does not say
+    except (ValueError, TypeError):  # some callables written in C have no signature to read
         return ""
 
 
 def constructed_modules(value: Any) -> Iterator[ModuleType]:
-    """The modules of all that `construct` would make of a value, in order. Raises as it does."""
+    """Yield the modules of the classes and functions that `construct` would call for a value, in its order.
+
+    Raises `EnvironmentSetupError` for a name that cannot be imported.
+    """
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     for each in inner:
         yield from constructed_modules(each)
@@ -113,9 +123,10 @@ def constructed_modules(value: Any) -> Iterator[ModuleType]:
 
 
 def load_function(name: str, setting: str) -> LoadedFunction:
-    """Import the function that `name` names, found as an environment is; anything that can be called will do.
+    """Import the function, class or other callable that `name` names, as `load_environment` imports a class.
 
-    `setting` is where the name stands in the config. Raises `EnvironmentSetupError`.
+    `setting` is where the name stands in the config. Raises `EnvironmentSetupError` if it is not there, cannot be
+    imported or cannot be called.
     """
     named = Name.read(name, setting, "function")
     module = import_named(named)
@@ -181,9 +192,9 @@ def _build(environment_class: type[BaseEnv], kwargs: dict[str, Any]) -> BaseEnv:
         raise
     except Exception as error:
         hide_in(error)
-        says_none = hide(str(error)) == str(error)
+        shows_no_secret = hide(str(error)) == str(error)
         raise EnvironmentSetupError(
             f"{environment_class.__name__} cannot be built: {described(error)}",
             where=where,
             fix=f"check the values; its arguments are {called}",
-        ) from (error if says_none else None)  # what it still says would be printed with the trace
+        ) from (error if shows_no_secret else None)  # a cause's text is printed with the trace

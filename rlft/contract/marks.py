@@ -1,4 +1,4 @@
-"""`@tool`, `@reward` and `@metric`: methods of an environment as its tools and as the parts of its reward."""
+"""The decorators `@tool`, `@reward` and `@metric`, which mark methods of an environment, and what reads the marks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from rlft.errors import EnvironmentSetupError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-HIDDEN = ("self", "state", "rollout_id")  # parameters that the harness gives a tool
-REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")  # what a reward may take, by name
+HIDDEN = ("self", "state", "rollout_id")
+"""Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
+REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")
+"""The arguments that a method marked as a reward or metric may take, by name."""
 _TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
 
 
 def tool(method: Method) -> Method:
-    """The method is a tool of this name; types become its schema, the docstring what the model reads.
+    """Make a method a tool that the model may call by the method's name.
 
-    It may also take `state`, the dict of the rollout, and `rollout_id`; the model does not see these.
+    The types of its parameters become the tool's schema, and its docstring the description that the model reads. The
+    method may also take `state`, the dict of the rollout, and `rollout_id`; the model does not see these.
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):
@@ -44,11 +47,12 @@ def reward(weight: Method) -> Method: ...
 @overload
 def reward(weight: float = 1.0, maximum: float = 1.0) -> Callable[[Method], Method]: ...
 def reward(weight: Any = 1.0, maximum: Any = 1.0) -> Any:
-    """The method is a part of the reward with this weight, which `reward.weights` in a config replaces.
+    """Make a method a part of the reward, under its own name and with this weight; `reward.weights` overrides it.
 
-    It takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`), `ground_truth`
-    (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or `None` where it
-    does not apply. `maximum` (0 or more) is what it returns for an attempt that is full; more than that is an error.
+    The method takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`),
+    `ground_truth` (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or
+    `None` where it does not apply. `maximum` (0 or more) is what it returns for a full attempt; to return more is an
+    error.
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):
@@ -75,7 +79,9 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0) -> Any:
 
 
 def metric(method: Method) -> Method:
-    """The method is measured and shown like a part of the reward, and weighs nothing. It takes what a reward takes.
+    """Make a method a metric: it is computed and shown like a part of the reward, but its weight is 0.
+
+    It may take the arguments that a reward may take.
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):
@@ -90,28 +96,28 @@ def metric(method: Method) -> Method:
 
 
 def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
-    """The tools that methods of the environment are, in the order of definition, base classes first."""
+    """Return the tools made of the environment's marked methods, in the order of definition, base classes first."""
     found = _marked(environment, _TOOL)
     return tuple(replace(tool_from_function(method, hidden=HIDDEN), name=name) for name, method in found)
 
 
 def marked_weights(environment: object) -> dict[str, float]:
-    """{part: weight} of the methods that are rewards and metrics; of an environment or its class."""
+    """Return {part: weight} of the methods that are rewards or metrics. Takes an environment or its class."""
     return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
 
 
 def marked_maxima(environment: object) -> dict[str, float]:
-    """{part: maximum} of the methods that are rewards; of an environment or its class."""
+    """Return {part: maximum} of the methods that are rewards. Takes an environment or its class."""
     return {name: getattr(method, _MAXIMUM) for name, method in _marked(environment, _MAXIMUM)}
 
 
 def marked_names(environment_class: type) -> frozenset[str]:
-    """Names of the methods that are tools."""
+    """Return the names of the methods that are tools."""
     return frozenset(name for name, _ in _marked(environment_class, _TOOL))
 
 
 def taken(method: Callable[..., Any], known: dict[str, Any]) -> dict[str, Any]:
-    """Those of the known values whose names the method takes."""
+    """Return those of the `known` values {name: value} that the method has a parameter for."""
     names = inspect.signature(method).parameters
     return {name: value for name, value in known.items() if name in names}
 

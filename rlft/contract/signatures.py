@@ -1,4 +1,4 @@
-"""Whether an environment's methods take what they are called with; if not, the names that there are."""
+"""Checks that an environment's methods take the arguments they are called with, before anything is sampled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlft.contract.marks import REWARD_ARGUMENTS, marked_weights
 from rlft.contract.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
 
-_GIVEN: dict[str, tuple[str, ...]] = {
+_GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called with, by position}
     "context": ("task",),
     "setup": ("task",),
     "gold_completion": ("task",),
@@ -32,10 +32,10 @@ _ON_COMPLETION = "; the task is completion.task, the answer's text completion.te
 
 
 def check_signatures(environment: BaseEnv) -> None:
-    """Raises EnvironmentSetupError for a method that cannot be called as it is called, with the names it may have.
+    """Raise EnvironmentSetupError for a method that does not take its arguments; the error shows what to write.
 
-    The methods of the protocol are called by position, so their arguments may have any name, but not that of another
-    one's place. Those marked as rewards and metrics are called by name.
+    The methods of `BaseEnv` are called by position, so their arguments may have any name except that of an argument in
+    another place. Methods marked as rewards and metrics are called by name.
     """
     for name in _GIVEN:
         if getattr(getattr(environment, name), "__func__", None) is not getattr(BaseEnv, name):
@@ -45,7 +45,7 @@ def check_signatures(environment: BaseEnv) -> None:
 
 
 def check_run_tool(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
-    """Raises EnvironmentSetupError where `run_tool` cannot take the arguments of a tool: every call would fail."""
+    """Raise EnvironmentSetupError if `run_tool` cannot take the arguments of a tool: every call of it would fail."""
     if tools:
         _check(environment, "run_tool")
     _check_twice(environment, tools)
@@ -85,8 +85,11 @@ def _refusal(environment: BaseEnv, name: str, given: str, why: str) -> Environme
 
 
 def _check_twice(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
-    """Raises EnvironmentSetupError for an argument named as one of `run_tool`'s own: every call would fail."""
-    function = getattr(environment.run_tool, "__func__", None)  # with its self
+    """Raise EnvironmentSetupError if a tool's argument has the name of one of `run_tool`'s own parameters.
+
+    Every call that gives it would fail, as the parameter would get two values.
+    """
+    function = getattr(environment.run_tool, "__func__", None)  # unbound, so that `self` is among its parameters
     first = list(inspect.signature(function).parameters.values())[:3] if function else []
     taken = {parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
     for tool in tools:
@@ -99,7 +102,7 @@ def _check_twice(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
 
 
 def _check_marked(environment: BaseEnv, name: str) -> None:
-    """A reward takes by name what it needs."""
+    """Raise EnvironmentSetupError if a marked method needs an argument that no reward is given."""
     method = getattr(environment, name)
     signature = _signature(method)
     for parameter in signature.parameters.values() if signature is not None else ():
@@ -117,7 +120,7 @@ def _check_marked(environment: BaseEnv, name: str) -> None:
 
 
 def _signature(method: Callable[..., Any]) -> inspect.Signature | None:
-    """`None` for what is written in C and does not say."""
+    """Return the signature, or `None` for a callable written in C that has none to read."""
     try:
         return inspect.signature(method)
     except ValueError:

@@ -1,4 +1,7 @@
-"""Tools as a model sees them: a name, a description, and a JSON schema of the arguments."""
+"""Tools as a model sees them: a name, a description, and a JSON schema of the arguments.
+
+`read_tools` reads the forms in which environments describe tools; a `ToolSpec` checks the arguments of a call.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ from rlft.errors import EnvironmentSetupError
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """JSON schema's `uniqueItems`; jsonschema's own compares all pairs where the items cannot be sorted."""
+    """Check JSON schema's keyword `uniqueItems` in linear time.
+
+    jsonschema's own check compares all pairs where the items cannot be sorted, and the items are a model's.
+    """
     del schema
     if wanted and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
         yield jsonschema.ValidationError(f"{instance!r:.200} has a value twice")
 
 
 def _key(value: Any) -> Hashable:
-    """The same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
+    """Return a hashable key that is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, Mapping):
         return frozenset((name, _key(each)) for name, each in value.items())
     if isinstance(value, list):
@@ -36,20 +42,21 @@ def _key(value: Any) -> Hashable:
 
 
 _Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
-_PARAMETERS = ("parameters", "input_schema", "inputSchema")
-_MCPS_OWN = ("outputSchema", "execution")
+_PARAMETERS = ("parameters", "input_schema", "inputSchema")  # OpenAI's name for the schema, Anthropic's and MCP's
+_MCPS_OWN = ("outputSchema", "execution")  # keys of MCP that look like misspelt ones and are not
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class ToolArgumentsError(ValueError):
-    """Arguments that do not fit the tool; its text is for the model."""
+    """Raised for arguments that do not fit the tool; its text is shown to the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool. `parameters` is a JSON schema of type object (draft 2020-12).
+    """Describes one tool. `parameters` is a JSON schema of type object (draft 2020-12).
 
-    `model` is there for tools made from a Python function: it converts arguments as pydantic does ("3" is an int).
+    `model` is a pydantic model of the arguments, if there is one (as for a tool made from a Python function). It then
+    checks the arguments instead of the schema, and converts them ("3" becomes an int).
     """
 
     name: str
@@ -58,12 +65,15 @@ class ToolSpec:
     model: type[BaseModel] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As chat templates take it."""
+        """Return the tool as the dict that chat templates take."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
     def read_arguments(self, arguments: Any) -> dict[str, Any]:
-        """The arguments to call the tool with. Raises ToolArgumentsError that names every wrong one."""
+        """Check a call's arguments and return those to call the tool with.
+
+        Raises ToolArgumentsError that names every wrong one.
+        """
         if not isinstance(arguments, Mapping):
             raise ToolArgumentsError(f"arguments of {self.name} must be an object, not {type(arguments).__name__}")
         if self.model is not None:
@@ -82,13 +92,12 @@ class ToolSpec:
 
 
 def read_tools(tools: Any) -> tuple[ToolSpec, ...]:
-    """What `list_tools` returned as specifications.
+    """Return what `list_tools` returned as specifications.
 
     A tool is a dict with `name`, `description` and `parameters`, alone or as the `function` of an OpenAI-style dict;
-    a dataclass or pydantic object (MCP's, say) is read as its dict.
-    `parameters` (`input_schema` and `inputSchema` are read too) are a JSON schema, or plain: {name: description}. A
-    plain parameter takes any JSON value and need not be given; names that are not there are refused. Raises
-    EnvironmentSetupError that names the tool and what is wrong with it.
+    a dataclass or pydantic object (MCP's, say) is read as its dict. `parameters` (`input_schema` and `inputSchema` are
+    read too) are a JSON schema, or plain: {name: description}. A plain parameter takes any JSON value and need not be
+    given; other names are refused. Raises EnvironmentSetupError that names the tool and what is wrong with it.
     """
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
         raise EnvironmentSetupError(f"returned {type(tools).__name__}, not a list of tools", where="list_tools")
@@ -123,7 +132,10 @@ def _read_tool(tool: Any, place: int) -> ToolSpec:
 
 
 def _check_keys(tool: Mapping[str, Any], where: str) -> None:
-    """Raises for a key that is meant for one that is missing. Others (MCP's `title`, say) are of no matter here."""
+    """Raise EnvironmentSetupError for a key that looks like a misspelling of one that is missing.
+
+    Other keys (MCP's `title`, say) are ignored.
+    """
     known = ("name", "description", *_PARAMETERS)
     missing = ["description"] if not tool.get("description") else []
     missing += [] if any(tool.get(key) for key in _PARAMETERS) else list(_PARAMETERS)
@@ -139,7 +151,7 @@ def _check_keys(tool: Mapping[str, Any], where: str) -> None:
 
 def _schema(parameters: Any, where: str) -> dict[str, Any]:
     is_plain = isinstance(parameters, Mapping) and all(isinstance(value, str) for value in parameters.values())
-    if is_plain and parameters.get("type") != "object":
+    if is_plain and parameters.get("type") != "object":  # {"type": "object"} is a schema: of a tool without arguments
         properties = {name: {"description": text} for name, text in parameters.items()}
         return {"type": "object", "properties": properties, "additionalProperties": False}
     try:
@@ -159,7 +171,8 @@ def _schema(parameters: Any, where: str) -> dict[str, Any]:
 
 
 def _check_references(schema: Mapping[str, Any], where: str) -> None:
-    """Raises for a `$ref` that leads nowhere: it would only show when a model gives that argument."""
+    """Raise EnvironmentSetupError for a `$ref` that leads nowhere: else it would fail only in a call with that
+    argument."""
     resolver = Registry().with_resource("", DRAFT202012.create_resource(schema)).resolver()
     for reference in _references(schema):
         try:
@@ -171,6 +184,7 @@ def _check_references(schema: Mapping[str, Any], where: str) -> None:
 
 
 def _references(schema: Any) -> Iterator[str]:
+    """Yield the `$ref` at every depth of a schema."""
     if isinstance(schema, Mapping):
         if isinstance(reference := schema.get("$ref"), str):
             yield reference

@@ -1,7 +1,7 @@
-"""Shipped environments, each with its rewards beside it; what an environment is stands in `rlft.contract`.
+"""The environments that rlft ships, each with its rewards; what an environment is stands in `rlft.contract`.
 
-- `reasoning_gym`, `gsm8k`, `maths`, `stories`: one answer without tools
-- `press_releases`, `snips_slots`, `search`, `code`, `calculator`: with tools or programs
-- `trl`, `verl`: reward functions of these libraries, as they are
-- `generator_checks`: what stands between an answer and the function of reasoning-gym that scores it
+- `reasoning_gym`, `gsm8k`, `maths`, `stories`: the attempt is one answer without tools
+- `press_releases`, `snips_slots`, `search`, `code`, `calculator`: the attempt uses tools, or is a program that is run
+- `trl`, `verl`: the reward is a function written for one of these libraries, used unchanged
+- `generator_checks`: keeps unsafe answers from the scoring functions of reasoning-gym, and mends those that are too lax
 """

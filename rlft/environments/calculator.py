@@ -1,7 +1,7 @@
-"""Arithmetic with a calculator: whether a model learns to use a tool, and to take over what the tool says.
+"""Arithmetic with a calculator: shows whether a model learns to call a tool and to answer with the tool's result.
 
-The tasks are those of reasoning-gym's arithmetic generators; the answer is a number. A model may answer at once or ask
-the calculator first. Nothing is paid for the call itself, so a model that calculates well need not call.
+The tasks are those of reasoning-gym's arithmetic generators; the answer is a number. A model may answer at once or call
+the calculator first. The call itself earns nothing, so a model that calculates well need not call.
 """
 
 from __future__ import annotations
@@ -29,20 +29,24 @@ _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-_LONGEST = 200  # characters of an expression
+_LONGEST = 200  # characters that an expression has at most
 _EXPRESSION = re.compile(r"[-+*/(). 0-9]+")
 
 
 class Calculator(BaseEnv):
-    """Parts: `correct` (the answer is the right number, and nothing but a number); metric `used_tool`.
+    """Asks for the result of an expression, with a calculator as a tool.
 
-    A task's answer is a number as text. Its prompt, or `info["metadata"]["expression"]`, holds the expression.
+    Parts: `correct` (the last answer is the right number, and nothing but a number). Metrics: `used_tool`. A task's
+    answer is a number as text. Its prompt, or `info["entry"]["metadata"]["expression"]`, holds the expression.
     """
 
     max_turns = 2
 
     def __init__(self, shown_with_tool: float = 0.25) -> None:
-        """`shown_with_tool` (0 to 1) is the share of demonstrations that ask the calculator; the others answer."""
+        """Set up the demonstrations: a share `shown_with_tool` of them (0 to 1) calls the calculator.
+
+        The others are the bare answer. Raises `EnvironmentSetupError` for a share out of range.
+        """
         if not 0 <= shown_with_tool <= 1:
             raise EnvironmentSetupError(
                 f"shown_with_tool={shown_with_tool} is no share", where="environment.kwargs", fix="use 0 to 1"
@@ -60,7 +64,7 @@ class Calculator(BaseEnv):
 
     @rlft.reward
     def correct(self, text: str, ground_truth: Any) -> float:
-        """The last answer is this number, written in any way."""
+        """Return 1 if the last answer is the task's number, in any notation, else 0."""
         gold = parse_number(str(ground_truth))
         if gold is None:
             raise ValueError(f"the task's answer {ground_truth!r} is not one number")
@@ -68,16 +72,16 @@ class Calculator(BaseEnv):
 
     @rlft.metric
     def used_tool(self, completion: Trajectory) -> float:
-        """The calculator gave a result."""
+        """Return 1 if any call of the calculator gave a result, else 0."""
         return float(any(m["role"] == "tool" and not m.get("failed") for m in completion))
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The number in one notation."""
+        """Return the answered number in one notation, so that 18 and 18.0 are the same vote, or `None`."""
         number = parse_number(completion.text)
         return None if number is None else format_number(number)
 
     def gold_completion(self, task: Task) -> Sequence[Message]:
-        """The calculator is asked, and its result is the answer."""
+        """Return a call of the calculator and the answer, as two assistant messages."""
         asks = make_call("calculate", {"expression": expression_of(task)}, "1")
         return [
             {"role": "assistant", "content": "", "tool_calls": [asks]},
@@ -85,13 +89,19 @@ class Calculator(BaseEnv):
         ]
 
     def demonstration(self, task: Task) -> str | Sequence[Message]:
-        """Some with the calculator and some without, always the same ones."""
+        """Return the gold conversation for a share `shown_with_tool` of the tasks, for the others the bare answer.
+
+        Which it is depends on the task's id alone.
+        """
         draw = int.from_bytes(hashlib.sha256(task.id.encode()).digest()[:4], "big") / 2**32
         return self.gold_completion(task) if draw < self.shown_with_tool else str(task.answer)
 
 
 def expression_of(task: Task) -> str:
-    """The expression that a task asks for. Raises ValueError when there is none."""
+    """Return the expression that a task asks for: the generator's, else the longest one in its prompt.
+
+    Raises ValueError if there is none.
+    """
     text = task.info.get("entry", {}).get("metadata", {}).get("expression") or task.prompt[-1]["content"]
     found = [piece.rstrip("-+*/(. ") for piece in _EXPRESSION.findall(str(text))]
     if not any(found):
@@ -100,7 +110,10 @@ def expression_of(task: Task) -> str:
 
 
 def calculate(expression: str) -> Fraction:
-    """The exact value. Raises ValueError for anything but numbers, + - * /, parentheses; ZeroDivisionError."""
+    """Return the exact value of an expression of numbers, + - * / and parentheses.
+
+    Raises ValueError for anything else and for more than 200 characters, and ZeroDivisionError.
+    """
     if len(expression) > _LONGEST:
         raise ValueError(f"{len(expression)} characters are too many; {_LONGEST} are allowed")
     try:
@@ -112,7 +125,7 @@ def calculate(expression: str) -> Fraction:
 
 def _value(node: ast.expr) -> Fraction:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return Fraction(str(node.value))
+        return Fraction(str(node.value))  # through text, so that 0.1 is 1/10 and not the nearest binary fraction
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         return _OPERATIONS[type(node.op)](_value(node.left), _value(node.right))
     if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATIONS:

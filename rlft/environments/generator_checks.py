@@ -1,6 +1,7 @@
-"""Between an answer and a reasoning-gym verifier: some evaluate the answer as Python, some accept too much.
+"""Guards reasoning-gym's verifiers (`score_answer`): some evaluate the answer as Python, and some accept wrong answers.
 
-The names are those of reasoning-gym 0.1.25; a test looks for verifiers that evaluate and are not among them.
+The names are those of the generators of reasoning-gym 0.1.25; a test looks for verifiers that evaluate an answer and
+are not among them.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from rlft.graders.antiderivatives import may_be_antiderivative
 from rlft.graders.expressions import NoExpression, check_expression, exact_value
 
 EVALUATE_LITERALS = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})
-"""Verifiers that call `eval` on answers that are not the gold one, and pay less than 1 for what comes out."""
+"""Verifiers that call `eval` on an answer that is not the gold one; they never pay 1 for it."""
 EVALUATE_EXPRESSIONS = frozenset(
     {"countdown", "intermediate_integration", "polynomial_multiplication", "puzzle24", "simple_integration"}
 )
-"""Verifiers that give the answer to sympy, whose parser evaluates it."""
+"""Verifiers that pass the answer to sympy's `parse_expr`, which evaluates it as Python."""
 _INTEGRALS = frozenset({"intermediate_integration", "simple_integration"})  # sympy's `simplify` of a wrong one may hang
-_TREES = frozenset({"codeio"})  # objects are compared as trees, which takes the product of their sizes
-_FRACTIONS = frozenset({"coin_flip"})  # Python's `Fraction` takes 1e999999999 and computes it
-_LONGEST_LITERAL = 10_000
-_LONGEST_TREE = 1_000  # characters beyond four times the gold answer's
-_GOLDS = ("example_answer", "example_correct_answer", "possible_answer")  # where `answer` is null
+_TREES = frozenset({"codeio"})  # compares objects as trees, in time proportional to the product of their sizes
+_FRACTIONS = frozenset({"coin_flip"})  # passes the answer to Python's `Fraction`, which computes 1e999999999 in full
+_LONGEST_LITERAL = 10_000  # characters
+_LONGEST_TREE = 1_000  # characters that an answer may have beyond four times the gold answer's
+_GOLDS = ("example_answer", "example_correct_answer", "possible_answer")  # metadata keys read where `answer` is null
 
 
 def score_answer(dataset: Any, name: str, answer: str, entry: dict[str, Any]) -> float:
-    """The verifier's score of an answer that is safe to verify, and 0 for one that is not or that it cannot read.
+    """Return the verifier's score of an answer, or 0 for one that is unsafe to verify or that the verifier cannot read.
 
-    `name` is the generator's. Raises what the verifier raises where it cannot score the entry's own answer either.
+    `dataset` is a reasoning-gym generator, `name` its name, and `entry` the problem that it made. Raises what the
+    verifier raises if it cannot score the entry's own answer either, and ValueError if a score is not finite.
     """
     if not _is_safe(name, answer, entry):
         return 0.0
@@ -40,7 +42,7 @@ def score_answer(dataset: Any, name: str, answer: str, entry: dict[str, Any]) ->
     try:
         score = float(dataset.score_answer(answer=answer, entry=entry))
     except Exception:
-        # Some verifiers raise at what they cannot parse. That is the answer's fault if the entry itself is sound.
+        # Some verifiers raise for what they cannot parse. That is the answer's fault if they can score the gold one.
         dataset.score_answer(answer=gold_answer(entry), entry=entry)
         return 0.0
     if not math.isfinite(score):
@@ -49,12 +51,15 @@ def score_answer(dataset: Any, name: str, answer: str, entry: dict[str, Any]) ->
 
 
 def gold_answer(entry: dict[str, Any]) -> str | None:
-    """The entry's answer, or where it names none, the example that its metadata have; `None` if there is neither."""
+    """Return the entry's answer, else the example of one in its metadata, else `None`.
+
+    An answer that is no text is returned as JSON.
+    """
     metadata = entry.get("metadata") or {}
     found = (entry.get("answer"), *(metadata.get(key) for key in _GOLDS))
     gold = next((value for value in found if value is not None), None)
     if isinstance(gold, str) and "Integral(" in gold:
-        return None  # the problem itself, not solved; as an answer it is refused
+        return None  # sympy could not solve the generator's own problem and returned it; an answer like it is refused
     return gold if gold is None or isinstance(gold, str) else json.dumps(gold)
 
 
@@ -75,7 +80,10 @@ def _is_safe(name: str, answer: str, entry: dict[str, Any]) -> bool:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a text is a literal by its syntax tree: brackets and names are enough for code (`[0 for a.b in [1]]`)."""
+    """Return whether a text is a Python literal of at most `_LONGEST_LITERAL` characters.
+
+    Only its syntax tree tells: without any parenthesis a text can still run code (`[0 for a.b in [1]]`).
+    """
     try:
         ast.literal_eval(text[: _LONGEST_LITERAL + 1])
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
@@ -84,7 +92,7 @@ def _is_literal(text: str) -> bool:
 
 
 def _is_right(name: str, answer: str, entry: dict[str, Any]) -> bool:
-    """Whether a full score is deserved, where the verifier leaves out a condition that its question states."""
+    """Return whether a full score is deserved, for the verifiers that do not check all that their question asks."""
     if name == "puzzle24":  # takes any four numbers, and 24.5 for 24
         used = sorted(int(number) for number in re.findall(r"\d+", answer))
         return exact_value(answer) == 24 and used == sorted(entry["metadata"]["numbers"])
@@ -99,7 +107,7 @@ def _is_right(name: str, answer: str, entry: dict[str, Any]) -> bool:
 
 
 def _as_drawn(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry as the generator made it: stored as JSON it has lists where boards were tuples."""
+    """Return the entry as the generator made it: JSON has turned the tuples of its board into lists."""
     if name not in ("arc_agi", "rearc"):
         return entry
     metadata = entry["metadata"]

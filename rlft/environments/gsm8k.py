@@ -1,17 +1,17 @@
-"""Maths word problems with a number for an answer, such as GSM8K (arXiv:2110.14168).
+"""An environment for maths word problems whose answer is a number, such as GSM8K (arXiv:2110.14168).
 
-The grader takes one declared final answer and nothing else: a number that merely occurs in the text is worth nothing.
-(On the wrong model solutions of GSM8K, "the gold number occurs" would accept 13 %.) In which form the answer is
-declared is a setting:
+The grader reads one declared final answer and nothing else: a number that merely occurs in the text earns nothing.
+(On the wrong model solutions of GSM8K, "the gold number occurs" would accept 13 %.) A setting says in which form the
+answer is declared:
 
 - `hashes`: a line `#### N`, the data's own form
 - `a_colon`: a line `A: N`
 - `answer_is`: `The answer is N`, up to the end of its line
 - `boxed`: `\\boxed{N}` anywhere
 
-A second declaration earns nothing, even of the same number; neither does a declaration followed, in the three forms
-that are lines, by further lines with a digit in them, nor one in the last line of a truncated text, whose number may
-be cut. Numbers are compared exactly (`rlft.graders.numbers`, and for LaTeX
+A text with two declarations earns nothing, even if they are of the same number. In the three forms that are lines, a
+declaration followed by further lines with a digit in them earns nothing either, nor does one in the last line of a
+truncated text, whose number may be cut. Numbers are compared exactly (`rlft.graders.numbers`, and for LaTeX
 `rlft.graders.latex`); units and currencies are not compared.
 """
 
@@ -45,14 +45,18 @@ _PLACE = {
 
 
 class GSM8K(BaseEnv):
-    """Parts: `correct` (the one declared number is the gold one), `format` (exactly one number is declared).
+    """Asks for a worked solution that declares one number as its final answer, and scores that number.
 
-    A task's answer is the gold number as text, alone or as the data has it: reasoning that ends with `#### N`.
-    `format` alone is never full; give it a weight of 0 or a small one.
+    Parts: `correct` (the one declared number is the gold one) and `format` (exactly one number is declared). `format`
+    pays wrong answers too; give it a weight of 0 or a small one. A task's answer is the gold number as text, alone or
+    as the data has it: reasoning that ends with `#### N`.
     """
 
     def __init__(self, final_answer_form: Form = "hashes") -> None:
-        """`final_answer_form` says how the answer is declared; the system prompt tells the model."""
+        """Set the form in which the final answer must be declared; the system prompt tells it to the model.
+
+        Raises `EnvironmentSetupError` for an unknown form.
+        """
         if final_answer_form not in get_args(Form):
             raise EnvironmentSetupError(
                 f"final_answer_form={final_answer_form!r} is unknown",
@@ -62,7 +66,7 @@ class GSM8K(BaseEnv):
         self.form: Form = final_answer_form
 
     def context(self, task: Task) -> Context:
-        """How to answer, and in which form to declare the answer."""
+        """Return the system prompt, which tells the model to reason and in which form to declare the answer."""
         del task
         return Context(
             system_prompt="Solve the problem step by step. Give the final answer once, as a number, "
@@ -70,23 +74,29 @@ class GSM8K(BaseEnv):
         )
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """1 in `correct` for the gold number, 1 in `format` for any one declared number."""
+        """Return 1 in `correct` for the gold number and 1 in `format` for any one declared number, else 0.
+
+        Raises ValueError if the task's answer is not one number.
+        """
         gold = _gold(ground_truth)
         declared = declared_number(completion.text, self.form, truncated=completion.truncated)
         return {"correct": float(declared == gold), "format": float(declared is not None)}
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The declared number in one notation, so that votes for 18, 18.0 and $18 go together."""
+        """Return the declared number in one notation, so that 18, 18.0 and $18 are the same vote."""
         declared = declared_number(completion.text, self.form, truncated=completion.truncated)
         return None if declared is None else format_number(declared)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The gold number, declared; without any reasoning."""
+        """Return the declaration of the gold number, without any reasoning."""
         return None if task.answer is None else _WRITTEN[self.form].format(format_number(_gold(task.answer)))
 
 
 def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fraction | None:
-    """The number that a text declares as its final answer, or `None` if it does not declare exactly one."""
+    """Return the number that a text declares as its final answer, or `None` if it does not declare exactly one.
+
+    `truncated` says that the text was cut off, so that a number at its very end is not trusted.
+    """
     declarations = list(_DECLARATION[form].finditer(text))
     if len(declarations) != 1:
         return None
@@ -101,7 +111,7 @@ def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fracti
 
 
 def _number(text: str) -> Fraction | None:
-    """One number as people write it, or as LaTeX does."""
+    """Return the one number that a text is, in ordinary notation or in LaTeX, or `None`."""
     plain = parse_number(text)
     return latex_number(text) if plain is None else plain
 

@@ -1,12 +1,12 @@
-r"""Maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
+r"""An environment for maths problems whose answer is an expression, declared once as `\boxed{...}` in LaTeX.
 
 Equality is symbolic (`rlft.graders.symbolic`, math-verify), so `\frac{3}{2\sqrt3}` is `\frac{\sqrt{3}}{2}`; a number is
 compared exactly and must be a number: `2+3` is not 5. An answer that only repeats a piece of the problem earns nothing
 unless the gold answer stands in the problem too.
 
-Known loopholes: where the problem is to rewrite an expression (factor, expand), the same expression in a slightly
-different order than the problem has it counts as equal; give such tasks another environment. Units are not compared,
-letters without regard to case.
+Known loopholes: where the problem is to rewrite an expression (factor, expand), the problem's expression in a slightly
+different order counts as equal to the gold answer; give such tasks another environment. Units are not compared, and
+letters are compared without regard to case.
 """
 
 from __future__ import annotations
@@ -22,24 +22,28 @@ from rlft.graders.numbers import format_number, parse_number
 from rlft.graders.symbolic import same_answer
 from rlft.types import Task, Trajectory
 
-_VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # 3t is no number of tons
+_VARIABLE = re.compile(r"[0-9.}][A-Za-z]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")  # so that 3t is not read as 3 tons
 _LAYOUT = re.compile(r"\s+|\\left|\\right|\\[,;:! ]|\$")
 
 
 class Maths(BaseEnv):
-    r"""Parts: `correct` (the one boxed answer is the gold one), `format` (there is one box, and it is not empty).
+    r"""Asks for a worked solution with one boxed answer, and scores that answer.
 
-    A task's answer is the gold expression in LaTeX, alone or as `\boxed{...}` in a solution. `format` alone is never
-    full; give it a weight of 0 or a small one.
+    Parts: `correct` (the one boxed answer is the gold one) and `format` (there is one box, and it is not empty).
+    `format` pays wrong answers too; give it a weight of 0 or a small one. A task's answer is the gold expression in
+    LaTeX, alone or as `\boxed{...}` in a solution.
     """
 
     def context(self, task: Task) -> Context:
-        """How to declare the answer."""
+        """Return the system prompt, which tells the model to reason and to box the answer."""
         del task
         return Context("Solve the problem step by step. Give the final answer once, at the end, as \\boxed{answer}.")
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """1 in `correct` for the gold answer, 1 in `format` for one declared answer. Raises for an unreadable gold."""
+        """Return 1 in `correct` for the gold answer and 1 in `format` for any one declared answer, else 0.
+
+        Raises ValueError if the task's answer cannot be read.
+        """
         gold, answer = _gold(ground_truth), _declared(completion)
         if answer is None:
             return {"correct": 0.0, "format": 0.0}
@@ -47,7 +51,7 @@ class Maths(BaseEnv):
         return {"correct": float(_is_gold(answer, gold) and not _is_echo(answer, gold, problem)), "format": 1.0}
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The declared answer, numbers in one notation and the rest without layout."""
+        """Return the declared answer, a number in one notation and anything else without white space and layout."""
         answer = _declared(completion)
         number = None if answer is None else _number(answer)
         if answer is None or number is not None:
@@ -55,7 +59,7 @@ class Maths(BaseEnv):
         return _without_layout(answer)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The gold answer in its box; without any reasoning."""
+        """Return the boxed gold answer, without any reasoning."""
         return None if task.answer is None else f"\\boxed{{{_gold(task.answer)}}}"
 
 
@@ -73,7 +77,7 @@ def _gold(answer: Any) -> str:
 
 
 def _is_gold(answer: str, gold: str) -> bool:
-    """Numbers are compared exactly, and worked out; what is no number as an expression."""
+    """Return whether an answer is the gold one: as exact numbers if the gold is a number, else as expressions."""
     if len(answer) > LONGEST_ANSWER:
         return False
     (name, asked), (other_name, said) = _name_and_value(gold), _name_and_value(answer)
@@ -100,7 +104,10 @@ def _number(text: str) -> Fraction | None:
 
 
 def _is_echo(answer: str, gold: str, problem: str) -> bool:
-    """Whether an answer of more than one symbol stands in the problem, where the gold answer does not."""
+    """Return whether an answer is a piece of the problem and the gold answer is not.
+
+    An answer of one symbol is no echo, and no answer is one where the gold is a number.
+    """
     said, wanted, asked = map(_without_layout, (answer, gold, problem))
     return len(said) > 1 and _number(gold) is None and said in asked and wanted not in asked
 

@@ -1,4 +1,4 @@
-"""Procedural problems of reasoning-gym (arXiv:2505.24760), scored by the verifier of the generator that made them."""
+"""An environment for the procedural problems of reasoning-gym (arXiv:2505.24760), scored by their own verifiers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from rlft.types import Task, Trajectory
 
 
 class ReasoningGym(BaseEnv):
-    """Parts: `correct` (the verifier's score is exactly 1) and, with `partial_credit`, `score` (the score itself).
+    """Scores an answer by the verifier of the generator that made the task.
 
-    Some verifiers pay for less than an answer: gold 9 and answer 19 score 0.5 in chain_sum. So only 1 is correct.
-    Tasks carry `info` = {generator, generator_kwargs, entry}, as `rlft.tasks.reasoning_gym` makes them.
+    Parts: `correct` (the verifier's score is exactly 1) and, with `partial_credit`, `score` (the score itself). Some
+    verifiers pay wrong answers in part: answer 19 for gold 9 scores 0.5 in chain_sum. So only a score of 1 is correct.
+    A task's `info` holds `generator`, `generator_kwargs` and `entry`, as `rlft.tasks.reasoning_gym` makes it.
     """
 
     def __init__(
         self, partial_credit: bool = False, answer_pattern: str | None = None, gold_template: str = "{answer}"
     ) -> None:
-        """`answer_pattern` is a regular expression whose first group is the answer; without one all the text is.
+        """Set how an answer is declared: `answer_pattern` is a regular expression whose first group is the answer.
 
-        It must match exactly once: a second declared answer earns nothing. `gold_template` is how a gold answer is
-        then written, such as "Answer: {answer}".
+        It must match exactly once: a text that declares two answers earns nothing. Without a pattern the whole text is
+        the answer. `gold_template` is the form in which a gold answer is declared, such as "Answer: {answer}". Raises
+        `EnvironmentSetupError` for a pattern or template that cannot be used.
         """
         self.partial_credit = partial_credit
         self.answer_pattern = None if answer_pattern is None else _compile(answer_pattern)
@@ -40,7 +42,10 @@ class ReasoningGym(BaseEnv):
             )
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """The verifier's score of the answer; no answer, and one that it cannot read, scores 0."""
+        """Return the verifier's score of the answer; an answer that is missing or cannot be read scores 0.
+
+        Raises `TaskError` for a task that is not reasoning-gym's.
+        """
         del ground_truth
         answer = self.final_answer(completion)
         score = 0.0
@@ -51,13 +56,13 @@ class ReasoningGym(BaseEnv):
         return {**parts, "score": score} if self.partial_credit else parts
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The declared answer, or all of the text without `answer_pattern`."""
+        """Return the declared answer, or the whole text if there is no `answer_pattern`."""
         return self._declared(completion.text)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The entry's own answer, written so that `answer_pattern` finds it; `None` where it has none or cannot.
+        """Return the entry's answer in `gold_template`; `None` if it has none or `answer_pattern` would not find it.
 
-        Where an entry names no answer but an example of one (`graph_color`, `rubiks_cube`), it is that.
+        Where an entry names no answer but an example of one (`graph_color`, `rubiks_cube`), the example is returned.
         """
         answer = gold_answer(_info(task)["entry"])
         if answer is None:
@@ -72,7 +77,7 @@ class ReasoningGym(BaseEnv):
         return (matches[0].group(1) or "").strip() or None if len(matches) == 1 else None
 
     def _generator(self, info: dict[str, Any]) -> Any:
-        """The generator with its verifier; made once, as some take seconds to make."""
+        """Return the generator, whose method `score_answer` is the verifier. It is made once: some take seconds."""
         name, kwargs = info["generator"], info.get("generator_kwargs") or {}
         key = json.dumps([name, kwargs], sort_keys=True)
         if key not in self._generators:
@@ -107,7 +112,7 @@ def _info(task: Task) -> dict[str, Any]:
 
 
 def _generator_name(info: dict[str, Any]) -> str:
-    """The generator that made the entry: of a composite, the one within it."""
+    """Return the name of the generator that made the entry: for a `composite`, the one that it chose."""
     if info["generator"] != "composite":
         return info["generator"]
     return info["entry"]["metadata"]["source_dataset"]

@@ -1,12 +1,13 @@
-"""A spoken request as one function call: which of seven functions (the intent), with which arguments (the slots).
+"""An environment that turns a spoken request into a function call: one of seven functions (the intent) and its
+arguments (the slots).
 
 The data are the Snips benchmark (Coucke et al. 2018, arXiv:1805.10190). The first turn is the attempt: one call, or
-without tools one JSON object `{"intent": ..., "slots": {...}}`. Calls that differ earn nothing, so trying several
-functions does not pay. A slot that occurs twice takes a list of values.
+without tools one JSON object `{"intent": ..., "slots": {...}}`. Several calls that differ earn nothing, so trying more
+than one function does not pay. A slot that occurs twice takes a list of values.
 
 Values are compared without case and surplus white space. A label's value always stands in the request word for word, so
-a value that does not stand there is wrong. The score of the slots is Jaccard's: pairs in both over pairs in either. F1,
-the field's measure, is a metric only, as it pays for handing in both of two doubtful pairs.
+a value that does not stand there is wrong. The slots are scored by the Jaccard index: (slot, value) pairs in both over
+pairs in either. F1, the field's measure, is a metric only, as it pays for handing in both of two doubtful pairs.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from rlft.contract.base import BaseEnv, Context
 from rlft.graders.json_object import read_json_object
 from rlft.types import Message, Task, Trajectory
 
-Pairs = Counter[tuple[str, str]]  # {(slot, value as it is compared): how often}
+Pairs = Counter[tuple[str, str]]  # {(slot, normalised value): how often}
 
+# {intent: (description, its slots)}
 INTENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "AddToPlaylist": (
         "Add a song, an album or an artist to a playlist.",
@@ -69,21 +71,21 @@ _COPY = (
 
 
 class SnipsSlots(BaseEnv):
-    """Parts: `intent` (the right function) and `slots` (its arguments, 0 for a wrong function).
+    """Asks for the one function call that a request means, and scores intent and slots.
 
-    Metrics: `slot_f1`, and `copied`, the share of the values given that stand in the request.
-
-    A task's prompt is the request, its answer the list of slots (`slot`, `value`), `info["intent"]` the intent.
+    Parts: `intent` (the right function) and `slots` (its arguments, 0 for a wrong function). Metrics: `slot_f1`, and
+    `copied`, the share of the given values that stand in the request. A task's prompt is the request, its answer a list
+    of objects with `slot` and `value`, and `info["intent"]` the intent.
     """
 
     max_turns = 1
 
     def __init__(self, tools: bool = True) -> None:
-        """Without `tools` the answer is a JSON object as text."""
+        """Choose the form of the attempt: with `tools` a call, without them a JSON object as text."""
         self.tools = tools
 
     def context(self, task: Task) -> Context:
-        """How to answer; the functions are told by their schemas, or in words where there are no tools."""
+        """Return the system prompt; where there are no tools it also lists the intents and their slots."""
         del task
         if self.tools:
             return Context(f"Carry out the user's request with exactly one function call. {_COPY}")
@@ -92,18 +94,18 @@ class SnipsSlots(BaseEnv):
         return Context(f"Say what the user's request means as one JSON object: {form}. {_COPY} Intents:\n{intents}")
 
     async def list_tools(self) -> Sequence[dict[str, Any]]:
-        """One function for each intent, its slots optional; or none."""
+        """Return one function for each intent, with all slots optional, or none without `tools`."""
         return [_function(name) for name in INTENTS] if self.tools else []
 
     async def run_tool(self, rollout_id: str, tool_name: str, **args: Any) -> str:
-        """Nothing happens: the call itself is the attempt."""
+        """Answer a call with "Done."; nothing is run, as the call itself is the attempt."""
         del rollout_id, args
         if tool_name not in INTENTS:
             raise LookupError(f"no function named {tool_name!r}")
         return "Done."
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """1 in both parts for the label's function with exactly the label's arguments."""
+        """Score the first turn: exactly the label's call is 1 in both parts, and what cannot be read as a call is 0."""
         intent, gold = _gold(completion.task, ground_truth)
         given = self._attempt(completion)
         if given is None:
@@ -119,16 +121,16 @@ class SnipsSlots(BaseEnv):
         }
 
     def reward_weights(self) -> dict[str, float]:
-        """Twice as much for the slots: seven intents are soon told apart."""
+        """Return the weights: slots weigh twice as much as the intent, as seven intents are soon told apart."""
         return {"intent": 0.5, "slots": 1.0, "slot_f1": 0.0, "copied": 0.0}
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """Intent and slots in one notation."""
+        """Return intent and slots as JSON in one notation, so that equal attempts are the same vote, or `None`."""
         given = self._attempt(completion)
         return None if given is None else json.dumps([given[0], sorted(given[1].elements())])
 
     def gold_completion(self, task: Task) -> str | list[Message] | None:
-        """The call, or the JSON object, that the label stands for."""
+        """Return the label as a call, or without `tools` as a JSON object; `None` for a task without an answer."""
         if task.answer is None:
             return None
         intent, _ = _gold(task, task.answer)
@@ -141,7 +143,7 @@ class SnipsSlots(BaseEnv):
         return [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]
 
     def _attempt(self, completion: Trajectory) -> tuple[str, Pairs] | None:
-        """The intent and the pairs that the first turn declares; `None` if that is not one call or one object."""
+        """Return the intent and pairs of the first turn; `None` unless it is one call (or equal ones) or one object."""
         first = next((message for message in completion if message["role"] == "assistant"), None)
         if first is None:
             return None
@@ -167,7 +169,10 @@ def _read_text(text: str) -> tuple[str, Pairs] | None:
 
 
 def _read_call(name: str, arguments: Any) -> tuple[str, Pairs] | None:
-    """A call as intent and pairs; `None` if the function's schema refuses it, with tools and without."""
+    """Return a call as intent and pairs; `None` if the function's schema refuses it.
+
+    This is checked with tools, too: a call that the schema refused still stands in the conversation.
+    """
     if name not in INTENTS or not isinstance(arguments, Mapping) or not set(arguments) <= set(INTENTS[name][1]):
         return None
     lists = {slot: value if isinstance(value, list) else [value] for slot, value in arguments.items()}
@@ -177,11 +182,12 @@ def _read_call(name: str, arguments: Any) -> tuple[str, Pairs] | None:
 
 
 def normalise(text: str) -> str:
-    """Text as values are compared: case folded, white space as single spaces, none at the edges."""
+    """Return the text as values are compared: case folded, white space as single spaces, none at the edges."""
     return " ".join(text.casefold().split())
 
 
 def _copied(pairs: Pairs, request: str) -> float | None:
+    """Return the share of values, not empty, that stand in the request; `None` where no values were given."""
     said = normalise(request)
     copied = sum(times for (_, value), times in pairs.items() if value and value in said)
     return copied / pairs.total() if pairs else None
@@ -192,6 +198,7 @@ def _request(task: Task) -> str:
 
 
 def _gold(task: Task, answer: Any) -> tuple[str, Pairs]:
+    """Return the label's intent and pairs. Raises ValueError for a task that has none."""
     intent = task.info.get("intent")
     if intent not in INTENTS or not isinstance(answer, list):
         raise ValueError(f"task {task.id} needs one of the seven intents in info['intent'] and a list of slots")

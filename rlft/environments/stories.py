@@ -1,12 +1,13 @@
-"""Short stories that must end, not repeat themselves and contain a word: a task a very small model can learn.
+"""An environment for short stories that must end, not repeat themselves and contain a word.
 
-Nothing is earned below `min_sentences` real sentences: ended by `.`, `!` or `?`, at least three words with letters, at
-least two of them different, and not copied from the prompt. A sentence repeats another one if they are equal without
-case and punctuation, or equally long (four words or more) and different in a single word.
+A very small model can learn it. A story with fewer than `min_sentences` real sentences earns nothing. A sentence is
+real if it ends with `.`, `!` or `?`, has at least three words with letters, two of them different, and is not copied
+from the prompt. It repeats another one if they are equal without case and punctuation, or equally long (four words or
+more) and different in a single word.
 
 Known loopholes, left open because closing them needs a judge of language: three short sentences about anything are
 enough (raise `min_sentences`); sentences need not make sense or follow from each other; a policy may put many likely
-words into every story, or the word where it does not belong; two words changed make a near-copy a new sentence.
+words into every story, or the word where it does not belong; a near-copy in which two words differ is a new sentence.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.types import Task, Trajectory
 
-_LINE_OR_SENTENCE = re.compile(r"([^.!?\n]*)([.!?]+[\"'\u201d\u2019)]*|\n|\Z)")  # always matches: nothing is read twice
+# Matches at every position, so that a search never fails and starts again one character on: the time is linear.
+_LINE_OR_SENTENCE = re.compile(r"([^.!?\n]*)([.!?]+[\"'\u201d\u2019)]*|\n|\Z)")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _GOLD_SENTENCES = (
     'Tom found a card with "{word}" on it.',
@@ -38,13 +40,18 @@ _GOLD_SENTENCES = (
 
 
 class Stories(BaseEnv):
-    """Parts: `ends` (not cut off by the limit), `no_repeats` (no sentence repeats), `word` (the task's word occurs).
+    """Asks for the continuation of a story and scores its form.
 
-    A task's prompt begins a story; its answer (or `info["word"]`) is the word, without which the part is left out.
+    Parts: `ends` (not cut off by a limit), `no_repeats` (no sentence repeats another) and `word` (the task's word
+    occurs). A task's prompt begins a story; its answer, or else `info["word"]`, is the word. For a task without a word,
+    the part `word` is `None`.
     """
 
     def __init__(self, min_sentences: int = 3) -> None:
-        """`min_sentences` (3 to 12) is how many real sentences a story needs to earn anything."""
+        """Set the number of real sentences (3 to 12) that a story needs to earn anything.
+
+        Raises `EnvironmentSetupError` for another number.
+        """
         if not 3 <= min_sentences <= len(_GOLD_SENTENCES):
             raise EnvironmentSetupError(
                 f"min_sentences={min_sentences} is out of range",
@@ -54,7 +61,7 @@ class Stories(BaseEnv):
         self.min_sentences = min_sentences
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """1 in each part that the story fulfils; 0 in all of them for what is no story."""
+        """Return 1 in each part that the story fulfils; a text with too few real sentences gets 0 in all of them."""
         word = _word(completion.task, ground_truth)
         sentences = self._real_sentences(completion)
         is_story = len(sentences) >= self.min_sentences
@@ -65,13 +72,16 @@ class Stories(BaseEnv):
         }
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The task's word if a story contains it: stories have no answers that could be counted as votes."""
+        """Return the task's word if the text is a story that contains it, else `None`.
+
+        Majority votes need an answer, and a story has no other one.
+        """
         word = _word(completion.task, completion.task.answer)
         is_story = len(self._real_sentences(completion)) >= self.min_sentences
         return word if word and is_story and occurs(word, completion.text) else None
 
     def gold_completion(self, task: Task) -> str | None:
-        """A plain story with the word."""
+        """Return a prepared story of `min_sentences` sentences, the first of which contains the word."""
         word = _word(task, task.answer) or "hello"
         return " ".join(_GOLD_SENTENCES[: self.min_sentences]).format(word=word)
 
@@ -81,23 +91,24 @@ class Stories(BaseEnv):
 
 
 def split_sentences(text: str) -> list[tuple[str, ...]]:
-    """The words of each ended sentence, in lower case; what stands after the last full stop is no sentence."""
+    """Return the words of each sentence, in lower case. Text of a line after its last `.`, `!` or `?` is left out."""
     pieces = _LINE_OR_SENTENCE.findall(text)
     return [tuple(_WORD.findall(words.lower())) for words, end in pieces if end[:1] in (".", "!", "?")]
 
 
 def has_repeats(sentences: Sequence[tuple[str, ...]]) -> bool:
-    """Whether a sentence is equal to an earlier one, or a copy with one word changed.
+    """Return whether a sentence is equal to an earlier one, or, from four words on, differs from it in one word.
 
-    The work is proportional to the number of words: two sentences differ in at most one place exactly when they have
-    the same beginning before it and the same ending behind it, and those are looked up.
+    The time is proportional to the number of words. Two sentences differ in at most one place exactly when, for some
+    place, they are equal before it and behind it; the numbers of these beginnings and endings are looked up in a set.
     """
     numbers: dict[tuple[int, str], int] = {}
     seen: set[tuple[int, int]] = set()
     for sentence in sentences:
         begins, ends = _beginnings(sentence, numbers), _beginnings(sentence[::-1], numbers)[::-1]
         around_a_word = set(zip(begins[:-1], ends[1:], strict=True))
-        keys = around_a_word if len(sentence) >= 4 else {(begins[-1], -1)}  # short ones repeat only as a whole
+        # A short sentence repeats only as a whole; -1 is the number of no ending.
+        keys = around_a_word if len(sentence) >= 4 else {(begins[-1], -1)}
         if not seen.isdisjoint(keys):
             return True
         seen |= keys
@@ -105,7 +116,7 @@ def has_repeats(sentences: Sequence[tuple[str, ...]]) -> bool:
 
 
 def occurs(word: str, text: str) -> bool:
-    """Whether `word` stands in the text as a whole word, in any case."""
+    """Return whether `word` stands in the text as a whole word, in any case."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -114,7 +125,10 @@ def _is_real(words: tuple[str, ...]) -> bool:
 
 
 def _beginnings(words: Sequence[str], numbers: dict[tuple[int, str], int]) -> list[int]:
-    """A number for each beginning of `words`, 0 for the empty one; equal beginnings have equal numbers."""
+    """Return a number for each beginning of `words`, from the empty one (0) on; equal beginnings have equal numbers.
+
+    `numbers` maps (number of the beginning without its last word, last word) to the number, and is filled.
+    """
     found = [0]
     for word in words:
         found.append(numbers.setdefault((found[-1], word), len(numbers) + 1))
@@ -122,6 +136,7 @@ def _beginnings(words: Sequence[str], numbers: dict[tuple[int, str], int]) -> li
 
 
 def _word(task: Task, ground_truth: Any) -> str | None:
+    """Return the task's word, or `None` if it has none. Raises ValueError for a word that is no text."""
     word = task.info.get("word") if ground_truth is None else ground_truth
     if word is not None and not (isinstance(word, str) and word.strip()):
         raise ValueError(f"the word of task {task.id} is {word!r}, not text")

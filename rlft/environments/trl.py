@@ -1,4 +1,8 @@
-"""Reward functions in TRL's form, used as they are: `f(prompts, completions, **columns) -> list[float | None]`."""
+"""An environment whose reward is a list of functions in TRL's form, used unchanged.
+
+Such a function is `f(prompts, completions, **columns) -> list[float | None]`
+(https://huggingface.co/docs/trl/grpo_trainer).
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,17 @@ from rlft.types import Task, Trajectory
 
 Format = Literal["standard", "conversational"]
 NOT_GIVEN = ("completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
-"""What TRL's trainer passes beside prompts, completions and columns, and this environment does not."""
+"""Arguments that TRL's trainer passes beside prompts, completions and columns, and this environment does not."""
 _SETTING = "environment.kwargs.reward_functions"
 
 
 class TrlRewards(BaseEnv):
-    """Parts: one per reward function, under the function's name; `None` means not applicable, as in TRL.
+    """Scores an attempt with reward functions written for TRL.
 
-    A function is called by keyword with `prompts`, `completions` and the row's columns but `prompt`, each a list of
-    length one, since a reward here is a function of one rollout. What compares the completions of a batch with each
-    other sees only one and does not work. It may be a coroutine function. The task's answer is the column
-    `answer_column`.
+    Parts: one per function, under the function's name; `None` means not applicable, as in TRL. A function is called by
+    keyword with `prompts`, `completions` and the row's columns except `prompt`, each a list of length one, since a
+    reward in rlft is a function of one rollout. A function that compares the completions of a batch with each other
+    therefore does not work. Coroutine functions do. The task's answer is passed as the column `answer_column`.
     """
 
     def __init__(
@@ -38,12 +42,13 @@ class TrlRewards(BaseEnv):
         gold_template: str | None = None,
         maxima: Mapping[str, float] | None = None,
     ) -> None:
-        """`reward_functions` are names, `package.module:function` or `path/to/file.py:function`.
+        """Load `reward_functions`, a list of names `package.module:function` or `path/to/file.py:function`.
 
         `format` is what the functions were written for: `standard` (prompt and completion are texts) or
         `conversational` (both are lists of messages). `gold_template` is how a full answer is written from the columns,
-        such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps functions
-        to what they return for a full answer where that is not 1, and to 0 where they only take away.
+        such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps the names
+        of functions to what they return for a full answer where that is not 1, and to 0 where they only take away.
+        Raises `EnvironmentSetupError` for functions that cannot be loaded or called like this, and other bad arguments.
         """
         if format not in get_args(Format):
             raise EnvironmentSetupError(
@@ -56,7 +61,10 @@ class TrlRewards(BaseEnv):
         self.gold_template = gold_template
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """What each function says of the one completion. Raises what a function raises."""
+        """Return the score that each function gives the one completion.
+
+        Raises what a function raises, and `TaskError` if the task lacks a column that it needs.
+        """
         del ground_truth
         task = completion.task
         if self.format == "standard":
@@ -68,22 +76,22 @@ class TrlRewards(BaseEnv):
         return {each.name: await _ask(each, given) for each in self._functions}
 
     def reward_maxima(self) -> dict[str, float]:
-        """As they were given."""
+        """Return the `maxima` that the environment was made with."""
         return dict(self.maxima)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The columns in `gold_template`; `None` without one."""
+        """Return `gold_template` filled in with the task's columns, or `None` if there is no template."""
         if self.gold_template is None:
             return None
         return format_template(columns_of(task, self.answer_column), self.gold_template)
 
     def reward_fingerprint(self) -> str:
-        """The code of the functions' modules and of what these import."""
+        """Return the code of the functions' modules and of what these import."""
         return "\n".join(f"# {each.name}\n{module_code(each.module)}" for each in self._functions)
 
 
 def columns_of(task: Task, answer_column: str) -> dict[str, Any]:
-    """The row's columns: `info`, and the task's answer under its name."""
+    """Return the row's columns, which are in `task.info`, and the task's answer as `answer_column`."""
     return {**({} if task.answer is None else {answer_column: task.answer}), **task.info}
 
 
@@ -104,7 +112,7 @@ def _load(names: Sequence[str]) -> tuple[LoadedFunction, ...]:
 
 
 def _check_named(maxima: Mapping[str, float], parts: Sequence[str]) -> Mapping[str, float]:
-    """Refuse a maximum of a function that is not there."""
+    """Return the maxima. Raises EnvironmentSetupError if one is for a function that is not there."""
     for name in maxima:
         if name not in parts:
             close = get_close_matches(name, parts, cutoff=0.5)
@@ -117,7 +125,7 @@ def _check_named(maxima: Mapping[str, float], parts: Sequence[str]) -> Mapping[s
 
 
 def _check(function: LoadedFunction) -> None:
-    """Refuse a function that cannot do without what is not given."""
+    """Raise EnvironmentSetupError for a function that needs an argument of `NOT_GIVEN`."""
     wanted = [parameter.name for parameter in _required(function) if parameter.name in NOT_GIVEN]
     if wanted:
         raise EnvironmentSetupError(
@@ -128,6 +136,7 @@ def _check(function: LoadedFunction) -> None:
 
 
 def _required(function: LoadedFunction) -> Iterable[inspect.Parameter]:
+    """Yield the parameters that have no default."""
     for parameter in inspect.signature(function.call).parameters.values():
         many = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         if parameter.default is parameter.empty and not many:
@@ -135,6 +144,7 @@ def _required(function: LoadedFunction) -> Iterable[inspect.Parameter]:
 
 
 def _text_of(task: Task) -> str:
+    """Return the prompt as text. Raises TaskError for a prompt that is not a single message of the user."""
     if len(task.prompt) != 1 or task.prompt[0]["role"] != "user":
         raise TaskError(
             f"the prompt of task {task.id} is a conversation of {len(task.prompt)} messages, not a text",
@@ -145,7 +155,7 @@ def _text_of(task: Task) -> str:
 
 
 async def _ask(function: LoadedFunction, given: Mapping[str, Any]) -> float | None:
-    """The function's score. It gets copies: what it changes must not reach the task or the next function."""
+    """Return one function's score of one completion; `given` holds all that a function may ask for, by name."""
     missing = [each.name for each in _required(function) if each.name not in given]
     if missing:
         raise TaskError(
@@ -156,6 +166,7 @@ async def _ask(function: LoadedFunction, given: Mapping[str, Any]) -> float | No
     takes = inspect.signature(function.call).parameters.values()
     takes_all = any(each.kind is each.VAR_KEYWORD for each in takes)
     names = [name for name in given if takes_all or name in {each.name for each in takes}]
+    # Copies, as what the function changes must not reach the task or the next function.
     scores = function.call(**{name: [copy.deepcopy(given[name])] for name in names})
     scores = list(await scores if inspect.isawaitable(scores) else scores)
     if len(scores) != 1:

@@ -1,4 +1,7 @@
-"""A scoring function in verl's form, used as it is: `compute_score(data_source, solution_str, ground_truth, ...)`."""
+"""An environment whose reward is a scoring function in verl's form, used unchanged.
+
+Such a function is `compute_score(data_source, solution_str, ground_truth, extra_info)`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,13 @@ _GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
 
 
 class VerlRewards(BaseEnv):
-    """Parts: `score`, and as metrics of weight 0 all other numbers that the function returns beside it.
+    """Scores an attempt with a scoring function written for verl.
 
-    The function is called by keyword with `data_source`, `solution_str` (the last answer's text), `ground_truth` and
-    `extra_info` (a dict, empty where the row has none), and returns a number or a dict with `score`; it may be a
-    coroutine function. Tasks are rows in verl's form: `prompt`, `data_source`, `reward_model.ground_truth`,
-    `extra_info`. verl's own additions to `extra_info` (`num_turns`, say) are not there.
+    Parts: `score`. Metrics: all other numbers that the function returns beside it. The function is called by keyword
+    with `data_source`, `solution_str` (the last answer's text), `ground_truth` and `extra_info` (a dict, empty where
+    the row has none), and returns a number or a dict with `score`; it may be a coroutine function. Tasks are rows in
+    verl's form: `prompt`, `data_source`, `reward_model.ground_truth`, `extra_info`. What verl itself adds to
+    `extra_info` (`num_turns`, say) is not in it.
     """
 
     def __init__(
@@ -37,11 +41,12 @@ class VerlRewards(BaseEnv):
         gold_template: str | None = None,
         maxima: Mapping[str, float] | None = None,
     ) -> None:
-        """`compute_score` is a name, `package.module:function` or `path/to/file.py:function`.
+        """Load the function `compute_score`, a name `package.module:function` or `path/to/file.py:function`.
 
         `reward_kwargs` are passed on with every call. `gold_template` is how a full answer is written from the row's
         columns, such as `#### {reward_model[ground_truth]}`; without one the reward audit knows no gold answer.
-        `maxima` says what the function returns for a full answer where that is not 1: `{score: 2.0}`.
+        `maxima` says what the function returns for a full answer where that is not 1: `{score: 2.0}`. Raises
+        `EnvironmentSetupError` for a function that cannot be loaded or called like this.
         """
         self._function = load_function(compute_score, "environment.kwargs.compute_score")
         self.reward_kwargs = dict(reward_kwargs or {})
@@ -58,7 +63,10 @@ class VerlRewards(BaseEnv):
             ) from error
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """What the function says of the last answer. Raises what it raises."""
+        """Return the score that the function gives the last answer, and the other numbers that it returns.
+
+        Raises what the function raises, and `TaskError` for a task without `data_source`.
+        """
         info = completion.task.info
         if "data_source" not in info:
             raise TaskError(
@@ -77,24 +85,24 @@ class VerlRewards(BaseEnv):
         return _parts(await score if inspect.isawaitable(score) else score)
 
     def reward_weights(self) -> dict[str, float]:
-        """Only `score` weighs anything."""
+        """Return weight 1 for `score` and 0, that of a metric, for everything else."""
         return {"score": 1.0, UNNAMED: 0.0}
 
     def reward_maxima(self) -> dict[str, float]:
-        """As they were given."""
+        """Return the `maxima` that the environment was made with."""
         return dict(self.maxima)
 
     def gold_completion(self, task: Task) -> str | None:
-        """The row's columns in `gold_template`; `None` without one."""
+        """Return `gold_template` filled in with the row's columns, or `None` if there is no template."""
         return None if self.gold_template is None else format_template(task.info, self.gold_template)
 
     def reward_fingerprint(self) -> str:
-        """The code of the function's module and of what it imports."""
+        """Return the code of the function's module and of what it imports."""
         return module_code(self._function.module)
 
 
 def _parts(returned: Any) -> dict[str, float | None]:
-    """The score and the other numbers of what a function returned; texts and lists beside the score are left out."""
+    """Return the score and the other numbers of what a function returned; texts and lists beside it are left out."""
     if not isinstance(returned, Mapping):
         return {"score": returned}
     if "score" not in returned:

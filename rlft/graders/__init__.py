@@ -1,8 +1,10 @@
-"""What a text is worth: pure functions of text that rewards are made of.
+"""Pure functions that read answers from text and compare them with gold answers; rewards are made of them.
 
-- `numbers`, `notation`: exact numbers from the notations people and models write
-- `latex`, `symbolic`, `expansion`: answers in LaTeX compared by math-verify, and what comparing them may cost
-- `expressions`, `antiderivatives`: which texts may be evaluated at all, and integrals
+- `numbers`: exact numbers from the notations that people and models write
+- `latex`, `notation`: answers in LaTeX read, bounded and brought into one notation
+- `sympy_parsing`, `symbolic`, `expansion`: such answers parsed and compared by math-verify and sympy, and what
+  comparing them may cost
+- `expressions`, `antiderivatives`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_object`: the one JSON object in a text
-- `answers`, `cited`: short answers in words as SQuAD compares them; an answer with its sources
+- `answers`, `cited`: short answers in words compared as SQuAD does; an answer declared with its sources
 """

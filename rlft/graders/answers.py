@@ -1,4 +1,4 @@
-"""Short answers in words, compared as SQuAD does it (Rajpurkar et al. 2016, arXiv:1606.05250)."""
+"""Compares short answers in words as SQuAD does (Rajpurkar et al. 2016, arXiv:1606.05250)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERDICTS = frozenset({"yes", "no"})
 
 
 def normalise_answer(text: str) -> str:
-    """Lower case, without punctuation, articles and extra white space.
+    """Return the text in lower case, without punctuation, articles and extra white space.
 
     Beyond SQuAD, dashes and quotation marks of every kind count as punctuation, so that an en dash equals a hyphen, and
     an answer of nothing but articles and punctuation ("A", "+") stays as it is, in lower case.
@@ -24,15 +24,15 @@ def normalise_answer(text: str) -> str:
 
 
 def exact_match(answer: str, golds: Sequence[str]) -> float:
-    """1 if the answer equals one of the gold answers after normalisation, else 0."""
+    """Return 1 if the answer equals one of the gold answers after normalisation, else 0."""
     normal = normalise_answer(answer)
     return float(bool(normal) and any(normal == normalise_answer(gold) for gold in golds))
 
 
 def token_f1(answer: str, golds: Sequence[str]) -> float:
-    """The harmonic mean of precision and recall of the answer's words, 0 to 1, for the gold answer that it fits best.
+    """Return the F1 (0 to 1) of the answer's words against those of the gold answer that it fits best.
 
-    Where either side is yes or no only equality counts, as in HotpotQA (arXiv:1809.09600): "yes and no" is no answer.
+    Where either side is yes or no only equality counts, as in HotpotQA (arXiv:1809.09600): "yes and no" earns nothing.
     """
     return max((_f1(normalise_answer(answer), normalise_answer(gold)) for gold in golds), default=0.0)
 

@@ -1,18 +1,22 @@
-"""Whether an expression can be an integral of another, by numbers: computer algebra takes for ever on wrong ones."""
+"""Tests numerically whether an expression can be an integral of another.
+
+It comes before the symbolic comparison, which may take for ever on a wrong answer.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-_POINTS = ("0.3717", "1.2345", "2.7071")
-_DIGITS, _SAME = 30, 1e-9
+_POINTS = ("0.3717", "1.2345", "2.7071")  # at which derivative and integrand are compared
+_DIGITS, _SAME = 30, 1e-9  # decimal digits of the computation, and the relative difference that counts as none
 
 
 def may_be_antiderivative(answer: str, integrand: str, variable: str) -> bool:
-    """False where the derivative has another value than the integrand at some point.
+    """Return whether the derivative of `answer` by `variable` has the integrand's value at three points.
 
-    Both are expressions that `check_expression` takes, in sympy's notation; other letters count as constants. Where
-    nothing can be computed it is True: then the verifier must decide.
+    Both are expressions in sympy's notation that `check_expression` accepts: sympy evaluates them as Python. Letters
+    other than the variable count as constants. Points at which nothing can be computed are passed over, so a true
+    result only means that the verifier must decide.
     """
     import mpmath
     import sympy
@@ -28,7 +32,7 @@ def may_be_antiderivative(answer: str, integrand: str, variable: str) -> bool:
 
 
 def _function(expression: Any, x: Any) -> Any:
-    """As a function of mpmath's numbers."""
+    """Return the expression as a function of x from mpmath's numbers to mpmath's numbers."""
     import sympy
 
     constants = {each: sympy.Rational(3, 7) for each in expression.free_symbols - {x}}
@@ -41,5 +45,5 @@ def _differ(found: Any, wanted: Any, point: Any) -> bool:
     try:
         slope, value = mpmath.diff(found, point), wanted(point)
         return bool(abs(slope - value) > _SAME * (1 + abs(value)))
-    except (TypeError, ValueError, ArithmeticError, NameError):  # no number there
+    except (TypeError, ValueError, ArithmeticError, NameError):  # one of them has no number at this point
         return False

@@ -1,4 +1,4 @@
-"""An answer and its sources, as the last two lines of an attempt declare them."""
+"""Reads an answer and its sources from the last two lines of an attempt, `Answer: ...` and `Sources: ...`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SOURCES = re.compile(r"\W*sources?\W*:(.*)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What an attempt ends with: the answer as it was written, and the ids it cites."""
+    """Holds what an attempt declares: the answer as it was written, and the ids of the documents it cites."""
 
     text: str
     sources: tuple[str, ...]
 
 
 def declared_answer(completion: Trajectory) -> Declared | None:
-    """The answer and the sources in the last two lines of the last message, or `None` if that is not its form.
+    """Return the answer and the sources in the last two lines of the last message, or `None` without this form.
 
-    The last message must be the assistant's, complete and without tool calls. Further lines that begin with Answer: or
-    Sources:, or a second one in the same line, are a second declaration: then nothing is declared.
+    The last message must be the assistant's, complete and without tool calls. If a further line begins with Answer: or
+    Sources:, or the answer's line has a second one, there are two declarations, and the result is `None`.
     """
     if not completion or completion.truncated:
         return None

@@ -1,6 +1,6 @@
-"""How large an expression is once it is multiplied out, told from its parts and without doing it.
+"""Bounds how many terms an expression has when it is multiplied out, without multiplying it out.
 
-Computer algebra multiplies out to simplify, and has no bound of its own: `(x+y+z)^{99}` is 5050 terms.
+sympy multiplies out to simplify, and has no bound of its own: `(x+y+z)^{99}` has 5050 terms.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import math
 from typing import Any
 
 MOST_TERMS = 300
-"""Terms that an answer may have when multiplied out, if its gold has no more."""
-_NO_END = 10**9  # terms; beyond it the number itself would be large
+"""The most terms that an answer may have when multiplied out, unless its gold answer has more."""
+_NO_END = 10**9  # terms: larger counts are cut off here, so that the count itself stays a small number
 
 
 def terms(expression: Any) -> int:
-    """An upper bound of the terms of whatever in the expression is largest when multiplied out; at least 1.
+    """Return an upper bound, at least 1, of the terms that any part of a sympy expression has when multiplied out.
 
     A sum of `t` terms to the power of `n` has `C(n + t - 1, n)`. Fractions that are added are counted over one
     denominator. In an exponent with letters the largest number counts, as `(x+1)^{n+30}` is `(x+1)^n (x+1)^{30}`.
@@ -23,10 +23,10 @@ def terms(expression: Any) -> int:
 
 
 def has_power_of_matrix(expression: Any) -> bool:
-    """Whether a power, a root or a function of a matrix stands in it: a calculation, which may have no end."""
+    """Return whether a power, a root or a function of a matrix stands in an expression: computing it may never end."""
     import sympy
 
-    powers = (sympy.Pow, sympy.Function)  # e to the power of something is a function
+    powers = (sympy.Pow, sympy.Function)  # e to the power of something is a function to sympy
     kinds = (sympy.MatrixBase, sympy.MatrixExpr)
     return any(
         isinstance(inside, kinds)
@@ -37,7 +37,7 @@ def has_power_of_matrix(expression: Any) -> bool:
 
 
 def _fraction(expression: Any) -> tuple[int, int]:
-    """Terms above and below the bar."""
+    """Return the bounds of the terms of numerator and denominator."""
     import sympy
 
     if isinstance(expression, sympy.MatrixBase):
@@ -57,10 +57,12 @@ def _fraction(expression: Any) -> tuple[int, int]:
 
 
 def _power(count: int, times: int) -> int:
+    """Return the terms of a sum of `count` terms to the power of `times`, at most `_NO_END`."""
     return min(math.comb(times + count - 1, times), _NO_END) if count < _NO_END else _NO_END
 
 
 def _largest_number(exponent: Any) -> int:
+    """Return the largest number in an exponent, rounded up and without its sign; 1 if there is none."""
     import sympy
 
     return max((math.ceil(abs(each)) for each in exponent.atoms(sympy.Number) if each.is_finite), default=1)

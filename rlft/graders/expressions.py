@@ -1,7 +1,7 @@
-"""Which texts are arithmetic and nothing else, so that what evaluates them neither runs code nor takes for ever.
+"""Decides which texts are safe to evaluate: arithmetic and nothing else, with no number that is too large.
 
-Computer algebra (sympy's `parse_expr`, which some verifiers use) evaluates its text as Python. So a text that a
-model wrote is read here first, without being run.
+sympy's `parse_expr`, which some verifiers call, evaluates its text as Python. So a text that a model wrote is parsed
+and checked here first, without being run.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fractions import Fraction
 _TRIGONOMETRIC = ("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 FUNCTIONS = frozenset({*_TRIGONOMETRIC, "exp", "log", "ln", "sqrt", "Abs"})
 LONGEST_EXPRESSION = 500
-"""Characters an expression may have."""
+"""The most characters that an expression may have."""
 MOST_BITS = 1024
-"""What no number in an expression may exceed in bits, as far as can be told without computing it."""
-_DEEPEST = 50
+"""The most bits that any number in an expression may have, by an upper bound that is found without computing it."""
+_DEEPEST = 50  # operations and calls within each other
 _TOWERS = ("exp", "sinh", "cosh", "tanh")  # left unevaluated, but three within each other grow beyond any memory
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
@@ -27,20 +27,21 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 
 
 class NoExpression(ValueError):
-    """The text is not an expression that may be evaluated; says why."""
+    """Raised for a text that is no expression which may be evaluated; its text says why."""
 
 
 def check_expression(text: str) -> None:
     """Raise `NoExpression` unless the text is an expression in Python's notation that is safe and quick to evaluate.
 
-    It may have numbers, names, `+ - * / **`, parentheses, calls of `FUNCTIONS`; `LONGEST_EXPRESSION` characters; and
-    no number of more than `MOST_BITS` bits on the way, by an upper bound in which a name counts as 2.
+    It may have numbers, names, `+ - * / **`, parentheses and calls of `FUNCTIONS`, at most `LONGEST_EXPRESSION`
+    characters, and no number or intermediate result of more than `MOST_BITS` bits, by an upper bound in which a name
+    counts as two bits.
     """
     _bits(_parse(text), _DEEPEST)
 
 
 def exact_value(text: str) -> Fraction | None:
-    """The value of an expression of numbers and `+ - * /`; `None` if it has anything else or divides by 0."""
+    """Return the value of an expression of numbers and `+ - * /`; `None` if it has anything else or divides by 0."""
     try:
         node = _parse(text)
         _bits(node, _DEEPEST)
@@ -59,7 +60,10 @@ def _parse(text: str) -> ast.expr:
 
 
 def _bits(node: ast.expr, depth: int) -> int:
-    """An upper bound of the bits of numerator and denominator of anything that the node may come to."""
+    """Return an upper bound of the bits of numerator and denominator of every value that the node may have.
+
+    Raises NoExpression for anything that is not allowed, and for a node with more than `depth` levels.
+    """
     if depth == 0:
         raise NoExpression("is nested too deeply")
     match node:
@@ -91,7 +95,7 @@ def _bits_of(value: float) -> int:
 
 
 def _power(bits: int) -> int:
-    """The largest exponent of so many bits."""
+    """Return an upper bound of an exponent of so many bits. Raises NoExpression if it is far beyond `MOST_BITS`."""
     if bits > MOST_BITS.bit_length():
         raise NoExpression(f"has an exponent that may have {bits} bits")
     return 2**bits

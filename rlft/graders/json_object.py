@@ -1,4 +1,4 @@
-"""The one JSON object that a text declares as its answer."""
+"""Reads the one JSON object that a text declares as its answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def read_json_object(text: str) -> dict[str, Any] | None:
-    """The object from a text's first brace to its last, or `None` if that is not exactly one JSON object.
+    """Return the object from a text's first brace to its last, or `None` if that is not exactly one JSON object.
 
-    A key that stands twice in any object makes it none (the first and the last value would be two answers), and so do
-    NaN and infinities, 1e999 among them. Prose and code fences around it are free; braces in them are not.
+    The result is also `None` if any object has a key twice (its two values would be two answers), or if there is a NaN
+    or an infinity, such as 1e999. There may be prose and code fences around the object, but no braces in them.
     """
     try:
         value = json.loads(

@@ -1,7 +1,7 @@
-"""Answers in LaTeX: the one that is declared, the number it is, and whether it may be parsed at all.
+"""Reads answers in LaTeX: the one that is boxed, the number that it is, and whether it may be parsed at all.
 
-What parses and compares expressions has no bound of its own, so texts are bounded before it sees them: a power tower is
-never computed.
+math-verify and sympy, which parse and compare expressions, have no bound on their time. So texts are bounded before
+they see them; a power tower, say, is never computed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from fractions import Fraction
 
 LONGEST_ANSWER = 200
-"""Characters an answer may have."""
+"""The most characters that an answer may have."""
 LARGEST_EXPONENT = 1000
-"""What the numbers in all exponents of an answer may come to when multiplied."""
+"""The largest product that the numbers in all exponents of an answer may have."""
 DEEPEST = 6
-"""Groups of any bracket that an answer may have within each other: the parser's time doubles with each."""
-_MOST_BARS = 8  # of absolute values; which of them open and which close is left to the parser to find out
-_MOST_DIGITS = 40
+"""How deep brackets of any kind may be nested in an answer: the parser's time doubles with each level."""
+_MOST_BARS = 8  # of absolute values; the parser has to try which of them open and which close
+_MOST_DIGITS = 40  # of one number
 _FUNCTIONS = ("sin", "cos", "tan", "sec", "csc", "cot", "arcsin", "arccos", "arctan", "ln", "log", "exp")
 _LETTERS = ("alpha", "beta", "gamma", "lambda", "mu", "phi", "omega", "theta", "pi", "infty", "emptyset", "varnothing")
 _SIGNS = (
@@ -61,13 +61,13 @@ _FRACTION = re.compile(
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""What stands in the one `\boxed{...}` of a text; `None` where there is none, another one, or no closing brace."""
+    r"""Return what stands in the one `\boxed{...}` of a text; `None` if it has none, two, or one that is not closed."""
     boxes = list(re.finditer(r"\\boxed\s*\{", text))
     return up_to_closing_brace(text[boxes[0].end() :]) if len(boxes) == 1 else None
 
 
 def up_to_closing_brace(text: str) -> str | None:
-    """The text before the brace that closes an open one; `None` if none does."""
+    """Return the text before the brace that closes one opened just before `text`; `None` if none does."""
     depth = 1
     for position, character in enumerate(text):
         depth += (character == "{") - (character == "}")
@@ -77,10 +77,11 @@ def up_to_closing_brace(text: str) -> str | None:
 
 
 def latex_number(text: str) -> Fraction | None:
-    r"""The exact value of a number in LaTeX, or `None` if the text is anything else.
+    r"""Return the exact value of a number in LaTeX, or `None` if the text is anything else.
 
-    Fractions (`\frac12`, `-\dfrac{1}{2}`, `1\frac{1}{2}`) and powers of ten (`1.5\cdot10^3`, `2\times 10^{-4}`, `10^6`,
-    two digits of exponent at most). Sums, products and other powers are calculations, not numbers.
+    Read are fractions (`\frac12`, `-\dfrac{1}{2}`, `1\frac{1}{2}`) and powers of ten (`1.5\cdot10^3`,
+    `2\times 10^{-4}`, `10^6`, two digits of exponent at most). Sums, products and other powers are calculations, not
+    numbers.
     """
     if len(text) > LONGEST_ANSWER:
         return None
@@ -97,7 +98,7 @@ def latex_number(text: str) -> Fraction | None:
 
 
 def may_be_parsed(text: str) -> bool:
-    """Whether an answer is short, flat, of known commands, and without numbers that take long to compute.
+    """Return whether an answer is short, flat, of known commands, and without numbers that take long to compute.
 
     At most `DEEPEST` groups stand within each other (`(((x)))` is three deep, `[0, 1)` one), and four absolute values
     in all. In an exponent, the base of a further exponent must be a letter, and that is as deep as it goes: `e^{-x^2}`
@@ -121,7 +122,7 @@ def may_be_parsed(text: str) -> bool:
 
 
 def _depth(text: str) -> int:
-    """The most groups open at once; which bracket closes which does not matter, as in `[0, 1)`."""
+    """Return the most groups open at once; which bracket closes which does not matter, as in `[0, 1)`."""
     depth = deepest = 0
     for character in text:
         depth = max(depth + (character in "([{") - (character in ")]}"), 0)
@@ -130,7 +131,7 @@ def _depth(text: str) -> int:
 
 
 def _argument(rest: str) -> str:
-    """What an exponent may reach to: its braces, else up to the next space, operator or end of the group."""
+    """Return the longest text that can be the exponent: its braces, else all up to a space, operator or group's end."""
     rest = rest.lstrip()
     if rest.startswith("{"):
         return up_to_closing_brace(rest[1:]) or rest

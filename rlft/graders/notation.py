@@ -1,4 +1,4 @@
-r"""One notation for answers in LaTeX, so that layout, names, units and words do not decide whether two are equal."""
+r"""Brings answers in LaTeX into one notation, so that layout, names, units and words do not make them differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNICODE = {
     "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "\u222a": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
     "±": r"\pm ", "√": r"\sqrt ", "∅": r"\emptyset ", "°": r"^\circ ",
 }  # fmt: skip
-_SAME_SIGNS = (
+_SAME_SIGNS = (  # in this order: a thin space within a number goes before all others become ordinary spaces
     (re.compile(r"(?<=[0-9])\\[,!;: ](?=[0-9]{3}(?![0-9]))"), ""),
     (re.compile(r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle)(?![A-Za-z])\.?"), ""),
     (re.compile(r"\\!|\{\}(?=\{|$)"), ""),
@@ -50,9 +50,9 @@ _RECURRING = re.compile(
 
 
 def plain_latex(text: str) -> str:
-    r"""The text with one spelling for what is written in several: `\dfrac12`, `\left(`, `\,`, `\textbf{}`, `π`.
+    r"""Return the text with one spelling for what is written in several: `\dfrac12`, `\left(`, `\,`, `\textbf{}`, `π`.
 
-    Linear in the text's length; a dollar sign goes, and so does the full stop at the end.
+    Dollar signs and a full stop at the end are left out. The time is linear in the text's length.
     """
     for sign, written in _UNICODE.items():
         text = text.replace(sign, written)
@@ -62,7 +62,10 @@ def plain_latex(text: str) -> str:
 
 
 def without_unit(plain: str) -> str:
-    r"""`5\text{ cm}^2` is 5, `30^\circ` is 30, `(-3)` is -3: the unit goes without saying."""
+    r"""Return an answer without its unit or the brackets of a number: `5\text{ cm}^2` is 5, `30°` is 30, `(-3)` is -3.
+
+    `plain` is text that `plain_latex` returned, here and in the functions below.
+    """
     plain = plain.removesuffix("°").rstrip()
     plain = inner[1] if (inner := _BRACKETED.fullmatch(plain)) else plain
     unit = _UNIT.search(plain)
@@ -70,13 +73,16 @@ def without_unit(plain: str) -> str:
 
 
 def named_value(plain: str) -> tuple[str, str] | None:
-    r"""(name, value) of `x = 5`, `f(x) = x^2`, `\theta = 30`, `x \in [0, 1]`; `None` for all else, `2x = 4` too."""
+    r"""Return (name, value) of `x = 5`, `f(x) = x^2` or `x \in [0, 1]`; `None` for all else, such as `2x = 4`."""
     match = _NAME.fullmatch(plain)
     return (re.sub(r"\s", "", plain[: match.start("value")]), match["value"].strip()) if match else None
 
 
 def words_of(plain: str) -> str | None:
-    r"""What is compared letter by letter, in lower case: `\text{Monday}`, a choice `(B)`, `3:30`, `1:2`, `101_2`."""
+    r"""Return, in lower case, what is compared letter by letter, or `None` for an answer that is no such thing.
+
+    These are words (`\text{Monday}`), choices (`(B)`), times and ratios (`3:30`, `1:2`), numbers with a base (`101_2`).
+    """
     bare = _CHOICE.sub(r"\1", _WRAPPED.sub(r"\1", plain).strip())
     if based := _BASED.fullmatch(bare):
         return f"{based['digits']}_{based['group'] or based['one']}".lower()
@@ -88,20 +94,23 @@ def words_of(plain: str) -> str | None:
 
 
 def same_words(words: str, plain: str) -> bool:
-    r"""Whether an answer says a gold's words, in `\text{}` or not; a number's base may be left out."""
+    r"""Return whether an answer says the gold's `words` (of `words_of`), in `\text{}` or not.
+
+    A number's base may be left out.
+    """
     bare = _WRAPPED.sub(r"\1", plain).strip()
     said = words_of(plain) or " ".join(bare.lower().split())
     return said == words or (_BASED.fullmatch(words) is not None and said == words.partition("_")[0])
 
 
 def capital_names(plain: str) -> list[str]:
-    """Capital letters that stand side by side: points, or matrices, whose order matters; sorted."""
+    """Return the groups of capital letters side by side, sorted: in names of points or matrices their order matters."""
     bare = re.sub(r"\\(?:cdot|times)(?![A-Za-z])|[\s*]", "", _WRAPPED.sub(r"\1", plain))
     return sorted(_CAPITALS.findall(re.sub(r"\\[A-Za-z]+", " ", bare)))
 
 
 def recurring_decimal(plain: str) -> Fraction | None:
-    r"""The value of `0.1\overline{6}`; `None` for all else."""
+    r"""Return the value of a recurring decimal such as `0.1\overline{6}`; `None` for all else."""
     match = _RECURRING.fullmatch(plain)
     if match is None:
         return None
@@ -112,5 +121,5 @@ def recurring_decimal(plain: str) -> Fraction | None:
 
 
 def _is_word(bare: str) -> bool:
-    """Whether plain letters are a word and no product: `Monday`, not `xyz` or `AB`."""
+    """Return whether plain letters are a word and no product: `Monday`, not `xyz` or `AB`."""
     return len(bare) > 3 and re.fullmatch(r"[A-Z][a-z]+(?: [A-Z]?[a-z]+)*", bare) is not None

@@ -1,4 +1,4 @@
-"""One exact number from the notations that people and models use for an answer, or nothing."""
+"""Reads one exact number from the notations that people and models use for an answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 LONGEST_NUMBER = 64
-"""Characters a declared number may have with its currency and unit; longer ones are not read."""
+"""The most characters that a declared number may have with its currency and unit; longer ones are not read."""
 
 _MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-", "\uff0d": "-"})
 _SPACES = re.compile(r"[\u00a0\u2007\u2009\u202f\t ]+")
@@ -41,12 +41,12 @@ _NUMBER_WORDS = (
     "millionths halved doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over "
     "or and not"
 )
-_NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())
-_LONGEST_UNIT = 6
+_NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())  # words after a number that change its value
+_LONGEST_UNIT = 6  # words
 
 
 def parse_number(text: str) -> Fraction | None:
-    """The exact value of a text that is one number and nothing else, or `None`.
+    """Return the exact value of a text that is one number and nothing else, or `None`.
 
     Read are whole numbers and decimals with or without thousands commas, fractions (`1/2`, `1 1/2`, `½`,
     `\\frac{1}{2}`), a sign (U+2212 and hyphens too), a currency sign, `%` (50% is 50), a unit of a few words
@@ -68,12 +68,12 @@ def parse_number(text: str) -> Fraction | None:
 
 
 def format_number(value: Fraction) -> str:
-    """A value as a whole number or a fraction in lowest terms: the same text for the same number."""
+    """Return a value as a whole number or a fraction in lowest terms: the same text for the same number."""
     return str(value)
 
 
 def _plain(text: str) -> str:
-    """Ordinary spaces, minus signs and fractions, without emphasis marks, LaTeX and the last full stop."""
+    """Return the text with ordinary spaces, minus signs and fractions, without emphasis, LaTeX and a full stop."""
     text = _INVISIBLE.sub("", text).translate(_MINUS)
     for pattern, replacement in _LATEX:
         text = pattern.sub(replacement, text)
@@ -95,7 +95,7 @@ def _magnitude(match: re.Match[str]) -> Fraction | None:
 
 
 def is_unit(after: str) -> bool:
-    """Whether what follows a number leaves its value as it is: `%`, `kg`, ` square feet`, `/hour`."""
+    """Return whether what follows a number leaves its value as it is: `%`, `kg`, ` square feet`, `/hour`."""
     words = re.sub(r"^ ?[%¢$€£¥°]", "", after).split()
     parts = [part for word in words for part in re.split(r"[/'\u2019.-]", word.removeprefix("/").removesuffix("."))]
     letters = [re.sub(r"(?<=[^\W\d])[²³]$", "", part) for part in parts]

@@ -1,33 +1,29 @@
-"""Whether an answer in LaTeX is the gold answer, by math-verify and sympy.
+"""Decides whether an answer in LaTeX is the gold answer, by math-verify and sympy.
 
-math-verify bounds its time with signals, which work in the main thread alone, and rewards run in another. So its time
-limits are off here, and `may_be_parsed` bounds what it sees instead.
+math-verify's own limits of time are off (`rlft.graders.sympy_parsing` says why). Instead answers are bounded before
+they are parsed, and only expressions that agree in kind and in value at random points are compared symbolically.
 """
 
 from __future__ import annotations
 
-import logging
 import random
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from rlft.graders.expansion import MOST_TERMS, has_power_of_matrix, terms
-from rlft.graders.latex import LONGEST_ANSWER, may_be_parsed
+from rlft.graders.expansion import MOST_TERMS, terms
+from rlft.graders.latex import LONGEST_ANSWER
 from rlft.graders.notation import capital_names, named_value, plain_latex, same_words, without_unit, words_of
+from rlft.graders.sympy_parsing import parse_latex, uniform, without_warnings
 
-_POINTS = 3  # at which expressions with letters are compared
+_POINTS = 3  # random points at which expressions with letters are compared
 _DIGITS = 2 * LONGEST_ANSWER  # of the values that are compared; an answer has no room to fit half of them
-_ROUNDED = 1e-3  # how much of a value may be rounding where a long decimal stands
-_HIGH = 30  # exponents that a relation or a set may have beyond its gold's
-_LONG_DECIMAL = re.compile(r"[0-9]*\.[0-9]{13,}")
+_ROUNDED = 1e-3  # relative difference that may be rounding where a decimal has not been made exact (`uniform`)
+_HIGH = 30  # the highest exponent in a relation or a set, unless its gold's is higher
 _NONSENSE = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, NotImplementedError, RecursionError)
 """What sympy raises for expressions that mean nothing, such as the number of operations in an interval less a set."""
 
 
 def same_answer(gold: str, answer: str) -> bool:
-    r"""Whether an answer in LaTeX is the gold one, by math-verify's symbolic comparison, and as finished as it is.
+    r"""Return whether an answer in LaTeX equals the gold one, by math-verify's comparison, and is as finished as it is.
 
     Words, choices, ratios and times are compared letter by letter, and capital letters side by side keep their order.
     Beyond being equal, an answer must be of the gold's kind (a set is no number, `x = 1 or 2` is not 2; `x = 2` is),
@@ -39,10 +35,10 @@ def same_answer(gold: str, answer: str) -> bool:
         return False
     gold, answer = plain_latex(gold), plain_latex(answer)
     words = words_of(gold)
-    if words is not None and gold not in "abcdefghijklmnopqrstuvwxyz":
+    if words is not None and gold not in "abcdefghijklmnopqrstuvwxyz":  # a small letter may be a variable
         return same_words(words, answer)
     gold, answer = map(without_unit, _without_names(gold, answer))
-    wanted, found = _parse(gold), _parse(answer)
+    wanted, found = parse_latex(gold), parse_latex(answer)
     if wanted is None:
         raise ValueError(f"the task's answer {gold!r} cannot be read as one LaTeX expression")
     if found is None or capital_names(answer) != capital_names(gold):
@@ -52,14 +48,15 @@ def same_answer(gold: str, answer: str) -> bool:
         return (
             _same_letters(found, wanted)
             and _is_finished(found, wanted)
-            and _equal(_uniform(found, answer), _uniform(wanted, gold), points)
+            and _equal(uniform(found, answer), uniform(wanted, gold), points)
         )
     except _NONSENSE:
         return False
 
 
 def _without_names(gold: str, answer: str) -> tuple[str, str]:
-    """The values, where both have the same name or only one has any and the other is no equation."""
+    """Return both without a name before them (`x =`), if they have the same name, or if only one has a name and the
+    other is no equation; else as they are."""
     one, other = named_value(gold), named_value(answer)
     if one and other:
         return (one[1], other[1]) if one[0] == other[0] else (gold, answer)
@@ -68,64 +65,15 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
     return (gold, other[1]) if other and "=" not in gold else (gold, answer)
 
 
-def _parse(text: str) -> Any:
-    """The expression as sympy has it; `None` for what may not or cannot be parsed."""
-    from latex2sympy2_extended import NormalizationConfig
-    from math_verify import LatexExtractionConfig, parse
-
-    text = text.replace("°", r"^\circ ")
-    if not may_be_parsed(text):
-        return None
-    # Without units: it would read the t of 3t as one.
-    normal = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all")
-    config = [LatexExtractionConfig(False, 0, normal)]
-    with _without_warnings("math_verify.parser"):
-        found = parse(f"\\boxed{{{text}}}", config, "no_fallback", "first_match", parsing_timeout=0)  # 0: none
-    return found[0] if found and not has_power_of_matrix(found[0]) else None
-
-
-def _uniform(expression: Any, text: str) -> Any:
-    """With real letters, the imaginary unit for i, exact numbers for decimals, and intervals for what x may be."""
-    import sympy
-
-    symbols = {each: sympy.Symbol(each.name, real=True) for each in expression.free_symbols}
-    symbols |= {each: sympy.I for each in symbols if each.name == "i"}
-    decimals = {} if _LONG_DECIMAL.search(text) else {f: sympy.Rational(str(f)) for f in expression.atoms(sympy.Float)}
-    return _as_interval(expression.xreplace(symbols | decimals))
-
-
-def _as_interval(expression: Any) -> Any:
-    """The numbers for which `x > 3` or `1 < x < 2` is true; anything else as it is."""
-    import sympy
-
-    relations = expression.args if isinstance(expression, sympy.And) else (expression,)
-    letters = {letter for relation in relations for letter in relation.free_symbols}
-    intervals = [_half_line(relation) for relation in relations]
-    return expression if None in intervals or len(letters) > 1 else sympy.Intersection(*intervals)
-
-
-def _half_line(relation: Any) -> Any:
-    import sympy
-
-    if not isinstance(relation, sympy.core.relational._Inequality):
-        return None
-    relation = relation.reversed if relation.rhs.is_Symbol else relation
-    end = relation.rhs
-    if not relation.lhs.is_Symbol or end.is_extended_real is not True or end.free_symbols:
-        return None
-    if isinstance(relation, sympy.Lt | sympy.Le):
-        return sympy.Interval(-sympy.oo, end, True, isinstance(relation, sympy.Lt))
-    return sympy.Interval(end, sympy.oo, isinstance(relation, sympy.Gt), True)
-
-
 def _equal(found: Any, wanted: Any, points: random.Random) -> bool:
+    """Return whether two expressions are equal, by kind, by numbers, and then by math-verify."""
     from math_verify import verify
 
     if not _same_kind(found, wanted) or _differ(found, wanted, points):
         return False
     if found != wanted and terms(found) > max(terms(wanted), MOST_TERMS):
         return False
-    with _without_warnings("math_verify.grader"):
+    with without_warnings("math_verify.grader"):
         return bool(verify(wanted, found, timeout_seconds=None))
 
 
@@ -137,6 +85,7 @@ def _same_kind(found: Any, wanted: Any) -> bool:
 
 
 def _kind(expression: Any) -> str:
+    """Return `ordered` (an interval or a tuple), `set`, `matrix`, `relation` or `value`; `x = 2` is of 2's kind."""
     import sympy
 
     if isinstance(expression, sympy.Equality) and (expression.lhs.is_Symbol or expression.rhs.is_Symbol):
@@ -148,12 +97,13 @@ def _kind(expression: Any) -> str:
 
 
 def _same_letters(found: Any, wanted: Any) -> bool:
-    """Whether they speak of the same letters, whatever their case, if both have any: `x < 3` is not `y < 3`."""
+    """Return whether both have the same letters in any case, or one of them has none: `x < 3` is not `y < 3`."""
     said, asked = ({each.name.lower() for each in expression.free_symbols} for expression in (found, wanted))
     return said == asked or not (said and asked)
 
 
 def _is_finished(found: Any, wanted: Any) -> bool:
+    """Return whether an answer is worked out as far as its gold: in functions, decimals and number of operations."""
     import sympy
 
     if _kind(wanted) == "matrix":
@@ -166,14 +116,14 @@ def _is_finished(found: Any, wanted: Any) -> bool:
 
 
 def _operations(expression: Any) -> int:
-    """How many there are; e is a number here, and no exponential."""
+    """Return the number of operations; e is a number here, though sympy counts it as an exponential."""
     import sympy
 
     return sympy.count_ops(expression) - sum(each is sympy.E for each in sympy.preorder_traversal(expression))
 
 
 def _functions(expression: Any) -> set[Any]:
-    """The functions in it, with all trigonometric ones for any of them: they stand for each other."""
+    """Return the functions in an expression, with all trigonometric ones if it has any: they stand for each other."""
     import sympy
 
     circle = {sympy.sin, sympy.cos, sympy.tan, sympy.cot, sympy.sec, sympy.csc}
@@ -182,10 +132,11 @@ def _functions(expression: Any) -> set[Any]:
 
 
 def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
-    """Whether two expressions have other values at points drawn at random, as far as numbers can tell.
+    """Return whether two expressions differ, as far as their values at random points can tell.
 
-    Computer algebra is for those that have the same: it multiplies `(x+1)^{999}` out, and for `\\log 2 - 1000000` makes
-    10 to the power of a million. Letters stand for the same number whatever their case, as in math-verify.
+    Only those whose values agree are given to computer algebra, which is slow on others: it multiplies `(x+1)^{999}`
+    out, and for `\\log 2 - 1000000` computes 10 to the power of a million. A letter stands for the same number whatever
+    its case, as in math-verify.
     """
     import sympy
 
@@ -195,7 +146,7 @@ def _differ(found: Any, wanted: Any, points: random.Random) -> bool:
     if all(isinstance(each, sympy.Equality) for each in both) and found.lhs == wanted.lhs and found.lhs.is_Symbol:
         return _differ(found.rhs, wanted.rhs, points)
     if not all(isinstance(each, sympy.Expr) for each in both):
-        return _power(found) > max(_power(wanted), _HIGH)  # multiplied out it has no end
+        return _power(found) > max(_power(wanted), _HIGH)  # to multiply it out would take for ever
     if all(each.is_Symbol for each in both):
         return False
     symbols = sorted({symbol for each in both for symbol in each.free_symbols}, key=str)
@@ -212,23 +163,12 @@ def _differ_once(found: Any, wanted: Any, symbols: list[Any], points: random.Ran
     try:
         one, other = (each.subs(point).evalf(_DIGITS) for each in (found, wanted))
         return bool(abs(one - other) > same * (1 + abs(other)))
-    except (TypeError, ValueError, ArithmeticError):  # no number, such as an infinity less another
+    except (TypeError, ValueError, ArithmeticError):  # the difference is no number, as of an infinity and another
         return False
 
 
 def _power(expression: Any) -> int:
-    """The highest whole exponent in an expression; 0 where there is none."""
+    """Return the highest whole exponent in an expression, without its sign; 0 where there is none."""
     import sympy
 
     return max((abs(int(p.exp)) for p in expression.atoms(sympy.Pow) if p.exp.is_Integer), default=0)
-
-
-@contextmanager
-def _without_warnings(logger: str) -> Iterator[None]:
-    """Keep math-verify from saying, once per process, that its time limits are off."""
-    log = logging.getLogger(logger)
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before

@@ -1,4 +1,4 @@
-"""Whether what samples is there."""
+"""Checks that the engine which samples rollouts is installed, or that its servers answer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from rlft.errors import EngineError
 from rlft.readiness.device import why_no_gpu
 
 ANSWER_SECONDS = 5.0
-"""How long a server may take to say which model it has."""
+"""How many seconds a server may take to say which models it has."""
 
 
 def check_engine(settings: EngineSettings) -> None:
-    """Raises EngineError where vLLM is missing or a server does not answer, ConfigError for an address not given."""
+    """Raise EngineError if vLLM is missing, cannot sleep here, or a server does not answer as vLLM does.
+
+    Raises ConfigError for the addresses of servers as `read_addresses` does.
+    """
     if settings.engine == "vllm":
         if not is_installed():
             raise EngineError(
@@ -37,7 +40,7 @@ def check_engine(settings: EngineSettings) -> None:
 
 
 def _problem(address: str) -> str | None:
-    """What is wrong with a server, or `None` where it says which models it has."""
+    """Return what is wrong with a server, or `None` if it says which models it has."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # as the engine asks: past any proxy
     try:
         with direct.open(f"{address}/v1/models", timeout=ANSWER_SECONDS) as response:

@@ -1,4 +1,4 @@
-"""Whether the environment can be made, and has the parts that weights are given for."""
+"""Checks that the environment can be built, and that its reward has the parts that the config gives weights for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rlft.rewards.rubric import UNNAMED
 
 
 def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None:
-    """Import and build it. Raises EnvironmentSetupError and ConfigError as `load_environment` does.
+    """Import and build the environment. Raises EnvironmentSetupError and ConfigError as `load_environment` does.
 
-    Where the parts of its reward are all marked methods, a weight for another part is a ConfigError too.
+    Where the parts of its reward are all marked methods, a weight for another part is a ConfigError too: other rewards
+    name their parts only when they score. Raises EnvironmentSetupError for the sandbox `stack`, which needs a stack.
     """
     if settings.kwargs.get("sandbox") == "stack":
         raise EnvironmentSetupError(

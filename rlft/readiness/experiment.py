@@ -1,4 +1,4 @@
-"""All checks of an experiment together."""
+"""Runs all checks of an experiment and collects what they raise."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Check = Callable[[], None]
 
 
 def find_problems(config: Config, folder: Path) -> list[RlftError]:
-    """What would keep the experiment from running on this machine, all of it; `folder` is where policies are stored.
+    """Return all that would keep the experiment from running on this machine; `folder` is where policies are stored.
 
-    First comes what takes no time. Only when nothing is wrong there, what needs libraries that the run imports anyway:
-    torch, datasets, reasoning-gym. A file is read as far as its first rows.
+    The quick checks come first. Those that need libraries which the run imports anyway (torch, datasets, reasoning-gym)
+    are run only if the quick ones found nothing. Of files only the first rows are read.
     """
     tasks, other = config.tasks, config.tasks.off_distribution
     name = config.environment.name
@@ -50,7 +50,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
 
 
 def raised_by(checks: list[Check]) -> list[RlftError]:
-    """The errors of the checks, each once."""
+    """Run the checks and return the errors that they raise, each text once."""
     found: dict[str, RlftError] = {}
     for check in checks:
         try:

@@ -1,4 +1,4 @@
-"""Whether a loss of the user's own can be trained with."""
+"""Checks that a loss of the user's own can be imported and trained with."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def check_loss(settings: TrainingConfig) -> None:
     Raises ConfigError and EnvironmentSetupError as `chosen_loss` and `try_loss` do.
     """
     if settings.shipped_loss() is None:
-        from rlft.training.chosen_loss import chosen_loss, try_loss  # with torch
+        from rlft.training.chosen_loss import chosen_loss, try_loss  # imports torch
 
         try_loss(chosen_loss(settings))

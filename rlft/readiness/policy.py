@@ -1,4 +1,4 @@
-"""Whether the model is there, and whether the disk holds what will be kept of it."""
+"""Checks that the model and its chat template are there, and that the disk has room for the policies to be kept."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlft.errors import PolicyError, StorageError
 _TEMPLATES = Path(__file__).parent.parent / "chat" / "templates"
 _BYTES = {"float32": 4, "bfloat16": 2}
 _MOMENTS, _MASTER = 8, 4
-"""Bytes of AdamW's two moments for each weight, and of the float32 master beside a shorter one."""
+"""Bytes per weight of AdamW's two moments in float32, and of the float32 master copy of a weight in less precision."""
 
 
 def check_origin(settings: PolicyConfig) -> None:
-    """Raises PolicyError for a folder that holds no model, and offline for one of the hub that is not in its cache."""
+    """Raise PolicyError for a folder that is not there or holds no model, or, offline, a model not in the cache."""
     if settings.model is None:
         return
     folder = Path(settings.model)
@@ -45,7 +45,7 @@ def check_origin(settings: PolicyConfig) -> None:
 
 
 def check_chat_template(settings: PolicyConfig) -> None:
-    """Raises PolicyError for a template that is neither a shipped one nor a file."""
+    """Raise PolicyError for a template that is neither a shipped one nor a file."""
     name = settings.chat_template
     shipped = sorted(path.stem for path in _TEMPLATES.glob("*.jinja"))
     if name is not None and name not in shipped and not Path(name).expanduser().is_file():
@@ -57,10 +57,11 @@ def check_chat_template(settings: PolicyConfig) -> None:
 
 
 def check_room(settings: PolicyConfig, rounds: int, folder: Path) -> None:
-    """Raises StorageError when `folder` has no room for the policies that `policy.keep` certainly leaves there.
+    """Raise StorageError when `folder` has no room for the policies that `policy.keep` certainly leaves there.
 
-    That is the first and the newest ones, all weights and optimizer state of each. Adapters and models from scratch
-    are small, and what lies in the folder already may be those very policies: neither is held against the disk.
+    These are the weights of the first policy, and weights and optimizer state of the newest `keep.last` after `rounds`
+    rounds. Adapters and models from scratch are small and not counted. What lies in the folder already may be these
+    very policies, so its size counts as room.
     """
     weights = 0 if settings.lora or settings.model is None else _count_weights(settings)
     first = _BYTES[settings.dtype] * weights
@@ -85,18 +86,18 @@ def _is_offline() -> bool:
 
 
 def _in_cache(settings: PolicyConfig) -> Path | None:
-    """The folder of a hub's model in the cache."""
+    """Return the folder of a Hub model in the local cache, or `None` if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
     try:
         found = try_to_load_from_cache(settings.model or "", "config.json", revision=settings.revision)
-    except ValueError:  # no name that the hub could have
+    except ValueError:  # the text is no name of a Hub model
         return None
     return Path(found).parent if isinstance(found, str) else None
 
 
 def _count_weights(settings: PolicyConfig) -> int:
-    """How many numbers the model has, by the headers of its files; 0 where they are not on this machine yet."""
+    """Return how many weights the model has, by the headers of its files; 0 if they are not on this machine yet."""
     assert settings.model is not None
     local = Path(settings.model)
     folder = local if local.is_dir() else _in_cache(settings)
@@ -104,7 +105,11 @@ def _count_weights(settings: PolicyConfig) -> int:
 
 
 def _count_in(file: Path) -> int:
-    """Numbers in a safetensors file: eight bytes with the length of a JSON header that holds every shape."""
+    """Return how many weights a safetensors file has, without reading them.
+
+    It begins with eight bytes, the length of a JSON header that holds every shape
+    (https://huggingface.co/docs/safetensors).
+    """
     with file.open("rb") as content:
         header = json.loads(content.read(int.from_bytes(content.read(8), "little")))
     return sum(math.prod(each["shape"]) for name, each in header.items() if name != "__metadata__")

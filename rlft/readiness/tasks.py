@@ -1,4 +1,4 @@
-"""Whether the sources of tasks are there, and whether their first rows have the fields that the config names."""
+"""Checks that the sources of tasks are there, and that their first rows have the fields that the config names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 
 ROWS = 20
-"""How many rows are looked at beyond those that `tasks.max_bad_rows` allows to be unusable."""
+"""How many rows are read beyond the number that `tasks.max_bad_rows` allows to be unusable."""
 
 
 def check_first_rows(source: SourceConfig, section: str, *, environment: str, allowed: int) -> None:
-    """Raises TaskError for a file that is not there, or whose first rows ingestion would refuse.
+    """Raise TaskError for a file that is not there, or whose first rows ingestion would refuse.
 
-    `section` is where the source stands in the config. A data set and a generator take longer: see `check_drawn_rows`.
+    `section` is where the source stands in the config, `environment` the name that tasks carry, and `allowed` how many
+    rows may be unusable. Data sets of the Hub and generators take longer: `check_drawn_rows` checks them.
     """
     for name in ("prompt", "answer"):
         check_template(getattr(source, name), f"{section}.{name}")
@@ -32,7 +33,10 @@ def check_first_rows(source: SourceConfig, section: str, *, environment: str, al
 
 
 def check_drawn_rows(source: SourceConfig, section: str, *, environment: str, allowed: int, seed: int) -> None:
-    """The same of a data set of the Hub, and of a generator with `tasks.seed`. Imports what reads them."""
+    """Raise TaskError for a data set of the Hub, or a generator with this `seed`, whose first rows would be refused.
+
+    The arguments are those of `check_first_rows`. It imports the libraries that read these sources.
+    """
     count = allowed + ROWS
     if source.source == "huggingface":
         _check_rows(list(read_rows(source, count=count)), source, section, environment, allowed)
@@ -42,7 +46,7 @@ def check_drawn_rows(source: SourceConfig, section: str, *, environment: str, al
 
 
 def check_demonstrations(path: Path) -> None:
-    """Raises TaskError for a file of demonstrations that is not there, or whose first rows are none."""
+    """Raise TaskError for a file of demonstrations that is not there, or whose first rows are no demonstrations."""
     for _ in islice(iterate_demonstrations(path), ROWS):
         pass
 
@@ -60,7 +64,7 @@ def _check_folder(source: SourceConfig, section: str) -> None:
 def _check_rows(
     rows: Sequence[RawRow | BadRow], source: SourceConfig, section: str, environment: str, allowed: int
 ) -> None:
-    """Raises TaskError when more of these rows are unusable than are allowed to be: then ingestion says so too."""
+    """Raise TaskError if more of these rows are unusable than `allowed`: ingestion would refuse the source for that."""
     if len(rows) > allowed:
         _check_fields([row for row in rows if isinstance(row, RawRow)], source, section)
     bad = BadRows(allowed)
@@ -76,7 +80,7 @@ def _check_rows(
 
 
 def _check_fields(rows: Sequence[RawRow], source: SourceConfig, section: str) -> None:
-    """Raises TaskError that names the settings whose field none of the rows has."""
+    """Raise TaskError, which names the settings, if there are settings whose field none of the rows has."""
     said = {f"{section}.{name}": _lacking(rows, getattr(source, name)) for name in ("prompt", "answer", "id", "group")}
     lines = [f"{name}: every row that was looked at {lacks}" for name, lacks in said.items() if lacks]
     if lines:
@@ -88,7 +92,7 @@ def _check_fields(rows: Sequence[RawRow], source: SourceConfig, section: str) ->
 
 
 def _lacking(rows: Sequence[RawRow], field: str | None) -> str:
-    """What the first row has instead of a field or a template's fields, if no row has it; else nothing."""
+    """Return what the first row has instead of a field or a template's fields; an empty text if any row has them."""
     if field is None:
         return ""
     said = ""

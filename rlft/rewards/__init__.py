@@ -1,7 +1,7 @@
-"""Rewards: from the parts that an environment pays to a checked total.
+"""Scores rollouts by an environment's reward, and adds the parts of each score up to a checked total.
 
-- `scoring`: every stored rollout through `compute_reward`, with a time limit; errors stay errors
-- `worker`: the thread that scores, and that can be left behind when a reward hangs
-- `harmless`: answers that no policy made up, to tell what hangs on anything from what hangs on some answers
-- `rubric`: what a part may be, and how parts add up
+- `scoring`, `one_rollout`: scores stored rollouts by `compute_reward`, with a time limit; a failure is never a 0
+- `worker`: the thread that scoring runs in, which can be left behind when a reward hangs
+- `harmless`: answers that should be easy to score, to tell a reward that always hangs from one that sometimes does
+- `rubric`: what scores, weights and maxima of parts may be, and how parts add up
 """

@@ -1,4 +1,4 @@
-"""Answers that no policy made up, to tell a reward that hangs on anything from one that hangs on some answers."""
+"""Answers that no policy has written, to tell a reward that hangs on every answer from one that hangs on some."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CONSTANT = "I do not know."
 
 
 def harmless_rollouts(task: Task, environment: BaseEnv) -> list[Rollout]:
-    """A sentence that is no answer and, where there is one, the gold completion, played with the environment's tools.
+    """Play a sentence that is no answer and, if there is one, the gold completion, with the environment's tools.
 
-    Both, since a reward may look at a sentence without asking the judge or the sandbox that hangs. Those that could not
-    be played are left out. Raises RlftError for an environment that hangs itself.
+    Both are needed, since a reward may refuse the sentence without asking the judge or the sandbox that hangs. Rollouts
+    that failed are left out. Raises RlftError for an environment that hangs itself.
     """
     scripts = [as_script(CONSTANT), *_gold(task, environment)]
     parts = [Part(f"harmless/{number}/{task.id}", task, script) for number, script in enumerate(scripts)]
@@ -24,5 +24,5 @@ def _gold(task: Task, environment: BaseEnv) -> list[Script]:
     try:
         gold = environment.gold_completion(task)
         return [] if gold is None else [as_script(gold)]
-    except Exception:  # the audit has said so; the sentence is left
+    except Exception:  # the audit reports it; here the sentence alone must do
         return []

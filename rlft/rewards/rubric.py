@@ -1,8 +1,8 @@
-"""What the parts of a reward may be, and how they add up.
+"""Checks the parts of a reward and adds them up.
 
 A part is paid (positive weight), a penalty (negative weight) or a metric (weight 0). A paid part has a maximum, 1
-unless the environment declares another, and no minimum: what is wrong may cost something. A penalty is 0 or more. So
-nothing earns more than the full total, and what earns it is full in every part that is paid.
+unless the environment declares another, and no minimum: what is wrong may cost something. The score of a penalty is 0
+or more. So no attempt earns more than the full total, and one that earns it is full in every part that is paid.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
-Parts = dict[str, float | None]
+Parts = dict[str, float | None]  # {part: score}, `None` where the part does not apply
 TOLERANCE = 1e-9
-UNNAMED = "*"  # the key of the weight, or the maximum, that parts without one of their own have
+"""The difference of two scores or totals that counts as rounding."""
+UNNAMED = "*"
+"""The key of the weight, or the maximum, of parts that have none of their own."""
 WAY_OUT = "; what to do: "
+"""Separates, in the text of an error, what is wrong from what to do about it."""
 
 
 def check_parts(scores: Any) -> Parts:
-    """What `compute_reward` returned as plain floats, `None` where a part does not apply.
+    """Return what `compute_reward` returned as plain floats, `None` where a part does not apply.
 
     A number alone is the part `reward`. Raises `TypeError` for anything but numbers (`True` is 1) and dicts of them,
     `ValueError` for NaN and infinity.
@@ -34,19 +37,19 @@ def check_parts(scores: Any) -> Parts:
 
 
 def weight_of(part: str, weights: Mapping[str, float]) -> float:
-    """The part's own weight, else that of `*`, else 1."""
+    """Return the part's own weight, else that of `*`, else 1."""
     return weights.get(part, weights.get(UNNAMED, 1.0))
 
 
 def maximum_of(part: str, maxima: Mapping[str, float]) -> float:
-    """The part's own maximum, else that of `*`, else 1."""
+    """Return the part's own maximum, else that of `*`, else 1."""
     return maxima.get(part, maxima.get(UNNAMED, 1.0))
 
 
 def combine(
     parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float] | None = None
 ) -> float:
-    """The sum of weight times score, in which a part that does not apply counts as the mean of those that do.
+    """Return the sum of weight times score, in which a part that does not apply counts as the mean of those that do.
 
     A part is worth its positive weight times its maximum. The total is the sum over such parts that apply, divided by
     their share of what all are worth, plus the penalties that apply (negative weights, and parts whose maximum is 0).
@@ -70,12 +73,12 @@ def combine(
 def full_total(
     parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float] | None = None
 ) -> float:
-    """The total of an attempt that earns the maximum in every part that is paid, and pays no penalty."""
+    """Return the total of an attempt that earns the maximum in every part that is paid, and has no penalty."""
     return math.fsum(_worth(name, weights, maxima or {}) for name in parts)
 
 
 def check_maxima(maxima: Any) -> dict[str, float]:
-    """The maxima as plain floats. Raises ValueError for what is no dict, and no finite number of at least 0."""
+    """Return the maxima as plain floats. Raises ValueError unless they are a dict of finite numbers of at least 0."""
     if not isinstance(maxima, Mapping):
         raise ValueError(f"returned {type(maxima).__name__} {maxima!r:.80}, not a dict of {{part: maximum}}")
     for name, maximum in maxima.items():
@@ -85,7 +88,7 @@ def check_maxima(maxima: Any) -> dict[str, float]:
 
 
 def check_weights(weights: Any) -> dict[str, float]:
-    """The weights as plain floats. Raises ValueError for what is no dict, and no finite number."""
+    """Return the weights as plain floats. Raises ValueError unless they are a dict of finite numbers."""
     if not isinstance(weights, Mapping):
         raise ValueError(f"returned {type(weights).__name__} {weights!r:.80}, not a dict of {{part: weight}}")
     for name, weight in weights.items():
@@ -97,7 +100,10 @@ def check_weights(weights: Any) -> dict[str, float]:
 def beyond_bounds(
     parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float]
 ) -> str | None:
-    """What is wrong with the first part that would lift a total above the full one, with the way out; else `None`."""
+    """Return what is wrong with the first part that could lift a total above the full one, and what to do; else `None`.
+
+    Such a part is a paid one above its maximum, or a penalty below 0.
+    """
     for name, score in parts.items():
         weight, maximum = weight_of(name, weights), maximum_of(name, maxima)
         if score is None or not weight:
@@ -117,12 +123,15 @@ def beyond_bounds(
 
 
 def weighed_names(parts: Mapping[str, float | None], weights: Mapping[str, float]) -> set[str]:
-    """The parts that a total is made of, whether they apply or not; parts of weight 0 are metrics."""
+    """Return the parts that a total is made of, whether they apply or not; parts of weight 0 are metrics."""
     return {name for name in parts if weight_of(name, weights) != 0}
 
 
 def never_given(rows: Iterable[Mapping[str, float | None]], weights: Mapping[str, float]) -> list[str]:
-    """The weighed parts that are `None` in every row that has parts; a method that forgets its `return` is one."""
+    """Return the parts with a weight that are `None` in every row that has parts.
+
+    A method without its `return` makes such a part.
+    """
     given = [parts for parts in rows if parts]
     names = dict.fromkeys(name for parts in given for name in parts)
     return [n for n in names if weight_of(n, weights) and all(parts.get(n) is None for parts in given)]
@@ -152,7 +161,7 @@ def _check_score(name: str, score: Any) -> float | None:
 
 
 def _as_float(number: Any) -> float:
-    """As Python's own; one that is too large is infinite."""
+    """Return the number as Python's float, infinite if it is too large for one."""
     try:
         return float(number)
     except OverflowError:

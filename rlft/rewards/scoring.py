@@ -1,61 +1,22 @@
-"""Scores of stored rollouts: the environment's parts, weighted and checked. What cannot be scored is never a 0."""
+"""Scores stored rollouts by the environment's parts, weighted and checked. A rollout without a score is never a 0."""
 
 from __future__ import annotations
 
-import inspect
 import logging
-import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
-from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.faults import described, kind_of
+from rlft.contract.base import BaseEnv
+from rlft.contract.faults import kind_of
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
-from rlft.harness.tools import printable
-from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
-from rlft.rewards.harmless import harmless_rollouts
-from rlft.rewards.rubric import (
-    TOLERANCE,
-    UNNAMED,
-    WAY_OUT,
-    Parts,
-    beyond_bounds,
-    check_maxima,
-    check_parts,
-    check_weights,
-    combine,
-    full_total,
-    weighed_names,
-    weight_of,
-)
-from rlft.rewards.worker import RewardHangs, RewardWorker, ScoringTimeout
-from rlft.types import Reward, Rewards, Rollout, Rollouts, Task, Trajectory
+from rlft.rewards.one_rollout import Rubric, score_rollout
+from rlft.rewards.rubric import UNNAMED, check_maxima, check_weights, weighed_names, weight_of
+from rlft.rewards.worker import RewardWorker
+from rlft.types import Reward, Rewards, Rollouts, Task
 
 log = logging.getLogger(__name__)
-
-
-_SCORE_ONE = "return a number for a part that is paid (None: is a `return` missing?), 0 where nothing was earned"
-
-
-class _ScoreError(Exception):
-    """Where scoring a rollout failed, and why."""
-
-    def __init__(self, where: str, why: str) -> None:
-        self.failure = Failure(where, why)
-        super().__init__(str(self.failure))
-
-
-@dataclass(frozen=True, slots=True)
-class _Rubric:
-    """How parts add up: their weights and maxima, and the total that counts as solved (`None`: the full one)."""
-
-    weights: Mapping[str, float]
-    maxima: Mapping[str, float]
-    full: float | None
 
 
 def score_rollouts(
@@ -68,22 +29,24 @@ def score_rollouts(
     timeout_seconds: float,
     progress: Progress = silent,
 ) -> Rewards:
-    """Score every rollout with the environment's `compute_reward`, one after the other, in the same order.
+    """Score every rollout with the environment's `compute_reward`, one after the other, and return them in this order.
 
-    `weights` maps parts to weights and goes before the environment's own (parts that neither names weigh what `*`
-    does, or 1); `full` is the total that counts as solved (default: every part that is paid is at its maximum, which
-    `reward_maxima` declares); `timeout_seconds` bounds each score. A reward that raises, takes too long, returns
-    anything but finite numbers or pays a part more than its maximum leaves `total=None` and an `error` that says where
-    and why, and so does a rollout that failed itself. `compute_reward` runs in a thread with an event loop of its own.
+    `tasks` maps task ids to tasks. `weights` maps parts to weights and overrides the environment's own (a part that
+    neither names has the weight of `*`, or 1). `full` is the total that counts as solved; `None` means the total with
+    every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
+    `compute_reward` runs in a thread with the environment's event loop.
+
+    A reward that raises, takes too long, returns anything but finite numbers or pays a part more than its maximum
+    leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
-    `EnvironmentSetupError` for a maximum that is none, `RewardError` when two attempts name different parts, so that
-    their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in a row do not return, and
-    those of harmless answers neither.
+    `EnvironmentSetupError` for weights or maxima of the environment that are none, `RewardError` when two attempts name
+    different parts, so that their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in
+    a row do not return and a harmless answer is not scored in time either.
     """
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment), **weights}
-    rubric = _Rubric(weights, _maxima(environment), full)
+    rubric = Rubric(weights, _maxima(environment), full)
     rows: list[Reward] = []
     meter = Meter(progress, len(rollouts), "scores")
     with RewardWorker(environment) as worker:
@@ -94,7 +57,7 @@ def score_rollouts(
                     where="score_rollouts",
                     fix="score rollouts with the task set they were sampled from",
                 )
-            rows.append(_score(rollout, tasks[rollout.task_id], environment, worker, rubric, timeout_seconds))
+            rows.append(score_rollout(rollout, tasks[rollout.task_id], environment, worker, rubric, timeout_seconds))
             meter.add()
     _check_weights(rows, given)
     _check_comparable(rows, weights)
@@ -105,110 +68,6 @@ def score_rollouts(
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
     )
-
-
-def trajectory_of(rollout: Rollout, task: Task, environment: BaseEnv) -> Trajectory:
-    """What the policy and its tools said after the prompt, as `compute_reward` takes it.
-
-    Raises `ValueError` when the rollout does not begin with the prompt that the environment gives this task.
-    """
-    roles = [message["role"] for message in prompt_messages(task, environment)]
-    begins = [message["role"] for message in rollout.messages[: len(roles)]]
-    if begins != roles:
-        raise ValueError(f"the rollout begins with {begins}, the environment's prompt is {roles}")
-    return Trajectory(rollout.messages[len(roles) :], task=task, state=rollout.state, truncated=rollout.truncated)
-
-
-def _score(
-    rollout: Rollout,
-    task: Task,
-    environment: BaseEnv,
-    worker: RewardWorker,
-    rubric: _Rubric,
-    timeout_seconds: float,
-) -> Reward:
-    started = time.perf_counter()
-    total, parts, solved, answer, error = None, Parts(), False, None, None
-    try:
-        parts, answer = _parts_and_answer(rollout, task, environment, worker, timeout_seconds)
-        total, solved = _total(parts, rubric)
-    except _ScoreError as failure:
-        error = failure.failure
-    return Reward(
-        rollout_id=rollout.rollout_id,
-        task_id=rollout.task_id,
-        total=total,
-        parts=parts,
-        solved=solved,
-        answer=answer,
-        error=error,
-        seconds=time.perf_counter() - started,
-    )
-
-
-def _parts_and_answer(
-    rollout: Rollout, task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float
-) -> tuple[Parts, str | None]:
-    if rollout.error is not None:
-        raise _ScoreError("rollout", str(rollout.error))
-    reached = ["prompt"]
-    try:
-        completion = trajectory_of(rollout, task, environment)
-        return worker.call(_ask, environment, completion, reached, timeout_seconds=timeout_seconds)
-    except KeyboardInterrupt:
-        raise
-    except RewardHangs as error:
-        if _hangs_on_anything(task, environment, worker, timeout_seconds):
-            raise
-        raise _ScoreError(reached[-1], f"ScoringTimeout: no score within {timeout_seconds:g} s") from error
-    except BaseException as error:
-        raise _ScoreError(reached[-1], described(error, task)) from error
-
-
-def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
-    """Whether a harmless answer is not scored in time either.
-
-    A policy whose answers are each too hard to score loses these rollouts; that alone does not stop a run.
-    """
-    rollouts = harmless_rollouts(task, environment)
-    for rollout in rollouts:
-        completion = trajectory_of(rollout, task, environment)
-        try:
-            worker.call(_ask, environment, completion, [], timeout_seconds=timeout_seconds)
-        except (ScoringTimeout, RewardHangs):
-            return True
-        except Exception as error:
-            log.info("the harmless answer %s came to %r: the reward does not hang", rollout.rollout_id, error)
-    return not rollouts
-
-
-async def _ask(environment: BaseEnv, completion: Trajectory, reached: list[str]) -> tuple[Parts, str | None]:
-    """The checked parts and the final answer; the last entry of `reached` says how far it came."""
-    reached.append("compute_reward")
-    scores: Any = environment.compute_reward(completion, completion.task.answer)
-    parts = check_parts(await scores if inspect.isawaitable(scores) else scores)
-    reached.append("final_answer")
-    answer: Any = environment.final_answer(completion)
-    answer = await answer if inspect.isawaitable(answer) else answer
-    if answer is not None and not isinstance(answer, str):
-        raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
-    return parts, None if answer is None else printable(answer)
-
-
-def _total(parts: Parts, rubric: _Rubric) -> tuple[float, bool]:
-    weights, maxima = rubric.weights, rubric.maxima
-    if not any(parts[name] is not None for name in weighed_names(parts, weights)):
-        raise _ScoreError("compute_reward", f"no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
-    if wrong := beyond_bounds(parts, weights, maxima):
-        raise _ScoreError("compute_reward", wrong)
-    try:
-        total = combine(parts, weights, maxima)
-    except ValueError as error:
-        raise _ScoreError("compute_reward", f"{error}{WAY_OUT}{_SCORE_ONE}") from error
-    if not math.isfinite(total):
-        raise _ScoreError("weights", f"the total of {parts} is {total}")
-    wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
-    return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))
 
 
 def _weights(environment: BaseEnv) -> dict[str, float]:
@@ -229,6 +88,7 @@ def _maxima(environment: BaseEnv) -> dict[str, float]:
 
 
 def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    """Raise ConfigError for a weight of the config whose part no rollout has."""
     known = sorted({name for row in rows for name in row.parts})
     for name in weights:
         if known and name not in known and name != UNNAMED:
@@ -241,6 +101,7 @@ def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
+    """Raise RewardError if two scores have different parts with a weight."""
     scored = [row for row in rows if row.total is not None]
     for row in scored:
         odd = sorted(weighed_names(scored[0].parts, weights) ^ weighed_names(row.parts, weights))
@@ -254,7 +115,7 @@ def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:
 
 
 def _log_errors(rows: list[Reward]) -> None:
-    """Each kind of error once, with how many rollouts and tasks it concerns."""
+    """Log each kind of error once, with how many rollouts and tasks it concerns."""
     failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:

@@ -1,4 +1,4 @@
-"""A thread that runs the code of a reward, and that can be left behind when this code never returns."""
+"""A worker thread for the code of a reward, which can be left behind when this code never returns."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from rlft.threads import ask_to_end
 
 logger = logging.getLogger(__name__)
 MAX_LATE_IN_A_ROW = 8
-_ANSWER_SECONDS = 0.25
+"""After so many calls in a row that ran into their time limit, `RewardHangs` is raised."""
+_ANSWER_SECONDS = 0.25  # how long an event loop that is not blocked may take to answer
 
 
 class ScoringTimeout(Exception):
-    """A call that took longer than it may."""
+    """Raised for a call that took longer than its limit."""
 
 
 class RewardHangs(RlftError):
-    """Scores that never return, again and again: waiting for more of them is pointless."""
+    """Raised when scores do not return again and again: waiting for more of them is pointless."""
 
 
 class RewardWorker:
-    """Runs calls one after the other on a daemon thread with an event loop of its own, each within a time limit.
+    """Runs calls one after the other on a daemon thread with an event loop, each within a time limit.
 
-    The loop is the environment's if one is named.
+    The loop is the environment's own (`rlft.contract.loops`) if the worker is given one, else a new one. It is a
+    context manager, which ends the thread. The environment's loop is given back then.
 
     An awaitable that takes too long is cancelled. Plain code that does not return is left behind with its thread
     (which is asked to end as soon as it runs Python again) and a new thread takes over. C code that keeps the
@@ -51,10 +53,10 @@ class RewardWorker:
         self._thread.join(_ANSWER_SECONDS)
 
     def call(self, function: Callable[..., Any], *args: Any, timeout_seconds: float) -> Any:
-        """What `function(*args)` returns, awaited if it is awaitable.
+        """Return what `function(*args)` returns, awaited if it is awaitable.
 
-        Raises what it raises, `ScoringTimeout` after `timeout_seconds`, and `RewardHangs` instead of it from the
-        `MAX_LATE_IN_A_ROW`th call on of which none returned.
+        Raises what it raises, `ScoringTimeout` after `timeout_seconds`, and `RewardHangs` instead when
+        `MAX_LATE_IN_A_ROW` or more calls in a row were too late.
         """
         future = asyncio.run_coroutine_threadsafe(_guarded(function, args), self._loop)
         try:
@@ -69,7 +71,10 @@ class RewardWorker:
         return result
 
     def _count_late(self, timeout_seconds: float) -> None:
-        """One slow score is its rollout's error; one after the other means that nothing answers any more."""
+        """Count a call that was too late, and raise RewardHangs if there were too many in a row.
+
+        One slow score is its rollout's error; many in a row mean that nothing answers any more.
+        """
         self._late_in_a_row += 1
         if self._late_in_a_row == 1:
             logger.warning("a score did not come within %g s; it becomes an error of its rollout", timeout_seconds)
@@ -88,6 +93,7 @@ class RewardWorker:
         self._thread.start()
 
     def _recover(self, future: Future[Any]) -> None:
+        """Cancel a call that is too late; start a new thread if plain code blocks the old one."""
         future.cancel()
         answered = threading.Event()
         self._loop.call_soon_threadsafe(answered.set)
@@ -107,7 +113,7 @@ def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: thre
 
 
 async def _guarded(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
-    """The result or the exception, as a value: `SystemExit` in a task would end the loop and lose the cause."""
+    """Return (result, None) or (None, exception): a `SystemExit` raised in a task would end the loop instead."""
     try:
         result = function(*args)
         return (await result if inspect.isawaitable(result) else result), None

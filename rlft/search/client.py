@@ -1,4 +1,4 @@
-"""What an environment asks of a search, whatever is behind it: an index in memory, a server, a database."""
+"""The interface that an environment searches by, whatever is behind it: an index in memory, a server, a database."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that can be found and read.
+    """Holds a text that can be found and read.
 
-    Answers list ids in a sentence, so `doc_id` has no white space, comma or semicolon, and begins and ends with a
-    letter or digit; a closing bracket, as in "Mercury_(planet)", may end it too.
+    Answers list ids in a line, separated by commas or spaces. So `doc_id` has no white space, comma or semicolon, and
+    begins and ends with a letter, digit or underscore; a closing bracket, as in "Mercury_(planet)", may end it too.
     """
 
     doc_id: str
@@ -25,7 +25,8 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document that a search found. `snippet` is a passage of it; a higher `score` is better, of no set range."""
+    """Holds a document that a search found, with `snippet`, a passage of it. A higher `score` is better; it has no set
+    range."""
 
     doc_id: str
     title: str
@@ -34,23 +35,24 @@ class Hit:
 
 
 class SearchClient(Protocol):
-    """A search over documents. Its methods may be called from several threads at once."""
+    """Searches documents and reads them. Its methods may be called from several threads at once."""
 
     @property
     def fingerprint(self) -> str:
-        """Identity of all that results depend on: documents, settings, models. Never empty.
+        """An identity, such as a hash, of all that results depend on: documents, settings, models. Never empty.
 
-        Stored rollouts are used again while it stays the same, so a search whose results may change must change it.
+        Stored rollouts are used again while it stays the same, so it must change whenever results may change.
         """
         ...
 
     def search(self, query: str, *, mode: str = "auto", limit: int = 5) -> Sequence[Hit]:
-        """At most `limit` hits, best first, always the same for the same query.
+        """Return at most `limit` hits, best first, always the same for the same arguments.
 
-        Raises `ValueError` for what it cannot search with; its text is for the model.
+        `mode` is one of `MODES`. Raises `ValueError` for a query or mode that it cannot search with; its text is shown
+        to the model.
         """
         ...
 
     def read(self, doc_id: str) -> Document:
-        """The whole document. Raises `LookupError` for an id it does not have."""
+        """Return the whole document. Raises `LookupError` for an unknown id."""
         ...

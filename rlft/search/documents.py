@@ -1,4 +1,4 @@
-"""Documents from a JSON Lines file with `doc_id`, `title` (may be missing) and `text`; other fields are ignored."""
+"""Reads documents from a JSON Lines file with `doc_id`, `title` (may be missing) and `text`; ignores other fields."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _FIX = 'give one object in each line: {"doc_id": "...", "title": "...", "text": 
 
 
 def load_documents(path: str | Path) -> tuple[Document, ...]:
-    """The documents of a file, sorted by id.
+    """Return the documents of a file, sorted by id.
 
-    Raises `EnvironmentSetupError` that names the line for a row that is no document and for an id given twice.
+    Raises `EnvironmentSetupError` for a file that cannot be read or has no documents, and, naming the line, for a row
+    that is no document and for an id given twice.
     """
     path = Path(path).expanduser()
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
     except (OSError, ValueError) as error:
         raise EnvironmentSetupError(
             f"cannot be read: {error}", where=f"documents: {path}", fix="give the path of a JSON Lines file in UTF-8"
@@ -43,7 +44,7 @@ def load_documents(path: str | Path) -> tuple[Document, ...]:
 
 
 def hash_documents(documents: Iterable[Document]) -> str:
-    """Sha256 (hexadecimal) of ids, titles and texts in their order."""
+    """Return the sha256 (hexadecimal) of the documents' ids, titles and texts in their order."""
     digest = hashlib.sha256()
     for document in documents:
         digest.update(json.dumps([document.doc_id, document.title, document.text]).encode() + b"\n")
@@ -51,6 +52,7 @@ def hash_documents(documents: Iterable[Document]) -> str:
 
 
 def _document(line: str, where: str) -> Document:
+    """Return the document in one line. Raises EnvironmentSetupError with the place `where` if there is none."""
     try:
         row: Any = json.loads(line)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Embeddings of texts, by a model of transformers or by any function."""
+"""Embeds texts as vectors, by a model of the transformers library or by a function of the user's."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.reachable import module_code
 
 Vectors = NDArray[np.float32]
-_BATCH = 32
+_BATCH = 32  # texts
 _WHERE = "environment.kwargs.client_kwargs.embedding"
 
 
 class Embedding(Protocol):
-    """Texts as vectors of length 1."""
+    """Turns texts into vectors of norm 1. `fingerprint` changes when the vectors may."""
 
     fingerprint: str
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text."""
+        """Return the vectors of documents, (texts, width)."""
         ...
 
     def query(self, text: str) -> Vectors:
-        """One vector, to be compared with those of documents by their dot product."""
+        """Return the vector of a query, (width,); its dot products with those of documents are the cosines."""
         ...
 
 
 class ModelEmbedding:
-    """A model's last hidden states, averaged over a text's tokens and scaled to length 1 (arXiv:1908.10084)."""
+    """Averages a model's last hidden states over a text's tokens and scales them to norm 1 (arXiv:1908.10084)."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class ModelEmbedding:
         document_prefix: str = "",
         max_tokens: int = 512,
     ) -> None:
-        """`model` is a folder or a name on the hub; what follows `max_tokens` tokens of a text does not count.
+        """Load `model`, a folder or a name on the Hub (at `revision`), to the CPU in float32.
 
-        Some models want prefixes, such as "query: " and "passage: ". Runs on the CPU in float32. Raises
+        Texts are cut after `max_tokens` tokens. Some models need prefixes, such as "query: " and "passage: ". Raises
         `EnvironmentSetupError` for a model that does not load.
         """
         try:
@@ -72,12 +72,12 @@ class ModelEmbedding:
         self.fingerprint = hashlib.sha256(f"{_hash_folder(folder)} {settings}".encode()).hexdigest()
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text, (texts, width)."""
+        """Return the vectors of documents, (texts, width)."""
         batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
         return np.concatenate([self._embed([self._document_prefix + text for text in batch]) for batch in batches])
 
     def query(self, text: str) -> Vectors:
-        """The vector of a query, (width,)."""
+        """Return the vector of a query, (width,)."""
         return self._embed([self._query_prefix + text])[0]
 
     @torch.inference_mode()
@@ -90,13 +90,14 @@ class ModelEmbedding:
 
 
 class FunctionEmbedding:
-    """A function of the user's, `embed(texts: list[str]) -> (texts, width)`; queries and documents alike."""
+    """Embeds by a function of the user's, `embed(texts: list[str]) -> (texts, width)`, for queries and documents."""
 
     def __init__(self, name: str) -> None:
-        """`name` is its import path, `package.module:function`. Its identity is the text of the file it stands in,
-        the code that this imports, and its attribute `fingerprint` where it has one: data it reads must show there.
+        """Import the function by its path `package.module:function`.
 
-        Raises `EnvironmentSetupError` for what cannot be imported or called.
+        The fingerprint covers the file that defines it, the code that this file imports, and the function's attribute
+        `fingerprint` if it has one; if it reads data, that attribute must change with them. Raises
+        `EnvironmentSetupError` for what cannot be imported.
         """
         try:
             function = pkgutil.resolve_name(name)
@@ -113,7 +114,10 @@ class FunctionEmbedding:
         self.fingerprint = hashlib.sha256(f"{name} {own} {imported} ".encode() + source).hexdigest()
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """One row for each text, (texts, width)."""
+        """Return the vectors of documents, (texts, width), scaled to norm 1.
+
+        Raises `EnvironmentSetupError` if the function does not return one row of finite numbers for each text.
+        """
         vectors = np.asarray(self._function(list(texts)), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
             raise EnvironmentSetupError(
@@ -124,12 +128,15 @@ class FunctionEmbedding:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
     def query(self, text: str) -> Vectors:
-        """The vector of a query, (width,)."""
+        """Return the vector of a query, (width,)."""
         return self.documents([text])[0]
 
 
 def load_embedding(name: str, **kwargs: Any) -> Embedding:
-    """An embedding from its name: an import path `package.module:function`, else a model's folder or hub name."""
+    """Make an embedding from its name: an import path `package.module:function`, else a model's folder or Hub name.
+
+    `kwargs` are those of the class that is chosen. Raises `EnvironmentSetupError`.
+    """
     try:
         return FunctionEmbedding(name, **kwargs) if ":" in name else ModelEmbedding(name, **kwargs)
     except TypeError as error:
@@ -139,8 +146,8 @@ def load_embedding(name: str, **kwargs: Any) -> Embedding:
 
 
 def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vectors:
-    """The `count` vectors of a file, or made and written to it. A file that does not hold them is written anew."""
-    with suppress(OSError, ValueError, EOFError):  # not there yet, or cut off
+    """Return the `count` vectors that a file holds; if it does not hold them, make them and write the file."""
+    with suppress(OSError, ValueError, EOFError):  # the file is not there yet, or cut off
         vectors = np.load(file, allow_pickle=False)
         if vectors.ndim == 2 and len(vectors) == count and vectors.dtype == np.float32:
             return vectors
@@ -148,11 +155,12 @@ def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vecto
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".npy", delete=False) as whole:
         np.save(whole, vectors, allow_pickle=False)
-    os.replace(whole.name, file)
+    os.replace(whole.name, file)  # atomic: another process never sees half a file
     return vectors
 
 
 def _folder(model: str, revision: str | None) -> Path:
+    """Return the folder of a model, downloaded from the Hub unless `model` is a folder already."""
     if Path(model).expanduser().is_dir():
         return Path(model).expanduser()
     from huggingface_hub import snapshot_download

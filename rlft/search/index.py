@@ -1,4 +1,4 @@
-"""A search over the documents of a file, in memory: fine for some ten thousand paragraphs, without a server."""
+"""The search that comes with rlft: an index in memory of a file's documents, for some ten thousand paragraphs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from rlft.search.embedding import Embedding
 
 RRF_K = 60
+"""The constant of reciprocal rank fusion, as in the paper (see `fuse`)."""
 RRF_DEPTH = 100
+"""How many of the best documents of each ranking are fused."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 class CorpusIndex:
-    """Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), `auto`.
+    """Searches the documents of a JSON Lines file; it is a `rlft.search.client.SearchClient`.
 
-    `auto` is `hybrid` where there is an embedding, else `lexical`. Scores are rounded to six decimals and ties go by
-    id, so that results do not hang on the order of floating-point sums. Documents are embedded when the index is made,
-    their words indexed by `prepare` or at the first search.
+    Modes: `lexical` (BM25), `vector` (cosine of embeddings), `hybrid` (both, by reciprocal rank fusion), and `auto`,
+    which is `hybrid` where there is an embedding, else `lexical`. Documents are embedded when the index is made; their
+    words are indexed by `prepare` or at the first search.
     """
 
     def __init__(
@@ -43,11 +45,12 @@ class CorpusIndex:
         cache_dir: str | None = None,
         snippet_characters: int = 200,
     ) -> None:
-        """`documents` is a JSON Lines file, `language` that of its stemmer (`None`: words as they are).
+        """Load the file `documents` (see `rlft.search.documents`) and embed its texts if there is an `embedding`.
 
-        `embedding` is a model's folder or hub name, or the import path of a function; `embedding_kwargs` are arguments
-        of `rlft.search.embedding.ModelEmbedding`. Vectors of documents are kept in `cache_dir` if one is given.
-        Raises `EnvironmentSetupError` for what cannot be read or loaded.
+        `language` names the stemmer; `None` leaves words as they are. `embedding` is a model's folder or Hub name, or
+        the import path of a function; `embedding_kwargs` are arguments of `rlft.search.embedding.ModelEmbedding`. The
+        vectors of documents are kept in `cache_dir` if one is given. A hit shows at most `snippet_characters`. Raises
+        `EnvironmentSetupError` for what cannot be read or loaded.
         """
         self._documents = load_documents(documents)
         self._by_id = {document.doc_id: document for document in self._documents}
@@ -69,7 +72,7 @@ class CorpusIndex:
 
     @property
     def fingerprint(self) -> str:
-        """Sha256 of documents, settings, versions of the libraries that rank, and the embedding's identity."""
+        """The sha256 of documents, settings, versions of the libraries that rank, and the embedding's fingerprint."""
         identity = [
             hash_documents(self._documents),
             lexical_identity(self._language),
@@ -79,28 +82,29 @@ class CorpusIndex:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def prepare(self) -> None:
-        """Index the words, which takes a second or more, so that no search has to wait for it."""
+        """Index the words now, which takes a second or more, so that no search has to wait for it."""
         with self._lock:
             _ = self._lexical
 
     def read(self, doc_id: str) -> Document:
-        """The whole document. Raises `LookupError` for an unknown id."""
+        """Return the whole document. Raises `LookupError` for an unknown id."""
         if doc_id not in self._by_id:
             raise LookupError(f"there is no document {doc_id!r:.80}")
         return self._by_id[doc_id]
 
     def search(self, query: str, *, mode: str = "auto", limit: int = 5) -> list[Hit]:
-        """At most `limit` hits, best first. Raises `ValueError` for a mode that this index does not have."""
+        """Return at most `limit` hits, best first. Raises `ValueError` for a mode that this index does not have."""
         if mode not in self.modes:
             raise ValueError(f"there is no mode {mode!r:.80}; there are: {', '.join(self.modes)}")
         if mode == "auto":
             mode = "hybrid" if self._embedding else "lexical"
-        with self._lock:  # neither stemmers nor tokenizers are for several threads at once
+        with self._lock:  # stemmers and tokenizers are not safe to use in several threads at once
             ranked = self._ranked(query, mode, limit)
             words = set(self._lexical.words(query))
             return [self._hit(place, score, words) for place, score in ranked]
 
     def _ranked(self, query: str, mode: str, count: int) -> list[tuple[int, float]]:
+        """Return the `count` best (place of the document, score) in a mode other than `auto`, best first."""
         if self._embedding is None or mode == "lexical":
             return _best(self._lexical.scores(query), count, above=0.0)
         by_vector = self._vectors @ self._embedding.query(query)
@@ -114,6 +118,7 @@ class CorpusIndex:
         return Lexical(self._documents, self._language)
 
     def _embed(self, embedding: Embedding) -> NDArray[np.float32]:
+        """Return the vectors of all documents, (documents, width), from the cache if they are there."""
         from rlft.search.embedding import cached_vectors
 
         def make() -> NDArray[np.float32]:
@@ -125,6 +130,7 @@ class CorpusIndex:
         return cached_vectors(self._cache_dir / f"vectors-{key[:32]}.npy", make, len(self._documents))
 
     def _hit(self, place: int, score: float, words: set[str]) -> Hit:
+        """Return a document as a hit; its snippet is the first sentence with the most of the query's words."""
         document = self._documents[place]
         sentences = _SENTENCE.split(" ".join(document.text.split()))
         shared = [len(words & set(self._lexical.words(sentence))) for sentence in sentences]
@@ -133,9 +139,10 @@ class CorpusIndex:
 
 
 def fuse(rankings: Iterable[Sequence[int]], k: int = RRF_K) -> list[tuple[int, float]]:
-    """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): the sum of 1 / (k + rank), with ranks from 1.
+    """Merge rankings by reciprocal rank fusion (Cormack, Clarke and Buettcher 2009).
 
-    Returns (item, score), best first; equal scores by item.
+    An item's score is the sum of 1 / (k + rank) over the rankings that have it, with ranks from 1. Return (item,
+    score), best first; equal scores are in the order of items.
     """
     scores: dict[int, float] = {}
     for ranking in rankings:
@@ -145,12 +152,13 @@ def fuse(rankings: Iterable[Sequence[int]], k: int = RRF_K) -> list[tuple[int, f
 
 
 def shorten(text: str, characters: int) -> str:
-    """The text, cut to at most so many characters; the last three are dots where something was left out."""
+    """Return the text, cut to at most so many characters, of which the last three are dots if it was cut."""
     return text if len(text) <= characters else text[: max(characters - 3, 0)] + "..."
 
 
 def _best(scores: NDArray[np.float32], count: int, above: float = -np.inf) -> list[tuple[int, float]]:
-    """The `count` best (place, score) above a score; equal ones by place, which is the order of the ids."""
+    """Return the `count` best (place, score) above a score; equal scores are in the order of places, and so of ids."""
+    # Rounded, so that the ranking does not depend on the order of floating-point sums, which machines do differently.
     rounded = np.round(scores.astype(np.float64), 6)
     order = np.argsort(-rounded, kind="stable")[:count]
     return [(int(place), float(rounded[place])) for place in order if rounded[place] > above]

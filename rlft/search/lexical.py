@@ -1,4 +1,4 @@
-"""Lexical search: BM25 (Robertson and Zaragoza 2009) over the words of titles and texts."""
+"""Ranks documents by the words of a query: BM25 (Robertson and Zaragoza 2009) over titles and texts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from rlft.search.client import Document
 
 _WORD = re.compile(r"\w+")
 TITLE_COPIES = 2  # a title counts as if it stood twice in the text: measured in docs/environments/search.md
-K1, B = 1.5, 0.75
-_LONGEST_WORD = 64  # a longer one is no word, and the stemmers' time grows with the square of its length
-_MOST_STEMS = 1 << 16
+K1, B = 1.5, 0.75  # BM25's usual constants; other values changed recall little (docs/environments/search.md)
+_LONGEST_WORD = 64  # characters; longer ones are not stemmed, as the stemmers' time grows with the square of the length
+_MOST_STEMS = 1 << 16  # words whose stems are kept
 
 
 class Lexical:
-    """BM25 scores of documents for a query. Not for several threads at once: stemmers keep a state."""
+    """Scores documents for a query by BM25. Not for several threads at once: stemmers keep a state."""
 
     def __init__(self, documents: Sequence[Document], language: str | None) -> None:
-        """`language` names a Snowball stemmer, such as "english"; `None` leaves words as they are."""
-        import bm25s  # takes a second where numba is installed; scoring stored rollouts needs no search
+        """Index the documents. `language` names a Snowball stemmer, such as "english"; `None` leaves words unstemmed.
+
+        Raises `EnvironmentSetupError` for a language without a stemmer.
+        """
+        import bm25s  # here, as it takes a second where numba is installed, and scoring stored rollouts needs no search
 
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets itself to DEBUG when it is imported
         self._stemmer = stemmer_of(language)
@@ -38,18 +41,21 @@ class Lexical:
         self._index.index([self.words(text) or [""] for text in texts], show_progress=False)
 
     def words(self, text: str) -> list[str]:
-        """The words of a text in lower case, reduced to their stems."""
+        """Return the words of a text in lower case, reduced to their stems."""
         found = _WORD.findall(text.lower())
         return [self._stem(word) if len(word) <= _LONGEST_WORD else word for word in found]
 
     def scores(self, query: str) -> NDArray[np.float32]:
-        """One score per document, in their order; 0 where no word of the query occurs."""
+        """Return one score per document, (documents,), in their order; 0 where no word of the query occurs."""
         known = self._index.get_tokens_ids(self.words(query))
         return self._index.get_scores_from_ids(known)
 
 
 def stemmer_of(language: str | None) -> Any:
-    """The Snowball stemmer of a language. Raises `EnvironmentSetupError` that lists the languages there are."""
+    """Return the Snowball stemmer of a language, or `None` for `None`.
+
+    Raises `EnvironmentSetupError`, which lists the languages there are, for one without a stemmer.
+    """
     if language is None:
         return None
     if language not in snowballstemmer.algorithms():
@@ -62,5 +68,5 @@ def stemmer_of(language: str | None) -> Any:
 
 
 def lexical_identity(language: str | None) -> list[str | int | float | None]:
-    """All that scores depend on beside the documents."""
+    """Return all that scores depend on beside the documents: versions of libraries and settings."""
     return ["bm25s", version("bm25s"), version("snowballstemmer"), language, K1, B, TITLE_COPIES]

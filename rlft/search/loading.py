@@ -1,4 +1,4 @@
-"""The search client that an environment's arguments ask for."""
+"""Makes the search client that an environment's arguments ask for."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _WHERE = "environment.kwargs"
 
 
 def make_client(documents: str | None, name: str | None, kwargs: dict[str, Any], modes: Sequence[str]) -> SearchClient:
-    """The index over `documents`, or the client whose import path is `name`, made with `kwargs`.
+    """Return the index over `documents`, or the client whose import path is `name`, made with `kwargs`.
 
-    Raises `EnvironmentSetupError` unless exactly one of the two is given, it can be made, is whole, and has the modes.
+    Raises `EnvironmentSetupError` if not exactly one of the two is given, if it cannot be made, has not the members of
+    a `SearchClient`, or does not offer the `modes`; for a client of the user's these are only checked against `MODES`.
     """
     _check((documents is None) != (name is None), "it needs documents or a client, one of them", "give one")
     if documents is not None:

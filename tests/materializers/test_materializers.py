@@ -16,7 +16,7 @@ from zenml.materializers.materializer_registry import materializer_registry
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
-from rlft.audit.rewards import AttackScores, AuditReport
+from rlft.audit.report import AttackScores, AuditReport
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion

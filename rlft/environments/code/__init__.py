@@ -1,6 +1,9 @@
-"""Programming tasks that are scored by running tests: HumanEval (arXiv:2107.03374), MBPP (arXiv:2108.07732).
+"""Environments for programming tasks, scored by tests: HumanEval (arXiv:2107.03374) and MBPP (arXiv:2108.07732).
 
-The tests that decide are not the ones the model sees, and they run where the model's code is not: see `running`.
+The hidden tests decide, not the ones that the model sees, and they run in another process than the model's code.
+
+- `tasks`, `answers`: the tests of a row, and the code in an answer
+- `running`: connects the two sandboxes; `judge` and `subject` are the programs in them, `values` what they exchange
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from rlft.types import Task, Trajectory
 
 
 class CodeEnv(BaseEnv):
-    """Parts: `passed` (all hidden tests pass), with `partial_credit` also `tests` (the share of them that pass).
+    """Base class of environments that score code by running hidden tests on it.
 
-    Metrics: `loads` (the code runs up to the first call), `stopped` (it ran into a limit). A subclass says what a task
-    is: `tests`, `program`.
+    Parts: `passed` (all hidden tests pass), with `partial_credit` also `tests` (the share of them that pass). Metrics:
+    `loads` (the code runs up to the first call) and `stopped` (it ran into a limit). A subclass defines `shown_tests`
+    and `hidden_tests`, and `program` where the program is more than the answer's code. The last message of a task's
+    prompt is the user's.
     """
 
     def __init__(
@@ -35,35 +40,35 @@ class CodeEnv(BaseEnv):
         seconds: float = 20.0,
         memory_mib: int = 512,
     ) -> None:
-        """`tool` lets the model run the shown tests. Limits are for one attempt; see `rlft.sandbox.base.Limits`.
+        """Set up the sandbox (a name, or one that is made) and the limits of one attempt (`rlft.sandbox.base.Limits`).
 
-        Keep `seconds` (wall time) well above `cpu_seconds`, so that a busy machine does not change a score, and five
-        below `reward.timeout_seconds`, so that a program that hangs is a 0 and not an error. Raises
-        `EnvironmentSetupError` when the sandbox does not work here.
+        `tool` lets the model run the shown tests. Keep `seconds` (wall time) well above `cpu_seconds`, so that a busy
+        machine does not change a score, and at least five below `reward.timeout_seconds`, so that a program that hangs
+        is a 0 and not an error. Raises `EnvironmentSetupError` when the sandbox does not work on this machine.
         """
         self.partial_credit, self.tool = partial_credit, tool
         self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
         self.sandbox = create_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
 
     def shown_tests(self, task: Task) -> Checks:
-        """The tests that the model may see."""
+        """Return the tests that the model may see."""
         raise NotImplementedError
 
     def hidden_tests(self, task: Task) -> Checks:
-        """The tests that decide."""
+        """Return the tests that the reward runs."""
         raise NotImplementedError
 
     def program(self, prompt: str, code: str, tests: Checks) -> str:
-        """What runs, given the user's last message and the code of an answer."""
+        """Return the program to test, given the user's last message and the code of an answer."""
         del prompt, tests
         return code
 
     async def setup(self, task: Task) -> dict[str, Any]:
-        """The shown tests, for the tool; the hidden ones are not in the state."""
+        """Return the state that `run_tests` needs: the prompt and the shown tests. Hidden tests are never in it."""
         return {"prompt": task.prompt[-1]["content"], "shown": asdict(self.shown_tests(task))} if self.tool else {}
 
     async def list_tools(self) -> Sequence[Any]:
-        """`run_tests`, if the environment has been told to offer it."""
+        """Return `run_tests` if the environment was made with `tool`, else nothing."""
         return await super().list_tools() if self.tool else []
 
     @tool
@@ -84,7 +89,10 @@ class CodeEnv(BaseEnv):
         return "\n".join([*lines, *verdict.messages])
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """Run the hidden tests. What the code does is worth 0 at worst; a sandbox that fails is an error."""
+        """Run the hidden tests on the answer's code. Whatever the code does, it scores 0 at worst.
+
+        Raises `SandboxError` when the sandbox fails, and `TaskError` when the task's tests cannot be run.
+        """
         del ground_truth
         code = extract_code(completion.text)
         verdict = await self._judge(completion.task, code) if code.strip() else None
@@ -96,19 +104,19 @@ class CodeEnv(BaseEnv):
         return {**parts, "loads": float(loads), "stopped": float(stopped)}
 
     def reward_weights(self) -> dict[str, float]:
-        """`loads` and `stopped` are metrics."""
+        """Return weight 0, that of a metric, for `loads` and `stopped`."""
         return {"loads": 0.0, "stopped": 0.0}
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The code; programs that differ in a character are different votes."""
+        """Return the answer's code; programs that differ in a character are different votes."""
         return extract_code(completion.text).strip() or None
 
     def gold_completion(self, task: Task) -> str | None:
-        """The reference solution in a fenced block."""
+        """Return the reference solution in a fenced block, or `None` if there is none."""
         return None if task.answer is None else f"```python\n{task.answer}\n```"
 
     def data_fingerprint(self) -> str:
-        """The sandbox and its Python: another version may run the same code differently."""
+        """Return the description of the sandbox and its Python: another version may run the same code differently."""
         return self.sandbox.description
 
     async def _judge(self, task: Task, code: str) -> Verdict:
@@ -117,13 +125,13 @@ class CodeEnv(BaseEnv):
 
 
 class HumanEval(CodeEnv):
-    """Complete a function from its signature and docstring. Rows have HumanEval's own fields.
+    """Asks for the completion of a function from its signature and docstring. Rows have HumanEval's own fields.
 
     The task's prompt is the field `prompt`, its answer `canonical_solution`; `test` and `entry_point` stay in `info`.
     """
 
     def context(self, task: Task) -> Context:
-        """How to answer."""
+        """Return the system prompt, which asks for the whole function in one fenced block."""
         del task
         return Context(
             system_prompt="Complete the Python function. Answer with one fenced block of Python that holds the whole "
@@ -131,27 +139,27 @@ class HumanEval(CodeEnv):
         )
 
     def shown_tests(self, task: Task) -> Checks:
-        """The examples in the docstring."""
+        """Return the examples in the docstring as asserts."""
         return humaneval_shown(task)
 
     def hidden_tests(self, task: Task) -> Checks:
-        """The task's `check`; some of what it tests may be an example in the docstring."""
+        """Return the task's `check(candidate)`; some of what it tests may be an example in the docstring."""
         return humaneval_hidden(task)
 
     def program(self, prompt: str, code: str, tests: Checks) -> str:
-        """The prompt, and the function or its body."""
+        """Return the prompt followed by the function, or completed by its body."""
         return complete(prompt, code, tests.entry_point)
 
 
 class MBPP(CodeEnv):
-    """Write a function from a sentence and one assert, which the system prompt shows; the other asserts decide.
+    """Asks for a function from a sentence and one assert, which the system prompt shows; the other asserts decide.
 
     Rows have MBPP's own fields, of the full or the sanitized version. A row with both (a field `sanitized`) is taken as
     sanitized.
     """
 
     def context(self, task: Task) -> Context:
-        """The assert that is shown, and the verified wording where the prompt is another one."""
+        """Return the system prompt with the shown assert, and the sanitized wording if the prompt is another one."""
         wording = mbpp_row(task).get("prompt")
         is_other = isinstance(wording, str) and wording not in ("", task.prompt[-1]["content"])
         clearer = f"\n\nThe task in clearer words: {wording}" if is_other else ""
@@ -162,14 +170,14 @@ class MBPP(CodeEnv):
         )
 
     def shown_tests(self, task: Task) -> Checks:
-        """One assert, mostly the first."""
+        """Return one assert, mostly the first (`mbpp_tests`)."""
         return mbpp_tests(task)[0]
 
     def hidden_tests(self, task: Task) -> Checks:
-        """All asserts but the one shown."""
+        """Return all asserts except the one shown."""
         return mbpp_tests(task)[1]
 
     def gold_completion(self, task: Task) -> str | None:
-        """The reference solution of the version whose tests are run."""
+        """Return the reference solution of the version whose tests are run, in a fenced block, or `None`."""
         code = mbpp_row(task).get("code") or task.answer
         return None if code is None else f"```python\n{code}\n```"

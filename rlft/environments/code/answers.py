@@ -1,4 +1,4 @@
-"""From what a model wrote to code that can be run."""
+"""Extracts code from a model's answer, and completes a prompt with it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import re
 import textwrap
 from functools import lru_cache
 
-# `*+` gives nothing back: a fence whose line never ends would be tried with every division of that line into parts.
+# `*+` is possessive: with `*`, a fence whose line never ends would be tried with every division of it into parts.
 _FENCE = re.compile(r"^([ \t]*+)```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = ("python", "python3", "py")
 
 
 @lru_cache(maxsize=1)  # the score and the vote of an attempt read the same text, one after the other
 def extract_code(text: str) -> str:
-    """The last fenced block labelled as Python, else the last without a label, else the whole text.
+    """Return the last fenced block labelled as Python, else the last without a label, else the whole text.
 
-    A block without a label may be what the program prints. A last block may lack its closing fence.
+    Labelled blocks come first because one without a label may be the program's output. The last block may lack its
+    closing fence.
     """
     text = text.replace("\r\n", "\n")
     blocks = [(language.lower(), _without(margin, body)) for margin, language, body in _FENCE.findall(text)]
@@ -25,7 +26,10 @@ def extract_code(text: str) -> str:
 
 
 def _without(margin: str, body: str) -> str:
-    """A block without its fence's margin, as in a list; a body that begins further left than its fence stays."""
+    """Return a block's body without the margin of its fence, which a fence in a list has.
+
+    A body that begins further left than its fence stays as it is.
+    """
     first = next((line for line in body.split("\n") if line.strip()), "")
     if len(first) - len(first.lstrip(" \t")) < len(margin):
         return body
@@ -33,7 +37,7 @@ def _without(margin: str, body: str) -> str:
 
 
 def defines(code: str, name: str) -> bool:
-    """Whether the code binds `name` at its top: a function, a class or an assignment."""
+    """Return whether the code binds `name` at its top level, as a function, a class or by an assignment."""
     name = re.escape(name)
     return (
         re.search(rf"^(?:(?:async[ ]+)?def[ ]+{name}\b|class[ ]+{name}\b|{name}[ ]*(?::[^=\n]+)?=)", code, re.M)
@@ -42,9 +46,10 @@ def defines(code: str, name: str) -> bool:
 
 
 def complete(prompt: str, code: str, entry_point: str) -> str:
-    """The program that a completion makes of a prompt which ends with a signature and a docstring.
+    """Return the program made of a prompt, which ends with a signature and a docstring, and its completion.
 
-    The completion is the whole function, or its body; a body may have lost the indentation of its first line, or all.
+    `code` is the whole function named `entry_point`, or its body; a body may have lost the indentation of its first
+    line, or all of it.
     """
     if defines(code, entry_point):
         return f"{prompt}\n{code}"
@@ -52,6 +57,7 @@ def complete(prompt: str, code: str, entry_point: str) -> str:
 
 
 def _indented(body: str) -> str:
+    """Return a function's body with its indentation restored."""
     first, _, rest = body.partition("\n")
     if not first.strip() or first[0].isspace():
         return body

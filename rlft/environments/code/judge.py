@@ -1,7 +1,8 @@
-"""Runs inside a sandbox: runs the tests, which call the model's functions in another sandbox, and says which passed.
+"""A program for the sandbox of the tests: it runs them, and their calls go to the model's code in another sandbox.
 
-The model's code is never here. What it returns comes as plain data (`values.py`) and is compared here, so there is
-nothing in this process that it could read, change or forge. One JSON object a line comes in and goes out:
+The model's code is never in this process. What it returns arrives as plain data (`values.py`) and is compared here, so
+there is nothing here that it could read, change or forge. One JSON object a line comes in on stdin and goes out on
+stdout:
 
     in   {"prelude": code, "tests": [code, ...], "check": code or null,
           "entry_point": name, "explain": bool}                          out  {"ready": number of tests}
@@ -23,21 +24,24 @@ from typing import Any, TextIO
 
 from rlft.environments.code.values import decode, encode
 
-_LONGEST_MESSAGE, _MOST_MESSAGES = 500, 8
+_LONGEST_MESSAGE, _MOST_MESSAGES = 500, 8  # characters, messages
 
 
 class CallFailed(Exception):
-    """The model's function raised something that is no built-in exception, or did not answer."""
+    """Raised where the model's function did not answer, or raised something that is no built-in exception."""
 
 
 class Remote:
-    """A function of the model's code, called in its own process."""
+    """Stands for a function of the model's code, which it calls in the other sandbox."""
 
     def __init__(self, name: str, calls: TextIO, answers: TextIO) -> None:
         self._name, self._calls, self._answers = name, calls, answers
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns, as plain data; raises what it raises, as far as that is built in."""
+        """Return what the function returns, as plain data.
+
+        Raises the nearest built-in exception to what the function raises, or CallFailed.
+        """
         given = {
             "call": self._name,
             "args": [encode(arg) for arg in args],
@@ -56,23 +60,27 @@ class Remote:
 
 
 def nearest_exception(names: Any, text: str) -> Exception:
-    """The nearest built-in `Exception`, because tests may expect one. A failed call is never an AssertionError."""
+    """Return an exception of the first class in `names` that is built in and can be made from `text`, else CallFailed.
+
+    `names` are the classes of what was raised, the most special first; tests may expect one of them. A failed call is
+    never an AssertionError, which is how a test itself fails.
+    """
     for name in names if isinstance(names, list) else ():
         kind = getattr(builtins, name, None) if isinstance(name, str) else None
         if isinstance(kind, type) and issubclass(kind, Exception) and kind not in (AssertionError, Exception):
             try:
                 return kind(text)
-            except TypeError:  # such as UnicodeDecodeError, which wants more
+            except TypeError:  # some take more than a text, such as UnicodeDecodeError
                 continue
     return CallFailed(text)
 
 
 def split_check(source: str, entry_point: str) -> tuple[str, list[str]]:
-    """The tests in a function `check(candidate)`: what stands before it, and one piece of code for each of its tests.
+    """Split a function `check(candidate)` into tests. Return the code to run before them, and the code of each.
 
-    A test is a statement at the top of the function that needs the candidate, or something computed with it, and the
-    statements since the last test, which prepare it. `assert True` is none. A function that cannot be taken apart (it
-    returns) is one test.
+    A test is a statement at the top of the function that asserts or raises and needs the candidate, or something
+    computed with it, together with the statements since the last test, which prepare it. `assert True` is none. A
+    function that cannot be taken apart (it returns, say) is one test. Raises ValueError unless `check` is defined once.
     """
     tree = ast.parse(source)
     checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
@@ -83,7 +91,7 @@ def split_check(source: str, entry_point: str) -> tuple[str, list[str]]:
     if any(isinstance(node, ast.Return | ast.Global | ast.Nonlocal | ast.Yield) for node in ast.walk(check)):
         return source, [f"check({entry_point})"]
     rest = [node for node in tree.body if node is not check]
-    tainted, pending, tests = {parameter, entry_point}, [], []
+    tainted, pending, tests = {parameter, entry_point}, [], []  # tainted: names computed with the candidate
     for statement in check.body:
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         pending.append(statement)
@@ -103,9 +111,9 @@ def split_check(source: str, entry_point: str) -> tuple[str, list[str]]:
 
 
 def called_names(tests: list[str], known: set[str]) -> set[str]:
-    """The functions that asserts are about: those they call that are neither known nor built in.
+    """Return the names of the functions under test: those that the tests call and that are neither known nor built in.
 
-    Only where there are none it is a built-in name: some tasks ask for a function called `sum`.
+    If there are none, return the built-in names that they call: some tasks ask for a function called `sum`.
     """
     nodes = [node for test in tests for node in ast.walk(ast.parse(test))]
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)} - known
@@ -113,14 +121,14 @@ def called_names(tests: list[str], known: set[str]) -> set[str]:
 
 
 def modules_in(tests: list[str], known: set[str]) -> dict[str, Any]:
-    """The modules of the standard library that tests use without importing them (`sys.getsizeof`)."""
+    """Import and return the modules of the standard library that tests use without an import (`sys.getsizeof`)."""
     nodes = [node for test in tests for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Attribute)]
     names = {node.value.id for node in nodes if isinstance(node.value, ast.Name)} - known
     return {name: importlib.import_module(name) for name in names & sys.stdlib_module_names}
 
 
 def run_tests(tests: list[str], namespace: dict[str, Any], *, explain: bool) -> tuple[list[bool], list[str]]:
-    """Which tests passed, and for the first of the others why not. Each runs, whatever the ones before did."""
+    """Run every test, and return which passed, and with `explain` why the first of the others did not."""
     passed, messages = [], []
     for test in tests:
         try:
@@ -140,7 +148,7 @@ def _message(test: str, error: Exception, namespace: dict[str, Any]) -> str:
 
 
 def _seen(test: str, namespace: dict[str, Any]) -> str:
-    """What the left side of a failed comparison is, called once more."""
+    """Return what the left side of a failed comparison is, for which it is evaluated once more."""
     statement = ast.parse(test).body[-1]
     if not (isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare)):
         return "is not true"
@@ -152,7 +160,7 @@ def _seen(test: str, namespace: dict[str, Any]) -> str:
 
 
 def prepare(task: dict[str, Any], remote: Callable[[str], Any]) -> tuple[list[str], dict[str, Any]]:
-    """The tests of a task and the names they run with."""
+    """Return the tests of a task and the namespace that they run in, with `remote` functions for the model's."""
     namespace: dict[str, Any] = {"__name__": "tests"}
     exec(compile(task["prelude"], "prelude.py", "exec"), namespace)  # noqa: S102 - the data's, in a sandbox
     before = ""
@@ -169,9 +177,9 @@ def prepare(task: dict[str, Any], remote: Callable[[str], Any]) -> tuple[list[st
 
 
 def main() -> None:
-    """Read the task, run its tests, say which passed."""
+    """Read the task from stdin, run its tests, and write which passed to stdout."""
     answers, calls = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDWR)  # for tests that print
+    nothing = os.open(os.devnull, os.O_RDWR)  # what the tests print must not get between the calls
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     random.seed(0)

@@ -1,9 +1,10 @@
-"""Running the model's code against tests: two sandboxes, with the code in one and the tests in the other.
+"""Runs the model's code against tests in two sandboxes, with the code in one and the tests in the other.
 
     tests  -> judge   <- plain values ->   subject <- the model's code
     (trusted)         (relayed, as text)              (not trusted)
 
-This process reads what the judge says and passes on what the subject says, unread.
+This process reads what the judge says and passes on what the subject says, unread. Why there are two sandboxes is in
+docs/decisions/0008-sandbox.md.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from rlft.sandbox.base import MIB, Limits, Sandbox, SandboxProcess, Stopped
 
 _FOLDER = Path(__file__).parent
 _GONE = b'{"gone": 1}\n'
-_ANSWER_BYTES = 16 * MIB
+_ANSWER_BYTES = 16 * MIB  # of stdout of each sandbox: all calls, and all that they return
 _JUDGE_MIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What decides about some code: asserts, each with its own names and calls, or a function `check(candidate)`.
+    """Holds the tests of a task: asserts that call the model's functions by name, or a function `check(candidate)`.
 
-    `prelude` is the data's own code that runs before (imports, helpers). `check` needs `entry_point`.
+    `prelude` is code of the data's own that runs before them (imports, helpers). `check` is the source of the function,
+    and then `entry_point` is the name of the model's function that it is called with.
     """
 
     prelude: str = ""
@@ -36,7 +38,7 @@ class Checks:
     entry_point: str = ""
 
     def to_json(self, *, explain: bool) -> dict[str, Any]:
-        """As the judge reads it."""
+        """Return the tests as the judge reads them; with `explain` it says why tests failed."""
         return {
             "prelude": self.prelude,
             "tests": list(self.asserts),
@@ -48,8 +50,11 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Which tests passed, in order. `loaded` says whether the code ran before the first call, `stopped` names the limit
-    that the code ran into, `messages` are for the model."""
+    """Says which tests passed, in order.
+
+    `loaded` says whether the code ran to its end before the first call, `stopped` names the limit that the code ran
+    into, and `messages` tell the model why tests failed.
+    """
 
     passed: tuple[bool, ...]
     loaded: bool
@@ -58,15 +63,17 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        """Passed tests of all tests, 0 to 1."""
+        """The share of the tests that passed, 0 to 1."""
         return sum(self.passed) / len(self.passed)
 
 
 async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits, *, explain: bool = False) -> Verdict:
-    """Run `tests` on `code`. What the code does wrong is in the verdict: it never raises for that.
+    """Run `tests` on `code` and return which passed; whatever the code does wrong is in the verdict.
 
-    Raises `SandboxError` when a sandbox fails, `TaskError` when the tests are no tests.
+    With `explain` the verdict has messages for the model. Raises `SandboxError` when a sandbox fails, and `TaskError`
+    when the tests cannot be run.
     """
+    # The judge gets five seconds more, so that the subject runs into its limit of time first.
     patient = replace(limits, seconds=limits.seconds + 5, output_bytes=_ANSWER_BYTES, memory_mib=_JUDGE_MIB)
     generous = replace(limits, output_bytes=_ANSWER_BYTES)
     async with (
@@ -83,6 +90,7 @@ async def run_code(code: str, tests: Checks, sandbox: Sandbox, limits: Limits, *
 
 
 async def _start_judge(judge: SandboxProcess, tests: Checks, explain: bool) -> int:
+    """Send the tests to the judge and return how many it has found in them. Raises TaskError if it cannot run them."""
     await judge.write(_line(tests.to_json(explain=explain)))
     line = await judge.read_line()
     count = json.loads(line)["ready"] if line else 0
@@ -95,7 +103,7 @@ async def _start_judge(judge: SandboxProcess, tests: Checks, explain: bool) -> i
 
 
 async def _load(subject: SandboxProcess, code: str) -> bool:
-    """Whether the code ran to its end before any call."""
+    """Send the code to the subject and return whether it ran to its end. Raises SandboxError if nothing is there."""
     if await subject.read_line() is None and subject.stopped is None:
         raise SandboxError("the program that holds the model's code did not start", where="code environment")
     await subject.write(_line({"code": code}))
@@ -104,7 +112,10 @@ async def _load(subject: SandboxProcess, code: str) -> bool:
 
 
 async def _relay(judge: SandboxProcess, subject: SandboxProcess) -> dict[str, Any] | None:
-    """Carry calls and answers until the judge is done; `None` if it was stopped, which the answers may do to it."""
+    """Carry calls and answers until the judge is done, and return its verdict.
+
+    Return `None` if the judge was stopped by a limit, to which the answers (huge ones, say) may have driven it.
+    """
     while (line := await judge.read_line()) is not None:
         said = json.loads(line)
         if "passed" in said:
@@ -115,7 +126,7 @@ async def _relay(judge: SandboxProcess, subject: SandboxProcess) -> dict[str, An
 
 
 def _limit(process: SandboxProcess) -> Stopped | None:
-    """The limit that a program ran into; none if it was merely no longer needed."""
+    """Return the limit that a program ran into; `None` if there was none, or if it was merely no longer needed."""
     return None if process.stopped == "caller" else process.stopped
 
 

@@ -1,7 +1,7 @@
-"""Runs inside a sandbox: holds the model's code and calls its functions for a judge in another sandbox.
+"""A program for the sandbox of the model's code: it calls the code's functions for the judge in another sandbox.
 
 Nothing here is secret and nothing is trusted. The model's code may rewrite all of it, and can then do no more than
-answer calls, which is what it is asked to do. One JSON object a line comes in and goes out:
+answer calls, which is what it is asked to do. One JSON object a line comes in on stdin and goes out on stdout:
 
     in   {"code": text}                                     out  {"ready": 1} before, then {"value": null}
     in   {"call": name, "args": [...], "kwargs": {...}}     out  {"value": encoded}
@@ -17,11 +17,11 @@ from typing import Any
 
 from rlft.environments.code.values import decode, encode
 
-_LONGEST_TEXT = 300
+_LONGEST_TEXT = 300  # characters of an exception's text
 
 
 def main() -> None:
-    """Answer calls until the judge has no more."""
+    """Read calls from stdin and answer them on stdout, until there are no more."""
     # What the model's code prints must not get between the answers, and what it reads must not be the calls.
     calls, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -49,6 +49,7 @@ def _answer(call: dict[str, Any], namespace: dict[str, Any]) -> Any:
 
 
 def _as_json(error: BaseException) -> dict[str, Any]:
+    """Return an exception as an answer, with the names of its built-in base classes, the most special first."""
     bases = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
     return {"raised": type(error).__name__, "bases": bases, "text": str(error)[:_LONGEST_TEXT]}
 

@@ -1,4 +1,4 @@
-"""What HumanEval and MBPP rows say: which tests are shown, which are hidden. Pure functions of a task."""
+"""Reads the tests of HumanEval and MBPP rows, and says which of them are shown and which are hidden."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from rlft.types import Task
 
 
 def humaneval_prompt(task: Task) -> str:
-    """The code that the model continues: the last message of the user, as the data has it."""
+    """Return the code that the model continues, which is the last message of the prompt."""
     return task.prompt[-1]["content"]
 
 
 def humaneval_hidden(task: Task) -> Checks:
-    """The task's `check(candidate)`, with the prompt's helpers around it."""
+    """Return the task's `check(candidate)`, with the prompt as its prelude: it may define helpers.
+
+    Raises `TaskError` for a row without HumanEval's fields.
+    """
     return Checks(prelude=humaneval_prompt(task), check=_field(task, "test"), entry_point=_field(task, "entry_point"))
 
 
 def humaneval_shown(task: Task) -> Checks:
-    """The docstring's examples that compare with a literal (`>>> f(1)` and `2` below it)."""
+    """Return the docstring's examples that expect a literal (`>>> f(1)` and `2` below it) as asserts.
+
+    Raises `TaskError` for a row without HumanEval's fields.
+    """
     shown = []
     for example in _examples(_docstring(task)):
         try:
@@ -35,16 +41,19 @@ def humaneval_shown(task: Task) -> Checks:
 
 
 def mbpp_row(task: Task) -> dict[str, Any]:
-    """The row's fields, those of its hand-verified version (`sanitized`) where it has one."""
+    """Return the row's fields, with those of its hand-verified version (`sanitized`) in their place if it has one.
+
+    `test_setup_code` and `challenge_test_list`, which only the full version has, are empty then.
+    """
     sanitized = task.info.get("sanitized")
     return {**task.info, "test_setup_code": "", "challenge_test_list": [], **sanitized} if sanitized else task.info
 
 
 def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
-    """The assert that the prompt shows, and the others. Raises `TaskError` with fewer than two of them.
+    """Return the assert that the prompt shows, and the others. Raises `TaskError` with fewer than two of them.
 
-    The first is shown, unless then all others expect the same and a constant would pass them: of True, False, False
-    the second is.
+    The first one is shown, unless all the others expect the same value, so that a constant would pass them: of three
+    that expect True, False, False the second is shown.
     """
     row = mbpp_row(task)
     prelude = "\n".join([*row.get("test_imports", ()), row.get("test_setup_code") or ""]).replace("\r\n", "\n")
@@ -62,7 +71,7 @@ def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
 
 
 def _expected(test: str) -> str:
-    """What an assert compares with, as code; "True" or "False" for a bare call or its negation."""
+    """Return what an assert compares with, as code; "True" or "False" for a bare call or its negation."""
     try:
         statements = ast.parse(test).body
     except SyntaxError:  # an error of the task, which the judge reports
@@ -77,7 +86,7 @@ def _expected(test: str) -> str:
 
 
 def _examples(docstring: str) -> list[doctest.Example]:
-    """The examples in a docstring; none if doctest cannot read it, as where an argument has a line break."""
+    """Return the examples in a docstring, or none if doctest cannot read it (an argument has a line break, say)."""
     try:
         return doctest.DocTestParser().get_examples(docstring)
     except ValueError:
@@ -85,6 +94,7 @@ def _examples(docstring: str) -> list[doctest.Example]:
 
 
 def _docstring(task: Task) -> str:
+    """Return the docstring of the task's function, or an empty text."""
     for node in ast.walk(ast.parse(humaneval_prompt(task))):
         if isinstance(node, ast.FunctionDef) and node.name == task.info["entry_point"]:
             return ast.get_docstring(node) or ""

@@ -1,7 +1,7 @@
-"""Plain Python values as JSON and back: a closed set of built-in types, so that nothing but data can come across.
+"""Encodes plain Python values as JSON and decodes them, for a closed set of built-in types: only data can cross over.
 
-A subclass goes as the built-in type it is made of (a Counter is a dict, an IntEnum an int), an iterator as what it
-yields, a match of a regular expression as the tuple of its groups. This module also runs inside the sandbox, so it
+A subclass is sent as the built-in type it derives from (a Counter as a dict, an IntEnum as an int), an iterator as what
+it yields, a match of a regular expression as the tuple of its groups. This module runs inside the sandboxes, so it
 imports nothing but the standard library.
 """
 
@@ -11,16 +11,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_SMALL = 1 << 53
+_SMALL = 1 << 53  # integers that every reader of JSON holds exactly are below it; others go as hexadecimal text
 _TYPES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)}
 
 
 class NotPlain(TypeError):
-    """A value of a type that does not go from one process to the other."""
+    """Raised for a value of a type that cannot be sent from one process to the other."""
 
 
 def encode(value: Any) -> Any:
-    """JSON for a value; lists where the type matters: `["t", [1, 2]]` is a tuple.
+    """Return JSON for a value: itself, or [tag of its type, its content], such as `["t", [1, 2]]` for a tuple.
 
     Raises `NotPlain` for other types, `RecursionError` for what is nested too deep.
     """
@@ -37,6 +37,7 @@ def encode(value: Any) -> Any:
 
 
 def _encode_other(value: Any) -> Any:
+    # Methods of the built-in types are called on the class, as the model's subclasses may override them.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -66,7 +67,7 @@ def _encode_other(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value that `encode` wrote; always of exactly the types named here.
+    """Return the value that `encode` wrote, which always has one of exactly the built-in types.
 
     Raises `ValueError`, `LookupError`, `TypeError` or `RecursionError` for anything else.
     """

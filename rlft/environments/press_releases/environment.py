@@ -1,4 +1,4 @@
-"""From a military press release to a record of what happened, handed in by a tool call.
+"""The press release environment: the model reads a release and hands in a record of what happened by a tool call.
 
 The data are ISAF press releases with hand-made labels (see `docs/environments/press_releases.md`). They tell of real
 people who were killed or captured: do not show them where nobody asked for them.
@@ -52,38 +52,41 @@ _FIELD_PARTS = tuple(field_scores(CONSTANT, CONSTANT, ""))
 
 
 class PressReleases(BaseEnv):
-    """Parts: one for each field or group of fields, and `schema`, `grounded`, `plausible`; all 0 without an extraction.
+    """Asks for one incident of a press release as an `Extraction`, and scores its fields against a label.
 
-    Metrics: `used_tool` (an `extract_data` call, valid or not), `extracted_right` (the five main fields are right), and
-    `lift`, their share that is right less what a constant answer has right on the same task. `lift` is left out where
-    nothing was extracted, so it moves with the extraction and not with the calling.
-
-    A task's prompt is the text, its answer an object with the fields of `Extraction`.
+    Parts: one for each field or group of fields, and `schema`, `grounded`, `plausible`; all 0 without an extraction.
+    Metrics: `used_tool` (there is an `extract_data` call, valid or not), `extracted_right` (the five main fields are
+    right), and `lift`, the share of these that is right less the share that a constant answer has right on the same
+    task. `lift` is `None` where nothing was extracted, so it shows whether the model extracts better, and not whether
+    it calls the tool more often. A task's prompt is the text, its answer an object with the fields of `Extraction`.
     """
 
     def __init__(self, tools: bool = True) -> None:
-        """Without `tools` the answer is a JSON object as text, in one turn."""
+        """Choose how the record is handed in: by a tool call in up to six turns, or without `tools` as JSON in one."""
         self.tools = tools
         self.max_turns = 6 if tools else 1
 
     def context(self, task: Task) -> Context:
-        """What the fields mean, the annotator's rules, and how to hand in."""
+        """Return the system prompt: what the fields mean, the annotator's rules, and how to hand the record in."""
         del task
         return Context(system_prompt=_RULES + (_WITH_TOOLS if self.tools else _as_json()))
 
     async def setup(self, task: Task) -> dict[str, Any]:
-        """The provinces that the text names, for `validate_extraction`."""
+        """Return the state that `validate_extraction` needs: the provinces that the text names."""
         return {"named_provinces": list(named_provinces(_text(task)))}
 
     async def list_tools(self) -> Sequence[ToolSpec]:
-        """`extract_data` and `validate_extraction`, or none."""
+        """Return `extract_data` and `validate_extraction`, or nothing without `tools`."""
         if not self.tools:
             return []
         hand_in = "Hand in what the text says of the incident. If you call it again, the last valid call counts."
         return [ToolSpec(TOOL_NAME, hand_in, extraction_schema(), Extraction), *await super().list_tools()]
 
     async def run_tool(self, rollout_id: str, tool_name: str, **args: Any) -> Any:
-        """Acknowledge an extraction, or run `validate_extraction`; neither knows the label."""
+        """Acknowledge an extraction, or run `validate_extraction`; neither knows the label.
+
+        Raises ToolArgumentsError for an extraction that is malformed.
+        """
         if tool_name != TOOL_NAME:
             return await super().run_tool(rollout_id, tool_name, **args)
         if problems := malformed(args):
@@ -105,7 +108,10 @@ class PressReleases(BaseEnv):
         return "\n".join(problems) or "Well formed and plausible. Nothing is handed in yet."
 
     async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
-        """Score the one extraction that counts; `used_tool` is `None` without tools."""
+        """Score the one extraction that counts; `used_tool` is `None` without tools.
+
+        Raises ValueError if the task's answer is no extraction.
+        """
         gold, text = _gold(ground_truth), _text(completion.task)
         given = self._extraction(completion)
         used_tool = float(bool(extract_calls(completion))) if self.tools else None
@@ -123,16 +129,16 @@ class PressReleases(BaseEnv):
         }
 
     def reward_weights(self) -> dict[str, float]:
-        """1 for the date and each main field, less for what follows from them or needs no reading, 0 for metrics."""
+        """Return the weights: less than 1 for what follows from the main fields or needs no reading, 0 for metrics."""
         return dict(_WEIGHTS)
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The extraction in one notation: lists in order."""
+        """Return the extraction as JSON with its lists sorted, so that equal ones are the same vote, or `None`."""
         given = self._extraction(completion)
         return None if given is None else _in_order(given).model_dump_json()
 
     def gold_completion(self, task: Task) -> str | list[Message] | None:
-        """The label handed in by one call and a last sentence, or as JSON."""
+        """Return the label, handed in by a call and followed by a sentence, or without `tools` as JSON."""
         if task.answer is None:
             return None
         gold = _gold(task.answer)
@@ -150,7 +156,7 @@ class PressReleases(BaseEnv):
 
 
 def _as_json() -> str:
-    """How to answer without tools, with the allowed values that a tool's schema would tell."""
+    """Return how to answer without tools, with the allowed values that a tool's schema would show."""
     allowed = {"event_type": get_args(EventType), "province": PROVINCES, "target_group": get_args(TargetGroup)}
     lists = "".join(f"- {name}: a list of {', '.join(values)}\n" for name, values in allowed.items())
     return (
@@ -165,12 +171,15 @@ def _in_order(extraction: Extraction) -> Extraction:
 
 
 def _text(task: Task) -> str:
-    """The release: what the user says last."""
+    """Return the release, which is what the user says last."""
     return next((m["content"] for m in reversed(task.prompt) if m["role"] == "user"), "")
 
 
 def _gold(answer: Any) -> Extraction:
-    """The label; two groups that normalise to `other` count once."""
+    """Return the label; a value that stands in a list twice (two target groups that became `other`) counts once.
+
+    Raises ValueError if it is no extraction.
+    """
     fields = dict(answer) if isinstance(answer, Mapping) else {}
     fields = {name: list(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in fields.items()}
     if gold := read_extraction(fields):

@@ -1,4 +1,4 @@
-"""An extraction: its fields, its JSON, and in what it can contradict itself."""
+"""The record that is extracted from a press release: its fields, reading it from JSON, and its contradictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TargetGroup = Literal[
 ]  # fmt: skip
 TOOL_NAME = "extract_data"
 
-_MISSION = (date(2001, 12, 20), date(2014, 12, 31))
+_MISSION = (date(2001, 12, 20), date(2014, 12, 31))  # ISAF's, which wrote the releases
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _Item = TypeVar("_Item")
 
@@ -45,7 +45,8 @@ _Count = Annotated[int, Field(ge=0)]
 
 
 class Extraction(BaseModel):
-    """What a press release says of one incident. Every field must be given; nothing is converted: "3" is no count."""
+    """Holds what a press release says of one incident. Every field must be given; nothing is converted: "3" is no
+    count."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -65,7 +66,7 @@ class Extraction(BaseModel):
 
 
 def extraction_schema() -> dict[str, Any]:
-    """The JSON schema of an extraction (draft 2020-12), with the allowed values and without pydantic's titles."""
+    """Return the JSON schema of an extraction (draft 2020-12), with the allowed values, without pydantic's titles."""
     schema = Extraction.model_json_schema()
     fields = {
         name: {key: value for key, value in field.items() if key != "title"}
@@ -75,7 +76,7 @@ def extraction_schema() -> dict[str, Any]:
 
 
 def read_extraction(value: Any) -> Extraction | None:
-    """A JSON value as an extraction, or `None` if it is not exactly one."""
+    """Return a JSON value as an extraction, or `None` if it is not exactly one."""
     try:
         return Extraction.model_validate(value)
     except ValidationError:
@@ -83,7 +84,7 @@ def read_extraction(value: Any) -> Extraction | None:
 
 
 def malformed(value: Any) -> list[str]:
-    """What is wrong with the form of a JSON value that should be an extraction, a sentence per field."""
+    """Return what is wrong with the form of a JSON value that should be an extraction, one text per field."""
     try:
         Extraction.model_validate(value)
     except ValidationError as error:
@@ -92,20 +93,23 @@ def malformed(value: Any) -> list[str]:
 
 
 def extract_calls(messages: Sequence[Message]) -> list[ToolCall]:
-    """The assistant's calls of `extract_data`, valid or not."""
+    """Return the assistant's calls of `extract_data`, valid or not."""
     said = [message for message in messages if message["role"] == "assistant"]
     calls = [call for message in said for call in message.get("tool_calls") or ()]
     return [call for call in calls if call["function"]["name"] == TOOL_NAME]
 
 
 def last_call(messages: Sequence[Message]) -> Extraction | None:
-    """The extraction of the last valid `extract_data` call; later calls that are not valid change nothing."""
+    """Return the extraction of the last valid `extract_data` call, or `None`; invalid calls after it change nothing."""
     read = (read_extraction(call["function"]["arguments"]) for call in reversed(extract_calls(messages)))
     return next((extraction for extraction in read if extraction is not None), None)
 
 
 def contradictions(extraction: Extraction) -> tuple[str, ...]:
-    """In what an extraction cannot be right whatever the text says, a sentence each; never what would be right."""
+    """Return why an extraction cannot be right, whatever the text says: one text for each contradiction in it.
+
+    They are shown to the model, so none of them says what would be right.
+    """
     e = extraction
     said = set(e.event_type)
     checks = {

@@ -1,4 +1,4 @@
-"""What a text names: provinces, in the spellings that occur, and the day it was written."""
+"""Finds the provinces of Afghanistan that a text names, in any spelling, and whether it says when it was written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Province = Literal[
 ]  # fmt: skip
 PROVINCES: tuple[Province, ...] = get_args(Province)
 
-# Patterns, for names that are written in more than one way; dashes and spaces between parts are one sign or none.
+# Patterns for names that are written in more than one way. `-?` stands for `_BETWEEN`: at most two signs or spaces.
 _SPELLINGS = {
     "badakhshan": "badakh?shan",
     "badghis": "bad-?ghis",
@@ -44,18 +44,21 @@ _NAMES = {
     name: re.compile(rf"(?<![^\W_])(?:{_SPELLINGS.get(name, name).replace('-?', _BETWEEN)})(?![^\W_])", re.IGNORECASE)
     for name in PROVINCES
 }
-_HEADQUARTERS = re.compile(r"kabul,?\s+afghanistan", re.IGNORECASE)  # where releases are written, not what they tell of
+_HEADQUARTERS = re.compile(r"kabul,?\s+afghanistan", re.IGNORECASE)  # where releases are written, not of what they tell
 _YEAR = re.compile(r"(?<!\d)20(?:09|1[0-4])(?!\d)")
 _MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
 _DAY = re.compile(rf"\b(?:{_MONTH}\.?\s*\d{{1,2}}|\d{{1,2}}\s+{_MONTH})\b", re.IGNORECASE)
 
 
 def named_provinces(text: str) -> tuple[Province, ...]:
-    """The provinces that a text names in any spelling, in the order of `PROVINCES`; the dateline of Kabul is none."""
+    """Return the provinces that a text names in any spelling, in the order of `PROVINCES`.
+
+    The dateline "KABUL, Afghanistan" does not name Kabul.
+    """
     told = _HEADQUARTERS.sub(" ", text)
     return tuple(name for name in PROVINCES if _NAMES[name].search(told))
 
 
 def is_dated(text: str) -> bool:
-    """Whether a text holds a year of the mission and a day of a month, so that a date can be read from it."""
+    """Return whether a text holds a year from 2009 to 2014 and a day of a month, so that a date can be read from it."""
     return bool(_YEAR.search(text) and _DAY.search(text))

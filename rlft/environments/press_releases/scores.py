@@ -1,4 +1,4 @@
-"""How far an extraction agrees with a label, field by field. All scores lie in [0, 1]; the label itself earns 1."""
+"""Scores how far an extraction agrees with a label, field by field. Scores lie in [0, 1]; the label itself earns 1."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rlft.environments.press_releases.extraction import Extraction, contradictio
 from rlft.environments.press_releases.places import is_dated, named_provinces
 
 MAIN_FIELDS = ("event_type", "province", "target_group", "min_killed", "min_captured")
-HONEST = 0.5  # for an honest answer where the label cannot be read from the text: more than a guess can expect
+HONEST = 0.5
+"""The score of an honest answer where the label cannot be read from the text: more than a guess can expect."""
 FLAGS = ("killq", "captureq", "killcaptureraid", "airstrike", "noshotsfired")
 
-# The most frequent value of each field (the dates of the data are spread over three years).
+# The most frequent value of each field; the date is empty, as the dates of the data are spread over three years.
 CONSTANT = Extraction(
     start_date="", event_type=["detention"], province=["helmand"], target_group=["taliban"],
     min_killed=0, min_captured=3, min_leaders_killed=0, min_leaders_captured=0,
@@ -21,7 +22,10 @@ CONSTANT = Extraction(
 
 
 def field_scores(given: Extraction, gold: Extraction, text: str) -> dict[str, float]:
-    """{part: score} of every field and field group, and of what can be checked without the label."""
+    """Return {part: score} of every field and field group, and of `grounded` and `plausible`.
+
+    `text` is the release.
+    """
     named = named_provinces(text)
     honest = honest_provinces(gold.province, named)
     undated = not given.start_date and not is_dated(text)
@@ -40,28 +44,32 @@ def field_scores(given: Extraction, gold: Extraction, text: str) -> dict[str, fl
 
 
 def main_right(given: Extraction, gold: Extraction) -> float:
-    """The share of the five main fields that are exactly the label's, in whichever order lists are."""
+    """Return the share of the five main fields that are exactly the label's, whatever the order of lists."""
     return sum(_plain(given, name) == _plain(gold, name) for name in MAIN_FIELDS) / len(MAIN_FIELDS)
 
 
 def overlap(given: Collection[str], gold: Collection[str]) -> float:
-    """Values in both over values in either (Jaccard); 1 if both are empty.
+    """Return the number of values in both over the number in either (Jaccard index); 1 if both are empty.
 
-    F1 would pay for hedging: of two values of which one is right it gives 2/3, this 1/2, as much as choosing blindly.
+    F1 would pay for hedging: two values of which one is right earn 2/3 with it and 1/2 here, as much as choosing one of
+    them blindly.
     """
     either = set(given) | set(gold)
     return len(set(given) & set(gold)) / len(either) if either else 1.0
 
 
 def count(given: int, gold: int) -> float:
-    """1 for the label's number, 1/2 for a neighbour where both are 3 or more: there words are counted, not people."""
+    """Return 1 for the label's number, and 1/2 for a neighbour of it where both are 3 or more.
+
+    Such labels often stand for words ("several" is 3, "numerous" 4), not for people who were counted.
+    """
     if given == gold:
         return 1.0
     return 0.5 * (min(given, gold) >= 3 and abs(given - gold) == 1)
 
 
 def day(given: str, gold: str) -> float:
-    """1 for the label's day, 1/2 for the day before or after. Both are ISO dates or empty."""
+    """Return 1 for the label's day, 1/2 for the day before or after, else 0. Both are ISO dates or empty."""
     if given == gold:
         return 1.0
     if not given or not gold:
@@ -70,10 +78,10 @@ def day(given: str, gold: str) -> float:
 
 
 def honest_provinces(gold: Collection[str], named: Collection[str]) -> list[list[str]]:
-    """The answers that the text supports and the label does not, where the text does not name the label's province.
+    """Return the answers that the text supports although the label is another one, where it does not name the label's.
 
     There the annotator knew more than the text says, or erred: honest is an empty list, or the one province that the
-    text names. Where it names the label's province there is no such excuse, and the list is empty.
+    text names (`named`). Where the text names all provinces of the label, no other answer is honest.
     """
     if set(gold) <= set(named):
         return []
@@ -81,9 +89,9 @@ def honest_provinces(gold: Collection[str], named: Collection[str]) -> list[list
 
 
 def is_grounded(given: Collection[str], gold: Collection[str], named: Collection[str]) -> bool:
-    """Whether an answer names only provinces that the text names, and at least one where it names any.
+    """Return whether an answer names only provinces that the text names, and at least one where it names any.
 
-    The label is grounded whatever the text says, and so is an honest answer beside it.
+    The label is grounded whatever the text says, and so is an honest answer (`honest_provinces`).
     """
     if set(given) == set(gold) or given in honest_provinces(gold, named):
         return True

@@ -1,4 +1,4 @@
-"""Questions whose answers stand in documents that have to be found, read and cited."""
+"""The search environment: its tools `search` and `read`, and the parts of its reward."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from rlft.calls import make_call
 from rlft.contract.base import BaseEnv, Context
 from rlft.contract.calling import in_thread
 from rlft.contract.marks import metric, reward, tool
 from rlft.contract.tools import ToolSpec
+from rlft.environments.search.gold import gold_messages
+from rlft.environments.search.labels import accepted, as_gold, gold_answers, gold_ids, recall
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.answers import exact_match, normalise_answer, token_f1
 from rlft.graders.cited import declared_answer
 from rlft.search.index import CorpusIndex, shorten
 from rlft.search.loading import make_client
-from rlft.types import Message, Task, ToolCall, Trajectory
+from rlft.types import Message, Task, Trajectory
 
 AnswerScore = Literal["f1", "exact"]
 
@@ -29,10 +30,11 @@ Sources: the ids of the documents it rests on, separated by commas"""
 
 
 class Search(BaseEnv):
-    """Parts: `answer` (weight 1), `sources` (0.5), `cost` (-0.05); the other parts are metrics.
+    """Asks a question whose answer stands in documents, which the model finds, reads and cites.
 
-    A task's answer is text or a list of texts that are all right; `info["gold_doc_ids"]` lists the documents that it
-    takes, `info["near_duplicates_of_gold"]` maps some of these to ids that do as well.
+    Parts: `answer` (weight 1), `sources` (0.5), `cost` (-0.05). Metrics: the other marked methods. A task's answer is
+    text or a list of texts that are all right; `info["gold_doc_ids"]` lists the documents that the answer takes, and
+    `info["near_duplicates_of_gold"]` maps ids of these to lists of ids that count as the same document.
     """
 
     max_turns = 10
@@ -50,12 +52,15 @@ class Search(BaseEnv):
         answer_needs_source: bool = True,
         cost_calls: int = 10,
     ) -> None:
-        """Either `documents`, a JSON Lines file, or `client`, the import path of a `rlft.search.client.SearchClient`.
+        """Set up the search over `documents`, a JSON Lines file, or by `client`, the import path of a `SearchClient`.
 
-        `client_kwargs` go to the client (without one: to `rlft.search.index.CorpusIndex`). `modes` are those a model
-        may choose from, the first is the default; with one alone there is no choice. With `read_found_only` a document
-        can be read once a search has found it: ids that can be guessed are no way round searching. `cost_calls` is how
-        many needless calls cost the whole of `cost`. Raises `EnvironmentSetupError`.
+        Exactly one of the two is given. `client_kwargs` are the client's arguments, or those of
+        `rlft.search.index.CorpusIndex` where `documents` are given. The model may choose among `modes`, of which the
+        first is the default; with one alone it is not offered the choice. `max_results` bounds the hits of a search,
+        `max_document_characters` the text that `read` shows. With `read_found_only` a document can only be read after
+        a search has found it, so that guessing ids does not replace searching. `answer_score` says how `answer` is
+        scored, and with `answer_needs_source` it is 0 unless a gold document was read. `cost_calls` is the number of
+        needless calls at which `cost` is 1. Raises `EnvironmentSetupError` for arguments that do not work.
         """
         known = get_args(AnswerScore)
         _check(answer_score in known, f"answer_score={answer_score!r} is unknown", f"use one of {', '.join(known)}")
@@ -76,19 +81,19 @@ class Search(BaseEnv):
         self.cost_calls = cost_calls
 
     def context(self, task: Task) -> Context:
-        """What to do, and the form of the answer."""
+        """Return the system prompt, which tells the task and the form of the answer."""
         del task
         return Context(system_prompt=_SYSTEM_PROMPT)
 
     async def setup(self, task: Task) -> dict[str, Any]:
-        """Nothing found, nothing read, no calls."""
+        """Return the state in which tools record the ids found and read and the numbers of calls; at first empty."""
         del task
         if isinstance(self.client, CorpusIndex):
-            await in_thread(self.client.prepare)
+            await in_thread(self.client.prepare)  # takes a second or more, and no search should wait for it
         return {"found": [], "read": [], "searches": 0, "reads": 0}
 
     async def list_tools(self) -> Sequence[ToolSpec]:
-        """`search` and `read`; a mode is asked for only where there is a choice."""
+        """Return `search` and `read`, with this environment's limits and modes in the schema of `search`."""
         return [self._fitted(spec) if spec.name == "search" else spec for spec in await super().list_tools()]
 
     @tool
@@ -133,100 +138,88 @@ class Search(BaseEnv):
 
     @reward(weight=1.0)
     def answer(self, completion: Trajectory, ground_truth: Any) -> float:
-        """How well the declared answer fits; 0 if no gold document was read (unless `answer_needs_source` is off)."""
+        """Return the F1 or exact match of the declared answer; 0 if no gold document was read but one is needed."""
         declared = declared_answer(completion)
-        if declared is None or (self.answer_needs_source and not _accepted(completion)):
+        if declared is None or (self.answer_needs_source and not accepted(completion)):
             return 0.0
         score = token_f1 if self.answer_score == "f1" else exact_match
-        return score(declared.text, _golds(ground_truth))
+        return score(declared.text, gold_answers(ground_truth))
 
     @reward(weight=0.5)
     def sources(self, completion: Trajectory) -> float:
-        """F1 between the cited documents and the gold ones; a citation of what was not read is a wrong one."""
+        """Return the F1 between the cited and the gold documents; to cite one that was not read is wrong."""
         declared = declared_answer(completion)
         if declared is None:
             return 0.0
-        cited, gold = set(declared.sources), set(_gold_ids(completion.task))
-        accepted = cited & _accepted(completion)
-        right, wrong = len(_as_gold(accepted, completion.task)), len(cited - accepted)
+        cited, gold = set(declared.sources), set(gold_ids(completion.task))
+        good = cited & accepted(completion)
+        right, wrong = len(as_gold(good, completion.task)), len(cited - good)
         return 2 * right / (right + wrong + len(gold))
 
     @reward(weight=-0.05)
     def cost(self, completion: Trajectory, ground_truth: Any) -> float:
-        """The share of needless calls, 0 to 1, times what was earned: who earned nothing loses nothing by searching.
+        """Return the share of needless calls, 0 to 1, times the mean of `answer` and `sources`.
 
-        One search and a read for each gold document, and one search more, are free.
+        An attempt that earned nothing therefore loses nothing by searching. For each gold document a search and a read
+        are free, and one more call.
         """
-        free = 2 * len(_gold_ids(completion.task)) + 1
+        free = 2 * len(gold_ids(completion.task)) + 1
         share = min(1.0, max(0, self.tool_calls(completion.state) - free) / self.cost_calls)
         return share * (self.answer(completion, ground_truth) + self.sources(completion)) / 2
 
     @metric
     def exact(self, completion: Trajectory, ground_truth: Any) -> float:
-        """Whether the declared answer is a gold one, whatever was read."""
+        """Return 1 if the declared answer is a gold one, whatever was read, else 0."""
         declared = declared_answer(completion)
-        return 0.0 if declared is None else exact_match(declared.text, _golds(ground_truth))
+        return 0.0 if declared is None else exact_match(declared.text, gold_answers(ground_truth))
 
     @metric
     def found_recall(self, completion: Trajectory) -> float:
-        """The share of gold documents that searches found."""
-        return _recall(completion.state.get("found", ()), completion.task)
+        """Return the share of the gold documents that searches found."""
+        return recall(completion.state.get("found", ()), completion.task)
 
     @metric
     def read_recall(self, completion: Trajectory) -> float:
-        """The share of gold documents that were read."""
-        return _recall(completion.state.get("read", ()), completion.task)
+        """Return the share of the gold documents that were read."""
+        return recall(completion.state.get("read", ()), completion.task)
 
     @metric
     def searches(self, state: dict[str, Any]) -> float:
-        """How many searches there were."""
+        """Return the number of searches, failed ones included."""
         return float(state.get("searches", 0))
 
     @metric
     def reads(self, state: dict[str, Any]) -> float:
-        """How many documents were asked for, whether there or not."""
+        """Return the number of calls of `read`, failed ones included."""
         return float(state.get("reads", 0))
 
     @metric
     def tool_calls(self, state: dict[str, Any]) -> float:
-        """Both together."""
+        """Return the number of searches and reads together."""
         return self.searches(state) + self.reads(state)
 
     def final_answer(self, completion: Trajectory) -> str | None:
-        """The declared answer, normalised."""
+        """Return the declared answer, normalised as for the comparison with gold answers, or `None`."""
         declared = declared_answer(completion)
         return None if declared is None else normalise_answer(declared.text)
 
     def gold_completion(self, task: Task) -> list[Message] | None:
-        """Search with the question; read each gold document, after a search for it where the question finds it not.
+        """Return a conversation that finds, reads and cites all gold documents (`gold_messages`).
 
-        `None` for a task without an answer, and where a gold document is found by nothing that stands in it.
+        Return `None` for a task without an answer, and where no query that was tried finds a gold document.
         """
         if task.answer is None:
             return None
-        question, calls = task.prompt[-1]["content"], list[ToolCall]()
-        found = self._search(question)
-        calls.append(_call(calls, "search", query=question))
-        for doc_id in _gold_ids(task):
-            if doc_id not in found:
-                query = self._query_that_finds(doc_id, question)
-                if query is None:
-                    return None
-                calls.append(_call(calls, "search", query=query))
-            calls.append(_call(calls, "read", doc_id=doc_id))
-        final = f"Answer: {_one_line(_golds(task.answer)[0])}\nSources: {', '.join(_gold_ids(task))}"
-        return [
-            *(Message(role="assistant", content="", tool_calls=[call]) for call in calls),
-            Message(role="assistant", content=final),
-        ]
+        return gold_messages(task, self.client, mode=self.modes[0], limit=min(5, self.max_results))
 
     def data_fingerprint(self) -> str:
-        """The client's identity: documents, settings, models. Raises `EnvironmentSetupError` if it has none."""
+        """Return the client's fingerprint. Raises `EnvironmentSetupError` if it is empty."""
         identity = self.client.fingerprint
         _check(isinstance(identity, str) and identity != "", "the client's fingerprint is empty", "return a hash in it")
         return identity
 
     def _fitted(self, spec: ToolSpec) -> ToolSpec:
+        """Return the tool `search` with the limits of `limit` and the choice of `mode` in its schema."""
         properties = {name: dict(schema) for name, schema in spec.parameters["properties"].items()}
         properties["limit"] |= {"minimum": 1, "maximum": self.max_results, "default": min(5, self.max_results)}
         if len(self.modes) == 1:
@@ -235,54 +228,10 @@ class Search(BaseEnv):
             properties["mode"] |= {"enum": list(self.modes), "default": self.modes[0]}
         return replace(spec, parameters={**spec.parameters, "properties": properties})
 
-    def _search(self, query: str) -> list[str]:
-        hits = self.client.search(query, mode=self.modes[0], limit=min(5, self.max_results))
-        return [hit.doc_id for hit in hits]
-
-    def _query_that_finds(self, doc_id: str, question: str) -> str | None:
-        document = self.client.read(doc_id)
-        queries = (document.title, f"{document.title} {question}", f"{document.title} {document.text[:200]}")
-        return next((query for query in queries if query.strip() and doc_id in self._search(query)), None)
-
 
 def _check(holds: bool, what: str, fix: str) -> None:
     if not holds:
         raise EnvironmentSetupError(what, where=_WHERE, fix=fix)
-
-
-def _gold_ids(task: Task) -> list[str]:
-    ids = task.info.get("gold_doc_ids")
-    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise ValueError(f"gold_doc_ids of task {task.id} are {ids!r:.80}, not a list of document ids")
-    return list(dict.fromkeys(ids))
-
-
-def _as_gold(ids: set[str], task: Task) -> set[str]:
-    """Ids, with the gold document's in place of a near duplicate's."""
-    twins = {twin: gold for gold, all_of in (task.info.get("near_duplicates_of_gold") or {}).items() for twin in all_of}
-    return {twins.get(each, each) for each in ids}
-
-
-def _accepted(completion: Trajectory) -> set[str]:
-    """The documents that were read and are gold, or as good."""
-    gold = set(_gold_ids(completion.task))
-    return {each for each in completion.state.get("read", ()) if _as_gold({each}, completion.task) <= gold}
-
-
-def _recall(ids: Sequence[str], task: Task) -> float:
-    gold = set(_gold_ids(task))
-    return len(_as_gold(set(ids), task) & gold) / len(gold)
-
-
-def _golds(answer: Any) -> list[str]:
-    golds = [answer] if isinstance(answer, str) else answer
-    if not isinstance(golds, list) or not golds or not all(isinstance(each, str) and each.strip() for each in golds):
-        raise ValueError(f"the task's answer {answer!r:.80} is neither text nor a list of texts")
-    return golds
-
-
-def _call(earlier: Sequence[ToolCall], name: str, **arguments: Any) -> ToolCall:
-    return make_call(name, arguments, f"call-{len(earlier) + 1}")
 
 
 def _one_line(text: str) -> str:
