@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
-
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.contract.marks import marked_weights
-from rlft.errors import ConfigError, EnvironmentSetupError
-from rlft.rewards.rubric import UNNAMED
+from rlft.errors import EnvironmentSetupError
+from rlft.rewards.rubric import check_weighed
 
 
 def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None:
@@ -27,16 +24,4 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
         )
     environment = load_environment(settings.name, settings.kwargs)
     if type(environment).compute_reward is BaseEnv.compute_reward:
-        _check_weights(reward.weights, list(marked_weights(environment)))
-
-
-def _check_weights(weights: Mapping[str, float], parts: list[str]) -> None:
-    for name in weights:
-        if name not in parts and name != UNNAMED:
-            near = get_close_matches(name, parts, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(
-                f"the environment's reward has no part {name!r}",
-                where="reward.weights",
-                fix=f"{hint}The parts are: {', '.join(parts)}",
-            )
+        check_weighed(reward.weights, list(marked_weights(environment)), "the environment's reward has no part")

@@ -8,9 +8,12 @@ or more. So no attempt earns more than the full total, and one that earns it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
+
+from rlft.errors import ConfigError
 
 Parts = dict[str, float | None]  # {part: score}, `None` where the part does not apply
 TOLERANCE = 1e-9
@@ -77,24 +80,30 @@ def full_total(
     return math.fsum(_worth(name, weights, maxima or {}) for name in parts)
 
 
-def check_maxima(maxima: Any) -> dict[str, float]:
-    """Return the maxima as plain floats. Raises ValueError unless they are a dict of finite numbers of at least 0."""
-    if not isinstance(maxima, Mapping):
-        raise ValueError(f"returned {type(maxima).__name__} {maxima!r:.80}, not a dict of {{part: maximum}}")
-    for name, maximum in maxima.items():
-        if isinstance(maximum, bool) or not isinstance(maximum, Real) or not 0 <= _as_float(maximum) < math.inf:
-            raise ValueError(f"the maximum of part {name!r} is {maximum!r:.80}, not a finite number of at least 0")
-    return {name: float(maximum) for name, maximum in maxima.items()}
+def check_numbers(numbers: Any, what: str, *, least: float = -math.inf) -> dict[str, float]:
+    """Return weights or maxima, by part, as plain floats; `what` names one of them in an error.
+
+    Raises ValueError unless they are a dict of finite numbers of at least `least`.
+    """
+    if not isinstance(numbers, Mapping):
+        raise ValueError(f"returned {type(numbers).__name__} {numbers!r:.80}, not a dict of {{part: {what}}}")
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, Real) or not least <= _as_float(number) < math.inf:
+            finite = "a finite number" + ("" if least == -math.inf else f" of at least {least:g}")
+            raise ValueError(f"the {what} of part {name!r} is {number!r:.80}, not {finite}")
+    return {name: float(number) for name, number in numbers.items()}
 
 
-def check_weights(weights: Any) -> dict[str, float]:
-    """Return the weights as plain floats. Raises ValueError unless they are a dict of finite numbers."""
-    if not isinstance(weights, Mapping):
-        raise ValueError(f"returned {type(weights).__name__} {weights!r:.80}, not a dict of {{part: weight}}")
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not math.isfinite(_as_float(weight)):
-            raise ValueError(f"the weight of part {name!r} is {weight!r:.80}, not a finite number")
-    return {name: float(weight) for name, weight in weights.items()}
+def check_weighed(weights: Mapping[str, float], parts: Collection[str], said: str) -> None:
+    """Raise ConfigError that begins with `said` for a weight of the config whose part is none of `parts`."""
+    for name in weights:
+        if name not in parts and name != UNNAMED:
+            close = get_close_matches(name, parts, cutoff=0.5)
+            raise ConfigError(
+                f"{said} {name!r}",
+                where="reward.weights",
+                fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The parts are: {', '.join(parts)}",
+            )
 
 
 def beyond_bounds(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import kind_of
-from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
+from rlft.errors import EnvironmentSetupError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, score_rollout
-from rlft.rewards.rubric import UNNAMED, check_maxima, check_weights, weighed_names, weight_of
+from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, weighed_names, weight_of
 from rlft.rewards.worker import RewardWorker
 from rlft.types import Reward, Rewards, Rollouts, Task
 
@@ -59,7 +58,8 @@ def score_rollouts(
                 )
             rows.append(score_rollout(rollout, tasks[rollout.task_id], environment, worker, rubric, timeout_seconds))
             meter.add()
-    _check_weights(rows, given)
+    if known := sorted({name for row in rows for name in row.parts}):
+        check_weighed(given, known, "no rollout has a part named")
     _check_comparable(rows, weights)
     _log_errors(rows)
     names = sorted({name for row in rows for name in row.parts} | (set(weights) - {UNNAMED}))
@@ -72,7 +72,7 @@ def score_rollouts(
 
 def _weights(environment: BaseEnv) -> dict[str, float]:
     try:
-        return check_weights(environment.reward_weights())
+        return check_numbers(environment.reward_weights(), "weight")
     except ValueError as error:
         fix = "return {part: weight}, such as {'correct': 1.0, 'form': 0.1}"
         raise EnvironmentSetupError(str(error), where="reward_weights", fix=fix) from error
@@ -80,24 +80,11 @@ def _weights(environment: BaseEnv) -> dict[str, float]:
 
 def _maxima(environment: BaseEnv) -> dict[str, float]:
     try:
-        return check_maxima(environment.reward_maxima())
+        return check_numbers(environment.reward_maxima(), "maximum", least=0)
     except ValueError as error:
         raise EnvironmentSetupError(
             str(error), where="reward_maxima", fix="return {part: what a full part earns}, such as {'points': 10.0}"
         ) from error
-
-
-def _check_weights(rows: list[Reward], weights: Mapping[str, float]) -> None:
-    """Raise ConfigError for a weight of the config whose part no rollout has."""
-    known = sorted({name for row in rows for name in row.parts})
-    for name in weights:
-        if known and name not in known and name != UNNAMED:
-            close = get_close_matches(name, known, cutoff=0.5)
-            raise ConfigError(
-                f"no rollout has a part named {name!r}",
-                where="reward.weights",
-                fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The parts are: {', '.join(known)}",
-            )
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.rewards.rubric import beyond_bounds, check_maxima, check_parts, combine, full_total, never_given
+from rlft.rewards.rubric import beyond_bounds, check_numbers, check_parts, combine, full_total, never_given
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_a_part_beyond_its_bounds_is_named_with_its_value_its_maximum_and_the_wa
 
 @pytest.mark.parametrize("maximum", [-1.0, math.inf, math.nan, "10", None, True, 10**400])
 def test_a_maximum_is_a_finite_number_of_at_least_zero(maximum):
-    assert check_maxima({"points": 10, "late": 0}) == {"points": 10.0, "late": 0.0}
+    assert check_numbers({"points": 10, "late": 0}, "maximum", least=0) == {"points": 10.0, "late": 0.0}
     with pytest.raises(ValueError, match="the maximum of part 'points' is"):
-        check_maxima({"points": maximum})
+        check_numbers({"points": maximum}, "maximum", least=0)
 
 
 @pytest.mark.parametrize("maxima", [None, ["points"], 10])
 def test_maxima_are_a_dict(maxima):
     with pytest.raises(ValueError, match="not a dict of"):
-        check_maxima(maxima)
+        check_numbers(maxima, "maximum", least=0)
 
 
 def test_a_score_that_is_too_large_for_a_float_is_named():
