@@ -1,4 +1,4 @@
-"""How far a policy has moved from its reference, estimated on the tokens that were sampled."""
+"""The KL divergence of a policy from its reference, estimated on the tokens that were sampled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def k3(logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, ratio: Tensor | None = None) -> Tensor:
-    """KL(policy || reference) per token by Schulman's k3, ref/pi - ln(ref/pi) - 1, which is never negative.
+    """Estimate KL(policy || reference) per token by Schulman's k3, ref/pi - ln(ref/pi) - 1, which is never negative.
 
     The estimate is unbiased (http://joschu.net/blog/kl-approx.html), its gradient is not: the samples are held fixed
     while the policy moves. Multiplied by the importance ratio, value and gradient are those of the reverse KL, also
