@@ -1,4 +1,4 @@
-"""HTTP to one `vllm serve`: its token-in, token-out endpoint, its adapters and its weights."""
+"""An HTTP client of one `vllm serve` process: for sampling by token ids, for its adapters and for its weights."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
 
-_BUSY = {408, 425, 429, 500, 502, 503, 504}  # another attempt may do
+_BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
-_SIGN_OF_LIFE = 10.0  # seconds at most for a question that needs no computation
+_SIGN_OF_LIFE = 10.0  # the most seconds for a connection, and for a request that needs no computation
 
 
 class ServerGoneError(Exception):
-    """No answer, after all attempts. `status` is HTTP's where there was one that says to come back later."""
+    """Raised when a server does not answer, after all attempts.
+
+    `status` is the HTTP status where it answered that it is busy or failed, and 0 without any answer.
+    """
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -33,7 +36,10 @@ class ServerGoneError(Exception):
 
 
 class ServerRefusedError(Exception):
-    """An answer that says no; asking again would not help. `status` is HTTP's, 0 for an answer that makes no sense."""
+    """Raised for an answer that asking again would not change: a refusal, or one that cannot be understood.
+
+    `status` is the HTTP status, or 0 for an answer that cannot be understood.
+    """
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -41,10 +47,12 @@ class ServerRefusedError(Exception):
 
 
 class ServerClient:
-    """One server. Every call is tried `attempts` times, each at most `timeout_seconds`, and then is a ServerGoneError.
+    """Makes requests to one server.
 
-    A body that stops for good is given up when nothing came for that long, and headers in drips are not limited.
-    Where nobody listens it is one at once: a server that comes back has other weights than it had.
+    Every request is tried `settings.attempts` times, each for at most `settings.timeout_seconds`, before it raises
+    ServerGoneError. The limit does not cover headers that arrive in small pieces, and an answer whose body stops coming
+    may take up to twice as long. If nothing listens at the address, ServerGoneError is raised at once: a server that is
+    started again does not have the policy's weights.
     """
 
     def __init__(self, address: str, settings: ServerSettings) -> None:
@@ -53,12 +61,16 @@ class ServerClient:
         self._http = httpx.Client(base_url=self.address, limits=limits, trust_env=False)
 
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
-        """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
+        """Return one completion of the prompt's token ids; `parameters` are vLLM's SamplingParams.
+
+        `model` names an adapter, or is `None` for the server's own model. Raises ServerGoneError if the server does not
+        answer or has lost the adapter, and ServerRefusedError for a refusal or a malformed answer.
+        """
         body = {"token_ids": list(prompt), "sampling_params": parameters}
         try:
             response = self._post("/inference/v1/generate", body | ({"model": model} if model else {}))
         except ServerRefusedError as refused:
-            if model and refused.status == 404:  # it came back without what it was given
+            if model and refused.status == 404:  # it was started again, without the adapter that it was given
                 raise ServerGoneError(f"{self.address} has lost its adapter: {refused}") from refused
             raise
         token_ids, logprobs, finish_reason = self._read(response, _completion)
@@ -68,27 +80,30 @@ class ServerClient:
         return Generation(np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), finish_reason)
 
     def context_length(self) -> int:
-        """Tokens of prompt and completion together; a server that lives says so at once."""
+        """Return the most tokens of prompt and completion together. Raises EngineError and ServerGoneError."""
         return self._must("GET", "/v1/models", read=_smallest_context, timeout=_SIGN_OF_LIFE)
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Under this name from now on. Raises EngineError when the server refuses."""
+        """Load the adapter in `folder` under this name. Raises EngineError if the server refuses."""
         body = {"lora_name": name, "lora_path": str(folder)}
         self._must("POST", "/v1/load_lora_adapter", body, accept="already been loaded")
 
     def unload_adapter(self, name: str) -> None:
-        """Make room for others; that a server is gone or does not know the name does not matter."""
+        """Unload an adapter, to make room for others; a server that is gone or does not know it is no error."""
         try:
             self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name}, _SIGN_OF_LIFE)
         except (ServerGoneError, ServerRefusedError):
             return
 
     def reload_weights(self, folder: Path) -> None:
-        """Read all weights from a checkpoint. Raises EngineError when the server refuses."""
+        """Make the server read all weights from the checkpoint in `folder`. Raises EngineError if it refuses."""
         self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
 
     def weight_checksums(self) -> list[dict[str, str]]:
-        """Each worker's, by worker and tensor; none where the server does not tell them. Raises ServerGoneError."""
+        """Return each worker's checksums by worker and tensor, or none if the server has no such method.
+
+        Raises ServerGoneError.
+        """
         body = {"method": "compute_weight_checksums"}
         try:
             return self._read(self._call("POST", "/collective_rpc", body, attempts=1), _checksums)
@@ -97,23 +112,23 @@ class ServerClient:
             return []
 
     def reset_prefix_cache(self) -> None:
-        """Forget what was computed with other weights. Raises EngineError when the server refuses."""
+        """Empty the prefix cache, which was computed with earlier weights. Raises EngineError if the server refuses."""
         self._must("POST", "/reset_prefix_cache")
 
     def world_size(self) -> int:
-        """How many workers it has."""
+        """Return how many workers the server has."""
         return self._must("GET", "/get_world_size", read=lambda said: int(said["world_size"]), timeout=_SIGN_OF_LIFE)
 
     def base_model(self) -> str | None:
-        """The name or folder that it was started with, if it says."""
+        """Return the name or folder of the model that the server was started with, if it says."""
         return self._must("GET", "/v1/models", read=_base_model, timeout=_SIGN_OF_LIFE)
 
     def tell_once(self, path: str, body: dict[str, Any] | None = None) -> None:
-        """Something that must not come twice. Raises EngineError when the server refuses, ServerGoneError."""
+        """Post a request that must not be repeated. Raises EngineError if the server refuses, and ServerGoneError."""
         self._must("POST", path, body, attempts=1)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def _must(
@@ -126,7 +141,11 @@ class ServerClient:
         accept: str | None = None,
         attempts: int | None = None,
     ) -> Any:
-        """`accept` is in a refusal that is none: an answer was lost, and the second attempt has nothing to do."""
+        """Make a request, and raise EngineError, with what to do, if it is refused.
+
+        A refusal with the text `accept` counts as success: the answer to an earlier attempt was lost, and the server
+        has done already what was asked.
+        """
         try:
             response = self._call(method, path, body, timeout, attempts)
             return read and self._read(response, read)
@@ -143,6 +162,7 @@ class ServerClient:
     def _read(self, response: httpx.Response, read: Callable[[Any], Any]) -> Any:
         try:
             return read(response.json())
+        # OverflowError, as `float` of a huge JSON integer raises.
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as cause:
             raise ServerRefusedError(f"{self.address} answers as vLLM does not: {response.text[:300]}") from cause
 
@@ -166,7 +186,8 @@ class ServerClient:
         try:
             return retrying(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
         except ServerGoneError as gone:
-            if gone.status == 500 and self._is_healthy():  # this request is at fault, not the server
+            # If the server works otherwise, this request is at fault, and no reason to do without the server.
+            if gone.status == 500 and self._is_healthy():
                 raise ServerRefusedError(str(gone), 500) from gone
             raise
 
@@ -187,7 +208,7 @@ class ServerClient:
         if response.status_code in _BUSY:
             said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
             raise ServerGoneError(said, response.status_code)
-        if not response.is_success:  # nor is a redirect followed: it may lead anywhere
+        if not response.is_success:  # a redirect, too: it is not followed, as it may lead anywhere
             said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
             raise ServerRefusedError(said, response.status_code)
         return response
@@ -198,7 +219,10 @@ def _nobody_listens(cause: BaseException) -> bool:
 
 
 def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
-    """The answer with its body. httpx's limit is for each read: a body that comes in drips never meets it."""
+    """Return the answer with its body. Raises httpx.ReadTimeout if the body is not complete at the deadline.
+
+    httpx's own limit is for each read, which a body in many small pieces never meets.
+    """
     parts: list[bytes] = []
     for part in arriving.iter_raw():
         if time.monotonic() > deadline:
@@ -208,7 +232,7 @@ def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
 
 
 def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
-    """Token ids, their log-probabilities and the reason of the end."""
+    """Return token ids, their log-probabilities and the finish reason of an answer."""
     choice = answer["choices"][0]
     content = (choice.get("logprobs") or {}).get("content") or []
     token_ids = choice["token_ids"] or []
