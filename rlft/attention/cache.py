@@ -15,7 +15,7 @@ _WORTH_REMOVING, _WORTH_REMOVING_FIXED = 7 / 8, 1 / 2
 
 
 class GroupCache:
-    """Is the `Attention` of sampling: for one pass over the prompts, then for passes of one token per row.
+    """Computes the attention of sampling: in one pass over the prompts, then in passes of one token per row.
 
     A row is one completion. The rows of a group attend to their prompt's keys together, as one batch of queries, and
     each to the keys of its own tokens apart. Call `begin_rows` after the pass over the prompts, and `advance` after

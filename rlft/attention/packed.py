@@ -93,7 +93,7 @@ class Block:
 
 
 class PackedGroups:
-    """Is the `Attention` of a row of groups; it can be used for any number of passes over rows of this shape."""
+    """Computes the attention of a row of groups, for any number of passes over rows of this shape."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)

@@ -59,7 +59,7 @@ def _objection(model: Any) -> str | None:
 
 
 class _Probe(PackedGroups):
-    """Is a `PackedGroups` that notes which layers have called it."""
+    """Does what `PackedGroups` does, and notes which layers have called it."""
 
     def __init__(self, groups: list[Group]) -> None:
         super().__init__(groups)

@@ -15,7 +15,7 @@ Divisor = Literal["tokens", "rollouts", "length"]
 
 
 class Loss(BaseModel, ABC):
-    """Is the base of all losses. The fields of a class are its settings, its docstring's first line says what it is.
+    """Defines a loss. The fields of a class are the loss's settings, its docstring's first line says what it is.
 
     `rlft.training.loss` adds what is common to all of them: the level of the importance ratio (token or sequence), the
     KL to the reference and the correction for the engine's log-probabilities.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Clipped(Loss):
-    """Is the base of losses with the objective min(ratio * A, clip(ratio, 1 - epsilon, 1 + epsilon_high) * A).
+    """Defines losses with the objective min(ratio * A, clip(ratio, 1 - epsilon, 1 + epsilon_high) * A).
 
     That is eq. 7 of PPO (arXiv:1707.06347). With a negative advantage it has no lower bound, however large the ratio;
     `delta` caps the ratio in the first term: two-sided clipping (INTELLECT-2, arXiv:2505.07291). `delta` must exceed

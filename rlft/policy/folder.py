@@ -73,7 +73,7 @@ class PolicyMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFolder:
-    """Is a policy on disk, as an artifact: the path of the folder that holds it."""
+    """Names a policy on disk, as an artifact, by the path of the folder that holds it."""
 
     path: Path
 
@@ -104,7 +104,7 @@ class PolicyFolder:
 
 @dataclass
 class Policy:
-    """Is a live policy: model, tokenizer and, once it has been trained, its optimizer. The trainer changes it in place.
+    """Holds a live policy: model, tokenizer and, once it is trained, its optimizer. The trainer changes it in place.
 
     Code that changes the weights must call `note_change`, so that `identity` changes with them; `changes` counts that.
     """

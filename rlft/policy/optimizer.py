@@ -15,7 +15,7 @@ MASTER = "master"
 
 
 class Optimizer:
-    """Is AdamW over float32 masters, which are copies of the parameters that the steps are added to.
+    """Takes AdamW's steps on float32 masters, which are copies of the parameters, and copies them back.
 
     A step of learning rate 1e-6 is smaller than the distance between two bfloat16 numbers: without masters it would
     be lost. A parameter that is float32 already is its own master. The learning rate is given with each step.
