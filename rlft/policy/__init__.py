@@ -1,9 +1,11 @@
 """The policy: the model that is trained, with its tokenizer and optimizer.
 
-`create` and `origin` make the first one of a run, `folder` holds it in memory and on disk, `tokens` turns messages into
-its prompts, `optimizer` changes its weights, `fused` speeds up its training, and `weights` lists its weights for vLLM.
+`create` and `origin` make the first one of a run, `live` is one in memory, `folder` saves and loads it, `tokens` turns
+messages into its prompts, `optimizer` changes its weights, `fused` speeds up its training, and `weights` lists its
+weights for vLLM.
 """
 
-from rlft.policy.folder import Policy, PolicyFolder, PolicyMetadata, load_policy, save_policy
+from rlft.policy.folder import PolicyFolder, load_policy, save_policy
+from rlft.policy.live import Policy, PolicyMetadata
 
 __all__ = ["Policy", "PolicyFolder", "PolicyMetadata", "load_policy", "save_policy"]

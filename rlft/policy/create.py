@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlft.config import PolicyConfig
-from rlft.policy.folder import Policy, PolicyMetadata
+from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, add_adapter, build_from_scratch, choose_device, in_dtype, load_base, origin_of
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rlft.chat import Chat
 from rlft.errors import PolicyError
-from rlft.policy.folder import Policy
+from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.sft.demonstration_file import Demonstration

@@ -17,7 +17,7 @@ from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
 from rlft.harness.playground import open_playground
-from rlft.policy.folder import Policy
+from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.sft.checkpoint import Checkpoints
