@@ -25,7 +25,8 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED
-from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.engines.server_client import ServerClient
+from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
