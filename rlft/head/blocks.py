@@ -69,7 +69,8 @@ class Blocks:
         self.dtype = precision(hidden)
         size = max(1, max_bytes // self.dtype.itemsize)
         widest = min(len(weight), max(1, size // hidden.shape[1]))  # so that a block of the weight is as small, too
-        columns = min(widest, 2 * math.isqrt(size))  # four times as wide as high: the weight is read once per `rows`
+        # Four times as wide as high: the weight is read once per `rows` tokens, `hidden` once per `columns` words.
+        columns = min(widest, 2 * math.isqrt(size))
         self.rows = max(1, min(len(hidden), size // columns))
         self.columns = min(widest, size // self.rows)
         self.buffer = hidden.new_empty(self.rows * self.columns, dtype=self.dtype)

@@ -26,10 +26,12 @@ from rlft.types import Rollout
 
 # Tokens of a part. Larger ones are no faster on a CPU: memory that is freed between them is paged in again.
 _CPU_TOKENS, _GPU_TOKENS = 3072, 16384
-# After each update the KL is estimated on this share of its tokens, which is cheap, and enough to see that nothing has
-# happened. So few tokens can show a fraction of the true KL: above this share of `max_kl` all tokens are looked at
-# (docs/LOG.md, "which KL tells an update that teaches from one that destroys").
-_CHECKED_SHARE, _SUSPECT = 1 / 16, 1 / 4
+# After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
+# happened.
+_CHECKED_SHARE = 1 / 16
+# So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
+# "which KL tells an update that teaches from one that destroys").
+_SUSPECT = 1 / 4
 
 
 class TrainingStopped(Exception):
