@@ -36,9 +36,7 @@ def _why_not(model: Any) -> str | None:
     try:
         with torch.no_grad():
             return _objection(model) or _failed_trial(model)
-    except (
-        Exception
-    ) as cause:  # whatever a model's code raises, encoding each row with its own prompt is still possible
+    except Exception as cause:  # whatever a model's code raises, each row can still be encoded with its prompt
         return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no message'}"
     finally:
         for module, mode in modes:

@@ -21,7 +21,8 @@ from rlft.policy import Policy
 
 logger = logging.getLogger(__name__)
 
-_JOINED = {"qkv_proj": ["q_proj", "k_proj", "v_proj"], "gate_up_proj": ["gate_proj", "up_proj"]}  # vLLM's common ones
+# How vLLM joins modules of most models.
+_JOINED = {"qkv_proj": ["q_proj", "k_proj", "v_proj"], "gate_up_proj": ["gate_proj", "up_proj"]}
 
 
 class PolicyChecksums:

@@ -17,7 +17,8 @@ from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
 _SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
-# vLLM binds its threads to some cores and waits on others by spinning: on few cores they wait for each other.
+# vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
+# most so many cores its threads are not bound, and there is one less of them than cores.
 FEW_CORES = 4
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 

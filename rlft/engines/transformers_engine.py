@@ -112,9 +112,8 @@ def _generate_batch(
     for position in range(width):
         chosen, chosen_logprobs = sample(logits, uniforms[rows, position], sampling)
         tokens[rows, position], logprobs[rows, position] = chosen, chosen_logprobs
-        ended = torch.isin(chosen, stop_ids) & (
-            lengths[rows] > position
-        )  # not rows that ended before and are fed along
+        # Rows that have ended and are still fed must not end again.
+        ended = torch.isin(chosen, stop_ids) & (lengths[rows] > position)
         lengths[rows[ended]], stopped[rows[ended]] = position + 1, True
         alive = (lengths[rows] > position + 1).nonzero().squeeze(-1)
         reached = len(prompts) - len(alive) * (1 - (position + 1) / width)

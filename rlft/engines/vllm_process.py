@@ -144,7 +144,8 @@ def vllm_environment() -> Iterator[None]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if (llvm := sys.modules.get("llvmlite.binding.ffi")) is not None:
-        # vLLM reads the `__dict__` of every object of every module; llvmlite's library gives a function for any name.
+        # vLLM reads the `__dict__` of every object in every module, and llvmlite's library object gives a function for
+        # any attribute, that one too: so it is given an empty dict for it.
         llvm.lib._fntab.setdefault("__dict__", {})
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:

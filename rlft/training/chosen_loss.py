@@ -54,7 +54,7 @@ def loss_fingerprint(settings: LossConfig) -> str:
     return _code_of(type(chosen_loss(settings)))
 
 
-@cache  # what was imported does not change when its file does
+@cache  # a class keeps the code that it was imported with; an edited file is imported as another class
 def _code_of(kind: type[Loss]) -> str:
     module = kind.__module__
     if module.partition(".")[0] == "rlft":

@@ -25,7 +25,7 @@ def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level
 
     Raises ValueError for an unknown level.
     """
-    log_ratio = (logprobs - old_logprobs.detach()).where(mask, 0.0)  # inf * 0 would be NaN
+    log_ratio = (logprobs - old_logprobs.detach()).where(mask, 0.0)  # not `* mask`: inf * 0 is NaN
     if level == "sequence":
         log_ratio = log_ratio.sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
     elif level != "token":

@@ -22,6 +22,6 @@ def k3(logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, ratio: Tensor | Non
     Returns:
         Float [rollouts, tokens], 0 outside the mask.
     """
-    distance = (ref_logprobs.detach() - logprobs).where(mask, 0.0)  # inf * 0 would be NaN
+    distance = (ref_logprobs.detach() - logprobs).where(mask, 0.0)  # not `* mask`: inf * 0 is NaN
     estimate = distance.exp() - distance - 1
     return estimate if ratio is None else estimate * ratio
