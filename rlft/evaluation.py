@@ -1,7 +1,7 @@
-"""How good a policy is on held-out tasks: metrics over tasks with intervals, and the look before training.
+"""Evaluates a policy on held-out tasks: metrics over tasks with intervals, and the verdict before training.
 
 A task counts once, however many samples it has. Rollouts that failed, or whose score failed, are left out and
-counted: an infrastructure error says nothing about the policy.
+counted as `errored`: an infrastructure error says nothing about the policy.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ Verdict = Literal["trainable", "too_hard", "already_solved"]
 def evaluate_rollouts(
     rollouts: Rollouts, rewards: Rewards, split_of: Mapping[str, str] | TaskSet, *, resamples: int, seed: int
 ) -> dict[str, EvaluationReport]:
-    """One report for each split that has rollouts. `split_of` maps task ids to splits, or is the task set.
+    """Return {split: report} for each split that has rollouts. `split_of` maps task ids to splits, or is the task set.
 
-    Metrics, each a mean over tasks with its interval: `accuracy` and `avg_at_k` (share of samples solved), `reward`,
-    `rewards/<part>`, `pass_at_k` (any of the k samples solved, which is the unbiased estimate for k = n) and
-    `maj_at_k` (see `majority_solved`). `errored` counts rollouts. Raises ValueError when rewards belong to other
-    rollouts, or a task has no split.
+    The metrics, each a mean over tasks with its interval, are `accuracy` and `avg_at_k` (share of samples solved),
+    `reward`, `rewards/<part>`, `pass_at_k` (any of the k samples solved, which is the unbiased estimate for k = n) and
+    `maj_at_k` (see `majority_solved`). `errored` counts rollouts. `resamples` and `seed` are those of the bootstrap.
+
+    Raises ValueError if rewards belong to other rollouts, or if a task has no split.
     """
     if isinstance(split_of, TaskSet):
         split_of = {task.id: task.split for task in split_of.tasks}
@@ -51,7 +52,7 @@ def evaluate_rollouts(
 
 
 def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:
-    """(rollout, reward) in stored order. Raises ValueError when they are not of the same rollouts."""
+    """Return (rollout, reward) pairs in stored order. Raises ValueError if rewards belong to other rollouts."""
     ids, scored = [r.rollout_id for r in rollouts], [r.rollout_id for r in rewards]
     if ids != scored:
         wrong = next(
@@ -65,7 +66,7 @@ def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:
 
 
 def majority_solved(samples: list[Reward]) -> bool:
-    """Whether the most frequent answer of a task's samples is right.
+    """Return whether the most frequent answer of a task's samples is right.
 
     Of equally frequent answers the one seen first wins. No answer (`None`) wins only when no sample has one, and is
     never right. Samples with the same answer can differ in `solved` where the reward looks at more than the answer:
@@ -79,7 +80,7 @@ def majority_solved(samples: list[Reward]) -> bool:
 
 
 def per_task_scores(tasks: Mapping[str, list[Reward]]) -> dict[str, dict[str, float]]:
-    """{metric: {task id: mean over its samples}}; a task to which a part never applied is left out of that part."""
+    """Return {metric: {task id: mean over its samples}}; a task that never had a part is left out of that part."""
     scores: dict[str, dict[str, float]] = {
         "accuracy": {task: _mean([float(s.solved) for s in samples]) for task, samples in tasks.items()},
         "reward": {task: _mean([s.total for s in samples if s.total is not None]) for task, samples in tasks.items()},
@@ -136,10 +137,10 @@ def _mean(values: list[float]) -> float:
 
 
 def baseline_verdict(report: EvaluationReport, already_solved: float) -> Verdict:
-    """Whether training can help: nothing is learnt where nothing is ever solved and no reward differs in a group.
+    """Return whether training can help.
 
-    `already_solved` (0 to 1) is the avg@k from which training is pointless. Raises RlftError when all rollouts of
-    the report failed.
+    It cannot where nothing is ever solved and no rewards differ within a group, or where the avg@k is at least
+    `already_solved` (0 to 1). Raises RlftError if all rollouts of the report failed.
     """
     if "avg_at_k" not in report.metrics:
         raise RlftError(
@@ -155,7 +156,7 @@ def baseline_verdict(report: EvaluationReport, already_solved: float) -> Verdict
 
 
 def advice(verdict: Verdict, report: EvaluationReport) -> str:
-    """The verdict in plain words, with its numbers and what to do."""
+    """Return the verdict in plain words, with its numbers and what to do."""
     solved, reached = report.metrics["avg_at_k"], report.metrics["pass_at_k"]
     numbers = (
         f"{solved.mean:.1%} of the samples are right ({solved.low:.1%} to {solved.high:.1%}, {solved.count} tasks), "
@@ -180,17 +181,17 @@ def advice(verdict: Verdict, report: EvaluationReport) -> str:
     return f"Trainable: {numbers}."
 
 
-def flat_metrics(report: EvaluationReport, environment: str | None = None) -> dict[str, float]:
-    """The report as numbers for a tracker: `eval/{split}/{metric}`, and `_low` and `_high` beside each.
+def flat_metrics(report: EvaluationReport, name: str | None = None) -> dict[str, float]:
+    """Return the report as numbers for a tracker: `eval/{split}/{metric}`, and `_low` and `_high` of each interval.
 
-    With several environments name one: `eval/{environment}/{split}/{metric}`.
+    With a `name`, such as `baseline`, they are `eval/{name}/{split}/{metric}`, apart from reports of the same split.
     """
-    prefix = f"eval/{environment}/{report.split}" if environment else f"eval/{report.split}"
+    prefix = f"eval/{name}/{report.split}" if name else f"eval/{report.split}"
     flat: dict[str, float] = {}
-    for name, interval in report.metrics.items():
-        flat[f"{prefix}/{name}"] = interval.mean
-        flat[f"{prefix}/{name}_low"] = interval.low
-        flat[f"{prefix}/{name}_high"] = interval.high
+    for metric, interval in report.metrics.items():
+        flat[f"{prefix}/{metric}"] = interval.mean
+        flat[f"{prefix}/{metric}_low"] = interval.low
+        flat[f"{prefix}/{metric}_high"] = interval.high
     flat[f"{prefix}/frac_tasks_with_variance"] = report.frac_tasks_with_variance
     flat[f"{prefix}/errored"] = float(report.errored)
     return flat

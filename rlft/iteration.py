@@ -1,6 +1,7 @@
 """READ FIRST: one whole round of reinforcement learning in one process, without pipeline, tracking or storage.
 
-The pipeline in `pipelines/train.py` does the same things in the same words, with an artifact at every arrow.
+The pipeline in `pipelines/train.py` has the same stages under the same names, and stores what goes from one to the next
+as an artifact.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What a round leaves behind, beside the policy that it changed."""
+    """Holds what a round makes, beside the policy that it changed."""
 
     rollouts: Rollouts
     rewards: Rewards
@@ -37,7 +38,11 @@ def run_round(
     round: int,
     reference: Policy | None = None,
 ) -> RoundResult:
-    """Tasks -> rollouts -> rewards -> GRPO. Changes `policy` in place."""
+    """Sample rollouts of the round's tasks, score them, and change `policy` in place by GRPO.
+
+    `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
+    adapter.
+    """
     training, sampling = config.training, Sampling(config.rollout.temperature, config.rollout.max_completion_length)
     tasks = tasks_of_round(task_set, round=round, count=training.tasks_per_round, seed=config.seed)
     engine.load_policy(policy)

@@ -1,6 +1,6 @@
-"""Metrics of a round, computed from its stored rollouts and rewards alone, under TRL's names.
+"""Computes the metrics of a round from its stored rollouts and rewards alone, under TRL's names.
 
-Whoever doubts a curve can recompute it from the artifacts. A metric without data is left out; NaN never leaves.
+So a curve can be recomputed from the artifacts. A metric without data is left out and never NaN.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 
 def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
-    """All metrics that follow from what was sampled and scored.
+    """Return all metrics that follow from what was sampled and scored, by name.
 
-    Rollouts that failed count in `rewards/errored` alone; those whose score failed still have a length. Raises
-    ValueError when rewards belong to other rollouts.
+    Rollouts that failed count in `rewards/errored` alone; those whose score failed also count in lengths and turns.
+    Raises ValueError if rewards belong to other rollouts.
     """
     pairs = pair(rollouts, rewards)
     sampled = [rollout for rollout, _ in pairs if rollout.error is None]
@@ -35,18 +35,18 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
 
 
 def _speed(rollouts: Rollouts) -> dict[str, float]:
-    """Sampled tokens per wall second of sampling."""
+    """Return the sampled tokens per second of wall time, tools and environment included."""
     if rollouts.seconds <= 0:
         return {}
     return {"perf/tokens_per_second": sum(int(rollout.loss_mask.sum()) for rollout in rollouts) / rollouts.seconds}
 
 
 def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
-    """`reward`, `accuracy` (share solved), and how much the rewards differ within groups.
+    """Return `reward`, `accuracy` (share solved), and how much the rewards differ within groups.
 
-    `reward_std` is the mean over groups of their standard deviation with n - 1 below the line, as `torch.std` has it
-    and TRL logs it; it is not the deviation over all rollouts. Groups with one score have none and are left out of it
-    and of `frac_reward_zero_std`.
+    `reward_std` is the mean over groups of their unbiased standard deviation (divided by n - 1), as TRL logs it; it is
+    not the deviation over all rollouts. Groups with one score have none and are left out of it and of
+    `frac_reward_zero_std`.
     """
     groups: dict[str, list[float]] = defaultdict(list)
     for reward in scored:
@@ -65,7 +65,7 @@ def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
 
 
 def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
-    """`rewards/{part}/mean` and `/std` (n - 1) over the rollouts to which the part applies, before its weight."""
+    """Return `rewards/{part}/mean` and `/std` (unbiased) over the rollouts that have the part, before its weight."""
     parts: dict[str, list[float]] = defaultdict(list)
     for reward in scored:
         for part, score in reward.parts.items():
@@ -76,7 +76,7 @@ def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
 
 
 def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
-    """Tokens after the prompt, tool results included; `clipped` means cut at the length limit."""
+    """Return metrics of lengths, in tokens after the prompt, tool results included; `clipped` means truncated."""
     if not sampled:
         return {}
     lengths = [rollout.completion_length for rollout in sampled]
@@ -91,7 +91,7 @@ def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
 
 
 def _turn_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
-    """Tool calls per rollout, share of calls that failed, and turns per rollout."""
+    """Return tool calls per rollout, the share of calls that failed, and turns per rollout."""
     if not sampled:
         return {}
     calls = sum(rollout.tool_calls for rollout in sampled)

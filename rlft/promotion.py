@@ -1,4 +1,4 @@
-"""Whether a trained policy becomes the champion. Pure: reports in, a decision with its reasons out."""
+"""Decides from evaluation reports whether a trained policy becomes the champion, and says why."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from rlft.statistics import common_tasks, paired_difference
 from rlft.types import EvaluationReport, Interval, Report
 
-# Failed rollouts are not random: the hard and long attempts fail first. Beyond this share the rest is not comparable.
+# Failed rollouts are not a random sample, since hard and long attempts fail first. If more than this share failed, the
+# remaining ones cannot be compared.
 MAX_ERRORED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Report):
-    """The outcome of the gate.
+    """Holds the outcome of the gate.
 
-    `reasons` has a readable sentence for each thing that was looked at. `comparisons` maps `warm_start`, `base` and
-    `champion` to the difference (trained minus that policy) with its interval, for those that could be compared.
+    `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base` and `champion` to the
+    difference (trained minus that policy) with its interval, for those that could be compared.
     """
 
     promote: bool
@@ -26,7 +27,7 @@ class Decision(Report):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredVersion(Report):
-    """A version in the registry, and the aliases that name it now."""
+    """Names a version in the model registry, and the aliases that point to it now."""
 
     name: str
     version: str
@@ -45,10 +46,10 @@ def decide_promotion(
     resamples: int,
     seed: int,
 ) -> Decision:
-    """Promote only when trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
+    """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
     `warm_start` is `None` in a run without one, `champion` before the first promotion. The policy that is champion
-    already is not promoted again. Raises ValueError when the reports are of different splits or lack the metric.
+    already is not promoted again. Raises ValueError if the reports are of different splits or lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion}
     reports = [trained, *(report for report in rivals.values() if report is not None)]
@@ -84,7 +85,7 @@ def _check_comparable(reports: list[EvaluationReport], metric: str) -> None:
 
 
 def _not_comparable(trained: EvaluationReport, rival: EvaluationReport, metric: str) -> str | None:
-    """Why the two reports say too little about each other; `None` when they can be compared."""
+    """Return why the two reports cannot be compared, `None` if they can."""
     share = max(errored_share(trained, metric), errored_share(rival, metric))
     if share > MAX_ERRORED_SHARE:
         return f"{share:.1%} of the rollouts failed, at most {MAX_ERRORED_SHARE:.0%} may; evaluate again"
@@ -98,10 +99,11 @@ def _not_comparable(trained: EvaluationReport, rival: EvaluationReport, metric: 
 
 
 def errored_share(report: EvaluationReport, metric: str) -> float:
-    """Share of the report's rollouts that failed, 0 to 1.
+    """Return the share of the report's rollouts that failed, 0 to 1.
 
-    The report counts failed rollouts and the tasks with a score. Exact for one sample per task; with more it is below
-    the true share by less than a hundredth of it at the limit.
+    A report has only the number of failed rollouts and the tasks with a score, so every scored task counts with all its
+    samples. For one sample per task the share is exact; with more it is too small, at the limit by less than a
+    hundredth of it.
     """
     scored = len(report.per_task[metric]) * report.num_samples
     return report.errored / max(1, scored + report.errored)

@@ -1,4 +1,4 @@
-"""Groups of attempts at tasks: which tasks a round takes, how often each is tried, and with which seeds."""
+"""Collects rollouts: chooses the tasks of a round, and attempts each several times with seeds of its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:
-    """The train tasks of a round: `count` of them, in epochs that each have an order of their own.
+    """Return `count` train tasks for a round (from 0), in epochs that each have an order of their own.
 
-    A function of (seed, round) alone, so that a resumed run takes the tasks it would have taken. An epoch ends when too
-    few tasks are left for a round: so a round never holds a task twice, unless `count` exceeds the train split.
+    They follow from (seed, round) alone, so that a resumed run takes the tasks it would have taken. An epoch ends when
+    too few tasks are left for a round: so a round never holds a task twice, unless `count` exceeds the train split.
     """
     train = task_set.split("train")
     epoch, place = divmod(round, max(len(train) // count, 1))
@@ -34,9 +34,9 @@ def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> t
 
 
 def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:
-    """The tasks of some splits, at most `limit` of each, in their stored order.
+    """Return the tasks of some splits, at most `limit` of each, in their stored order.
 
-    Those within the limit are a sample, always the same: the first rows of a sorted file may all be of one kind.
+    With a limit they are a sample, always the same, since the first rows of a sorted file may all be of one kind.
     """
     return tuple(task for split in splits for task in sample_tasks(task_set.split(split), limit))
 
@@ -60,7 +60,7 @@ def collect_rollouts(
 
     `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
     different policies under the same label and round draw the same random numbers, which makes them comparable.
-    `harness` bounds the conversations.
+    `environment_fingerprint` identifies the environment's code in each rollout; `harness` bounds the conversations.
     """
     started = time.perf_counter()
     attempts = [

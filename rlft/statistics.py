@@ -1,4 +1,4 @@
-"""How sure a mean is: bootstrap intervals over tasks, alone and for the difference of two policies.
+"""Bootstrap intervals over tasks, for the mean score of one policy and for the difference of two.
 
 Tasks are resampled, never single rollouts: attempts at one task resemble each other, so that counting them as
 independent would make every interval too narrow.
@@ -13,23 +13,28 @@ from scipy.stats import bootstrap
 
 from rlft.types import Interval
 
-# Resampled values that are in memory at one time: 2 million float64 and their indices are some 32 MB.
+# The most resampled values in memory at one time: 2 million float64 and their indices are some 32 MB.
 VALUES_AT_ONCE = 2_000_000
 
 
 def varies(values: Sequence[float]) -> bool:
-    """Whether numbers differ by more than float noise, relative to the largest: the one rule for groups of rewards."""
+    """Return whether numbers differ by more than a millionth of the largest, which rounding does not.
+
+    Every question whether the rewards of a group differ is decided by this.
+    """
     if len(values) < 2:
         return False
     return max(values) - min(values) > 1e-6 * max(*map(abs, values), 1e-6)
 
 
 def bootstrap_interval(values: Sequence[float], *, resamples: int, seed: int, confidence: float = 0.95) -> Interval:
-    """Mean of `values` (one per task) with its percentile bootstrap interval (Efron & Tibshirani 1993, ch. 13).
+    """Return the mean of `values` (one per task) with its percentile bootstrap interval.
 
+    The interval is that of Efron & Tibshirani (1993), chapter 13, from `resamples` resamples at this `confidence`.
     The same values and seed give the same interval. Values that are all equal, a single one included, have an
-    interval of width 0: resampling cannot see what it was not shown. Raises ValueError without values, or when one
-    of them is not finite.
+    interval of width 0, as all resamples have the same mean: such an interval says nothing about other tasks.
+
+    Raises ValueError without values, or if one of them is not finite.
     """
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or data.size == 0:
@@ -65,9 +70,9 @@ def common_tasks(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[dict[s
 def paired_difference(
     a: Mapping[str, float], b: Mapping[str, float], *, resamples: int, seed: int, confidence: float = 0.95
 ) -> Interval:
-    """Mean of a - b over tasks, {task id: score} each, with its bootstrap interval.
+    """Return the mean of a - b over tasks, {task id: score} each, with its bootstrap interval.
 
-    Pairing takes out how hard each task is, which both policies share. Raises ValueError when the task ids differ.
+    Pairing takes out how hard each task is, which both policies share. Raises ValueError if the task ids differ.
     """
     if a.keys() != b.keys():
         raise ValueError(_describe_mismatch(a, b))
@@ -77,7 +82,7 @@ def paired_difference(
 
 
 def _describe_mismatch(a: Mapping[str, float], b: Mapping[str, float]) -> str:
-    """Which tasks stand on one side only; the first three of each side by name."""
+    """Say which tasks are on one side only, naming the first three of each."""
     sides = []
     for here, there, name in ((a, b, "second"), (b, a, "first")):
         missing = sorted(here.keys() - there.keys())

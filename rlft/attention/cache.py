@@ -1,4 +1,4 @@
-"""Sampling: keys and values of every different prompt once, and of each row's own tokens after it."""
+"""A cache of keys and values for sampling that keeps every different prompt once, however many rows share it."""
 
 from __future__ import annotations
 
@@ -9,36 +9,42 @@ from torch import Tensor
 
 from rlft.attention.partial import attend, merge_
 
-_WORTH_REMOVING = 7 / 8  # fewer live rows than this share of those kept: the others are taken out
-_WORTH_RECORDING = 1 / 2  # the same where the operations are then recorded anew
+# Finished rows are taken out once at most this share of the kept rows is still alive: copying the cache costs more than
+# feeding a few finished rows. With `fixed` it must save more, since a GPU's operations are then recorded anew as well.
+_WORTH_REMOVING, _WORTH_REMOVING_FIXED = 7 / 8, 1 / 2
 
 
 class GroupCache:
-    """The `Attention` of sampling: first one pass over the prompts, then one token a row at a time.
+    """Computes the attention of sampling: in one pass over the prompts, then in passes of one token per row.
 
-    The rows of a group attend to their prompt's keys together, as one batch of queries, and to their own keys apart.
+    A row is one completion. The rows of a group attend to their prompt's keys together, as one batch of queries, and
+    each to the keys of its own tokens apart. Call `begin_rows` after the pass over the prompts, and `advance` after
+    every other one.
     """
 
     def __init__(
         self, prompt_lengths: Sequence[int], prompt_of_row: Sequence[int], capacity: int, *, fixed: bool = False
     ) -> None:
-        """`prompt_lengths` in tokens, `prompt_of_row` one index a row, `capacity` the most new tokens of a row.
+        """Start with nothing cached.
 
-        With `fixed` every token does the same operations on the same memory, so that a GPU can replay them: what a row
-        has not reached yet is masked, not left out.
+        `prompt_lengths` are in tokens, `prompt_of_row` holds the index of each row's prompt in them, and `capacity` is
+        the largest number of new tokens per row. With `fixed` every token does the same operations on the same memory,
+        so that a CUDA graph can replay them: positions that no row has reached yet are masked, not left out.
         """
         self.fixed = fixed
         self.prompt_lengths = torch.tensor(prompt_lengths)
         self.prompt_of_row = torch.tensor(prompt_of_row)
         self.capacity = capacity
-        self.length: int | None = None  # tokens after the prompt; None until the prompts are encoded
+        self.length: int | None = None  # new tokens of each row so far; None until the prompts are encoded
         self.prompt_keys: dict[int, tuple[Tensor, Tensor]] = {}
         self.row_keys: dict[int, tuple[Tensor, Tensor]] = {}
         self._table: _Table | None = None
-        self._place = self._beyond = torch.empty(0)  # where the new token goes, and the mask of what comes after it
+        # With `fixed`, as tensors, since a CUDA graph records memory and no Python numbers: the column that the next
+        # token is written to, and the mask that is added to the scores of all columns, -inf beyond that one.
+        self._place = self._beyond = torch.empty(0)
 
     def begin_rows(self) -> None:
-        """The prompts are encoded; from now on there is one query a row."""
+        """Note that the prompts are encoded: from now on every pass has one query per row."""
         self.length = 0
         if self.fixed:
             like = next(iter(self.prompt_keys.values()))[0]
@@ -47,7 +53,7 @@ class GroupCache:
             self._beyond[..., 0] = 0
 
     def advance(self) -> None:
-        """All layers have seen the current token."""
+        """Note that all layers have seen the current token, so that the next one is written behind it."""
         assert self.length is not None
         self.length += 1
         if self.fixed and self.length < self.capacity:
@@ -55,8 +61,8 @@ class GroupCache:
             self._beyond[..., self.length] = 0
 
     def keep(self, rows: Tensor) -> bool:
-        """Take all other rows out and return true; or false when they are too few to be worth a copy."""
-        if len(rows) > (_WORTH_RECORDING if self.fixed else _WORTH_REMOVING) * len(self.prompt_of_row):
+        """Take out all rows but these (indices of the present ones) and return true; false if that is not worth it."""
+        if len(rows) > (_WORTH_REMOVING_FIXED if self.fixed else _WORTH_REMOVING) * len(self.prompt_of_row):
             return False
         self.prompt_of_row = self.prompt_of_row[rows.cpu()]
         self._table = None
@@ -65,7 +71,10 @@ class GroupCache:
         return True
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """[prompts or rows, heads, tokens, width] in and out."""
+        """Return the attention's output, [prompts or rows, heads, tokens, width] as the query, and keep key and value.
+
+        Before `begin_rows` the batch is the prompts, afterwards the rows, with one token each.
+        """
         if self.length is None:
             self.prompt_keys[layer] = (key.contiguous(), value.contiguous())
             return attend(query, key, value, scale=scale, causal=True)[0]
@@ -77,14 +86,15 @@ class GroupCache:
         return output
 
     def _attend_own(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-        """Attention to the row's tokens after its prompt, the new one among them."""
+        """Return output and log-sum-exp of attention to each row's tokens after its prompt, the new one included."""
         assert self.length is not None
         if layer not in self.row_keys:
             shape = (*key.shape[:2], self.capacity, key.shape[3])
-            self.row_keys[layer] = (key.new_zeros(shape), key.new_zeros(shape))  # masked, but not no number
+            # Zeros and not empty: with `fixed` masked values are multiplied by 0, which would keep a NaN in them.
+            self.row_keys[layer] = (key.new_zeros(shape), key.new_zeros(shape))
         keys, values = self.row_keys[layer]
         heads = query.shape[1]
-        folded = query[:, :, 0].unflatten(1, (key.shape[1], -1))  # heads that share a key become its queries
+        folded = query[:, :, 0].unflatten(1, (key.shape[1], -1))  # heads that share a key head become its queries
         if self.fixed:
             keys.index_copy_(2, self._place, key)
             values.index_copy_(2, self._place, value)
@@ -97,13 +107,19 @@ class GroupCache:
 
 
 class _Table:
-    """Where each row's query stands among those of its prompt."""
+    """Sorts the rows by prompt, so that all queries of a prompt are one batch over its keys.
+
+    A prompt has as many slots as the largest group has rows. `index` [prompts, slots] is the row in each slot (row 0 in
+    unused ones, whose result is not read), `place` [rows] is each row's slot, counted through all prompts, and `mask`
+    [prompts, 1, 1, keys] hides the padding of shorter prompts (`None` if all have the same length).
+    """
 
     def __init__(self, index: Tensor, place: Tensor, mask: Tensor | None) -> None:
         self.index, self.place, self.mask = index, place, mask
 
     @classmethod
     def of(cls, prompt_lengths: Tensor, prompt_of_row: Tensor, like: Tensor) -> _Table:
+        """Return the table of these rows, on the device and with the mask in the type of `like`."""
         counts = prompt_of_row.bincount(minlength=len(prompt_lengths))
         order = prompt_of_row.argsort(stable=True)
         slots = torch.empty_like(order)
@@ -120,7 +136,11 @@ class _Table:
         return cls(index.to(like.device), place.to(like.device), mask)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-        """[rows, heads, 1, width] to the output of the prompts' keys, same shape, and its log-sum-exp."""
+        """Return output and log-sum-exp of attention to the keys of each row's prompt.
+
+        `query` and output are [rows, heads, 1, width], `keys` and `values` [prompts, key heads, tokens, width], and the
+        log-sum-exp is [rows, heads, 1].
+        """
         _, heads, _, width = query.shape
         key_heads = keys.shape[1]
         gathered = query[:, :, 0][self.index]  # [prompts, slots, heads, width]

@@ -1,4 +1,4 @@
-"""How an attention of ours gets under a transformers model: by its registry of attention functions."""
+"""Makes a transformers model use one of this room's attentions, by transformers' registry of attention functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-NAME = "rlft"
-_HARMLESS = {  # what models hand to every attention function and ours may pass over
+NAME = "rlft"  # of this room's attention in the registry
+_HARMLESS = {  # arguments that models hand to every attention function and that this one may ignore
     "cache_position",
     "is_causal",
     "output_attentions",
@@ -24,24 +24,30 @@ _HARMLESS = {  # what models hand to every attention function and ours may pass 
 
 
 class UnsupportedAttention(Exception):
-    """This model's attention is more than a softmax over all earlier tokens."""
+    """Raised for a model whose attention is more than a softmax over all earlier tokens."""
 
 
 class Attention(Protocol):
-    """What stands in for the attention of every layer during one forward pass."""
+    """Computes the attention of every layer during a forward pass, in place of the model's own."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """Heads first, [batch, heads, tokens, width], in and out."""
+        """Return the output of attention in the layer of this index; scores are multiplied by `scale`.
+
+        `query` and output are [batch, heads, tokens, width], `key` and `value` [batch, key heads, tokens, width].
+        """
         ...
 
 
 @contextmanager
 def attending(model: Any) -> Iterator[None]:
-    """Inside, every call of `model` must be given `attention=`, an `Attention` that replaces its own."""
+    """Replace the attention of `model` inside the context: every call there must be given `attention=`, an `Attention`.
+
+    A call raises UnsupportedAttention if the model asks for a feature that an `Attention` does not have.
+    """
     AttentionInterface.register(NAME, _forward)
     config = model.config
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = NAME  # layers look the function up at every call
     try:
         yield
     finally:
@@ -60,13 +66,17 @@ def _forward(
     dropout: float = 0.0,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """In the form transformers calls. Raises UnsupportedAttention for a feature that would silently be left out."""
+    """Call `attention` in the form in which transformers calls an attention function.
+
+    Raises UnsupportedAttention for a feature that would silently be left out.
+    """
     features = sorted(name for name, value in others.items() if value is not None and name not in _HARMLESS)
-    same = key.shape == value.shape and key.shape[2] == query.shape[2]  # else: a prefix, or a cache of the model's own
+    # More keys than queries come from a prefix or from a cache of the model's own, which an `Attention` does not know.
+    same = key.shape == value.shape and key.shape[2] == query.shape[2]
     if attention is None or attention_mask is not None or dropout or features or not same:
         if attention is None:
             raise UnsupportedAttention("it does not hand arguments of a call on to its attention")
         raise UnsupportedAttention(f"attention with {', '.join(features) or 'a form'} that is not understood")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     output = attention.attend(int(module.layer_idx), query, key, value, scale)  # type: ignore[reportArgumentType]
-    return output.transpose(1, 2), None
+    return output.transpose(1, 2), None  # transformers wants the tokens before the heads, and weights or None

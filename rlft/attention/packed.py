@@ -1,9 +1,10 @@
-"""Training: groups packed into one row without padding, each prompt followed by all its completions.
+"""Attention for training on groups that are packed into one row without padding, each prompt before its completions.
 
     [prompt a | a's 1st completion | a's 2nd | ... | prompt b | b's 1st | ...]
 
 Every completion sees its own prompt and itself. Its keys are the prompt's, all of them, and its own, causally: two
-parts that `rlft.attention.partial` puts together, so no mask is made and no key is copied for each completion.
+parts that `rlft.attention.partial` puts together, so no mask of tokens times tokens is made and no key is copied for
+each completion. `rlft.training.batching` makes such rows.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from torch import Tensor
 
 from rlft.attention.partial import attend, attend_backward, merge_
 
-_SIMILAR = 0.75  # completions are padded to a longest one that is at most a third longer
-_SAW_NOTHING = 1e30  # as log-sum-exp: all weights come out as zeros
+_SIMILAR = 0.75  # a block's shortest completion is at least this share of its longest, which bounds the padding
+_SAW_NOTHING = 1e30  # a log-sum-exp so large that the weights exp(score - it), recomputed going back, are all 0
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Where a prompt of `prompt` tokens and its completions stand in the row; `lengths` run from long to short."""
+    """Says where a prompt and its completions stand in the row.
+
+    The prompt has `prompt` tokens from `start` on. The completions follow it, of as many tokens as `lengths` says,
+    which run from long to short and may be 0.
+    """
 
     start: int
     prompt: int
@@ -30,16 +35,16 @@ class Group:
 
     @property
     def completions(self) -> int:
-        """Where the first completion starts."""
+        """The place of the first completion's first token."""
         return self.start + self.prompt
 
     @property
     def end(self) -> int:
-        """Where the next group starts."""
+        """The place after the group's last token, where the next group starts."""
         return self.completions + sum(self.lengths)
 
     def blocks(self) -> Iterator[Block]:
-        """The completions that have tokens, in blocks of similar lengths."""
+        """Yield the completions that have tokens, in blocks of similar lengths."""
         lengths = tuple(length for length in self.lengths if length)
         start, first = self.completions, 0
         for number in range(1, len(lengths) + 1):
@@ -51,18 +56,24 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Neighbouring sequences that are attended to as one batch, padded to the first, which is the longest."""
+    """Holds neighbouring completions that attend to themselves as one batch, padded to the first, which is longest.
+
+    `start` is the place of the first one's first token in the row, and `lengths` are in tokens.
+    """
 
     start: int
     lengths: tuple[int, ...]
 
     @property
     def end(self) -> int:
-        """Where the next sequence starts."""
+        """The place after the block's last token."""
         return self.start + sum(self.lengths)
 
     def padding(self, device: torch.device) -> tuple[Tensor, Tensor] | None:
-        """Which token of the row stands at [sequence, position], and whether it is one; `None` if all are."""
+        """Return which token of the row stands at [completion, position], and whether it is one and no padding.
+
+        Returns `None` for a block without padding.
+        """
         if self.lengths[0] == self.lengths[-1]:
             return None
         lengths = torch.tensor(self.lengths)
@@ -72,21 +83,24 @@ class Block:
         return (starts[:, None] + positions.minimum(lengths[:, None] - 1)).to(device), real.to(device)
 
     def rows(self, tokens: Tensor, index: Tensor | None) -> Tensor:
-        """From [heads, tokens, ...] to [sequences, heads, positions, ...]; a view where nothing is padded."""
+        """Return the block of a row [heads, tokens, ...] as [completions, heads, positions, ...].
+
+        `index` is the first part of `padding`; without it the result is a view, which may be written to.
+        """
         if index is not None:
             return tokens[:, index].transpose(0, 1)
         return tokens[:, self.start : self.end].unflatten(1, (len(self.lengths), self.lengths[0])).transpose(0, 1)
 
 
 class PackedGroups:
-    """The `Attention` of a row of groups; it can be used for any number of passes over rows of this shape."""
+    """Computes the attention of a row of groups, for any number of passes over rows of this shape."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """[1, heads, tokens, width] in and out, with gradients."""
-        del layer  # all are alike
+        """Return the attention's output [1, heads, tokens, width], with gradients; the query has the same shape."""
+        del layer  # all layers are alike
         return _PackedAttention.apply(query, key, value, self.groups, scale)  # type: ignore[reportReturnType]
 
 
@@ -94,8 +108,9 @@ class _PackedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: _Saved, query: Tensor, key: Tensor, value: Tensor, groups: tuple[Group, ...], scale: float):
         q, k, v = query[0], key[0], value[0]
-        output = q.new_empty(q.shape[1], q.shape[0], q.shape[2]).transpose(0, 1)  # the layout that models ask for
-        high = q.dtype if q.dtype == torch.float64 else torch.float32
+        # Tokens before heads in memory: models transpose the output to that and would copy it otherwise.
+        output = q.new_empty(q.shape[1], q.shape[0], q.shape[2]).transpose(0, 1)
+        high = q.dtype if q.dtype == torch.float64 else torch.float32  # the kernels give it so from half precision, too
         log_sum_exp = torch.empty(q.shape[:2], dtype=high, device=q.device)
         for group in groups:
             _forward_group(q, k, v, output, log_sum_exp, group, scale)
@@ -114,6 +129,8 @@ class _PackedAttention(torch.autograd.Function):
 
 
 class _Saved(torch.autograd.function.FunctionCtx):
+    """Declares what `_PackedAttention` keeps in its context."""
+
     groups: tuple[Group, ...]
     scale: float
     saved_tensors: tuple[Tensor, ...]
@@ -143,7 +160,10 @@ def _forward_group(
 def _backward_group(
     whole: tuple[Tensor, ...], gradients: tuple[Tensor, Tensor, Tensor], group: Group, scale: float
 ) -> None:
-    """Fill the group's part of the gradients of query, key and value."""
+    """Fill the group's part of the gradients of query, key and value.
+
+    The buffers start empty, so the order matters: each slice of them is assigned before anything is added to it.
+    """
     gradient, q, k, v, output, log_sum_exp = whole
     prompt, rest = slice(group.start, group.completions), slice(group.completions, group.end)
     for target, found in zip(gradients, _backward_part(whole, prompt, prompt, scale, causal=True), strict=True):
@@ -157,7 +177,7 @@ def _backward_group(
     for block in group.blocks():
         index, real = block.padding(q.device) or (None, None)
         rows = [block.rows(tensor, index) for tensor in (gradient, q, k, v, output, log_sum_exp)]
-        if real is not None:
+        if real is not None:  # padding repeats a real token, and must add nothing to the gradients of the others
             rows[-1] = rows[-1].masked_fill(~real[:, None], _SAW_NOTHING)
         found = attend_backward(*rows, scale=scale, causal=True)  # type: ignore[reportCallIssue]
         by_query, by_key, by_value = (
@@ -171,6 +191,7 @@ def _backward_group(
 def _backward_part(
     whole: tuple[Tensor, ...], queries: slice, keys: slice, scale: float, *, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of these queries, keys and values, each [1, heads, tokens, width]."""
     gradient, q, k, v, output, log_sum_exp = (tensor[None] for tensor in whole)
     return attend_backward(
         gradient[:, :, queries],

@@ -1,7 +1,8 @@
-"""Attention over a part of the keys, with the log-sum-exp by which parts are put together again.
+"""Attention over a part of the keys, with the log-sum-exp by which the results for several parts are put together.
 
-softmax over keys A and B is softmax over A and softmax over B, weighted by their shares of the sum (arXiv:2205.14135,
-section 3.1). The gradient of each part needs only the output and the log-sum-exp of the whole.
+Attention over keys A and B together is the mean of attention over A and attention over B, weighted by their shares of
+the sum of exponentials (arXiv:2205.14135, section 3.1). The gradient of each part needs only the output and the
+log-sum-exp of the whole. Kernels of torch compute it where there is one that also returns the log-sum-exp.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ _aten: Any = torch.ops.aten
 def attend(
     query: Tensor, key: Tensor, value: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Softmax attention and its log-sum-exp, without a graph.
+    """Compute softmax attention and the log-sum-exp of its scores, outside autograd: `attend_backward` is its gradient.
 
     Args:
         query: [batch, heads, queries, width].
         key: [batch, key heads, keys, width]; `heads` is a multiple of `key heads`, neighbours share one.
-        value: As `key`.
-        scale: What the scores are multiplied by.
-        causal: Query i sees the keys up to i; there are as many keys as queries.
+        value: Of the shape of `key`.
+        scale: What the products of queries and keys are multiplied by.
+        causal: Whether query i sees the keys up to i only; then there are as many keys as queries.
         mask: Added to the scores, in the query's type; [batch, 1, 1, keys].
 
     Returns:
-        ([batch, heads, queries, width], [batch, heads, queries] at least float32).
+        The output [batch, heads, queries, width] and the log-sum-exp [batch, heads, queries], at least float32.
     """
     if query.device.type == "cpu":
         if mask is not None:
@@ -54,10 +55,10 @@ def attend_backward(
     scale: float,
     causal: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value through this part of the keys.
+    """Return the gradients of query, key and value through this part of the keys, in the shapes of `attend`.
 
-    `gradient`, `output` and `log_sum_exp` are those of the whole: with the log-sum-exp over all keys, the weights
-    recomputed for a part are its true shares.
+    `gradient` (of the output), `output` and `log_sum_exp` are those of attention over all parts: with the log-sum-exp
+    over all keys, the weights that are recomputed for one part are those it has in the whole.
     """
     if query.device.type == "cpu":
         return _aten._scaled_dot_product_flash_attention_for_cpu_backward(
@@ -69,14 +70,14 @@ def attend_backward(
 
 
 def merge_(output: Tensor, log_sum_exp: Tensor, other: Tensor, other_log_sum_exp: Tensor) -> None:
-    """Add another part's keys to `output` [..., width] and `log_sum_exp` [...], in place."""
-    share = torch.sigmoid(other_log_sum_exp - log_sum_exp)
+    """Merge the result for another part of the keys into `output` [..., width] and `log_sum_exp` [...], in place."""
+    share = torch.sigmoid(other_log_sum_exp - log_sum_exp)  # of the other part: exp(b) / (exp(a) + exp(b))
     output.lerp_(other, share.unsqueeze(-1).to(output.dtype))
     torch.logaddexp(log_sum_exp, other_log_sum_exp, out=log_sum_exp)
 
 
 def _widen(key: Tensor, query: Tensor) -> Tensor:
-    """As many key heads as heads; copied only where there are fewer, since a cache may be as large as the memory."""
+    """Return as many key heads as heads; copied only where there are fewer, since the keys may be a large cache."""
     repeat = query.shape[1] // key.shape[1]
     return key.repeat_interleave(repeat, 1) if repeat > 1 else key
 
@@ -91,7 +92,10 @@ def _flash_backward(
     scale: float,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The kernel of the GPU, which wants as many key heads as heads; without dropout it needs no random state."""
+    """Call the GPU's kernel, which wants as many key heads as heads, and add up the gradients of heads that share one.
+
+    The kernel takes the random state of the dropout; without dropout it does not look at it.
+    """
     repeat = query.shape[1] // key.shape[1]
     wide_key, wide_value = _widen(key, query), _widen(value, query)
     no_random_state = torch.empty(2, dtype=torch.uint64, device=query.device)
@@ -116,9 +120,9 @@ def _flash_backward(
 
 
 def _scores(query: Tensor, key: Tensor, scale: float, causal: bool, mask: Tensor | None) -> Tensor:
-    """[batch, key heads, heads per key head, queries, keys]."""
+    """Return the scaled and masked scores [batch, key heads, heads per key head, queries, keys], at least float32."""
     grouped = query.unflatten(1, (key.shape[1], -1))
-    if query.is_cuda and query.dtype in _HALF and grouped.shape[2] == 1:  # not rounded to half before they are added to
+    if query.is_cuda and query.dtype in _HALF and grouped.shape[2] == 1:  # `@` would round the products to half
         products = torch.bmm(query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2), out_dtype=torch.float32)
         scores = products.unflatten(0, (len(query), -1)).unsqueeze(2) * scale
     else:
@@ -133,7 +137,7 @@ def _scores(query: Tensor, key: Tensor, scale: float, causal: bool, mask: Tensor
 def _attend_densely(
     query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """With all scores in memory: where no kernel fits (a mask, or float32 on a GPU)."""
+    """Do what `attend` does with all scores in memory: where no kernel fits (a mask, or float32 on a GPU)."""
     scores = _scores(query, key, scale, causal, mask)
     log_sum_exp = scores.logsumexp(-1)
     weights = (scores - log_sum_exp.unsqueeze(-1)).exp().to(value.dtype)
@@ -150,7 +154,7 @@ def _attend_densely_backward(
     scale: float,
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """By hand, as in arXiv:2205.14135, appendix B.2."""
+    """Do what `attend_backward` does with all scores in memory (arXiv:2205.14135, appendix B.2)."""
     heads = (key.shape[1], -1)
     weights = (_scores(query, key, scale, causal, None) - log_sum_exp.unflatten(1, heads).unsqueeze(-1)).exp()
     grouped, query = gradient.unflatten(1, heads), query.unflatten(1, heads)

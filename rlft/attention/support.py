@@ -1,4 +1,7 @@
-"""Whether a model takes our attention: tried on a few tokens, because what a model's code does cannot be asked."""
+"""Finds out whether a model gives the same logits with this room's attention as with its own.
+
+It is tried on a few tokens, because a config does not tell all that a model's code does.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from rlft.attention.interface import attending
 from rlft.attention.packed import Group, PackedGroups
 
 _log = logging.getLogger(__name__)
-_PROMPTS, _COMPLETIONS = (3, 5), ((4, 2), (3, 3, 1))
-_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative
-_HALF_ROUNDING = 0.2  # of 28 layers in bfloat16 not much is left; what that would hide is looked for apart
-_LEAK = 0.05  # of that: where the shapes are the same, hardly anything is rounded otherwise
+_PROMPTS, _COMPLETIONS = (3, 5), ((4, 2), (3, 3, 1))  # lengths in tokens, per prompt
+_ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}  # largest relative difference of a token's logits
+_HALF_ROUNDING = 0.2  # rounding adds up over 28 layers in bfloat16; what this would hide, a leak, has its own test
+_LEAK = 0.05  # a share of the above: two passes of the same shape are rounded alike, so less is explained by it
 
 
 def shares_prompts(model: Any) -> bool:
-    """Whether `model` can encode a prompt once for several completions; if not, the log says so in one line."""
+    """Return whether `model` can encode a prompt once for several completions; if not, log the reason in one line."""
     reason = _why_not(model)
     if reason:
         _log.info("each completion is encoded with its own prompt, the plain and slower way: %s", reason)
@@ -27,20 +30,21 @@ def shares_prompts(model: Any) -> bool:
 
 
 def _why_not(model: Any) -> str | None:
+    """Return why prompts cannot be shared, `None` if they can; the model is in evaluation mode for so long."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
-            return _ask(model) or _try(model)
-    except Exception as cause:  # whatever a model's code raises, the plain way is still open
+            return _objection(model) or _failed_trial(model)
+    except Exception as cause:  # whatever a model's code raises, each row can still be encoded with its prompt
         return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no message'}"
     finally:
         for module, mode in modes:
             module.training = mode
 
 
-def _ask(model: Any) -> str | None:
-    """What a few tokens would not show, from what the model says of itself."""
+def _objection(model: Any) -> str | None:
+    """Return a reason that its config or modules tell and a few tokens would not show, such as a sliding window."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     if others := sorted(set(map(str, kinds or ())) - {"full_attention"}):
@@ -53,7 +57,7 @@ def _ask(model: Any) -> str | None:
 
 
 class _Probe(PackedGroups):
-    """Notes whose attention it stood in for."""
+    """Does what `PackedGroups` does, and notes which layers have called it."""
 
     def __init__(self, groups: list[Group]) -> None:
         super().__init__(groups)
@@ -64,8 +68,12 @@ class _Probe(PackedGroups):
         return super().attend(layer, query, key, value, scale)
 
 
-def _try(model: Any) -> str | None:
-    """Compare a packed row with its completions one by one, and with rows that differ in what must not matter."""
+def _failed_trial(model: Any) -> str | None:
+    """Return what a packed row of a few tokens shows to be wrong, `None` if nothing.
+
+    Its logits must be those of its completions one by one, must depend on the positions that the model is given, and
+    must stay as they are when another completion of the row changes.
+    """
     device = next(model.parameters()).device
     size = model.get_input_embeddings().weight.shape[0]
     sequences = _sequences(size)
@@ -100,16 +108,16 @@ def _try(model: Any) -> str | None:
 
 
 def _close(ours: Tensor, theirs: Tensor, *, share: float = 1.0) -> bool:
-    """Whether logits [tokens, vocabulary] are equal at every token but for the rounding of their type, or a `share`."""
+    """Return whether logits [tokens, vocabulary] are equal at every token but for a `share` of the type's rounding."""
     tolerance = share * _ROUNDING.get(theirs.dtype, _HALF_ROUNDING)
     difference, size = (ours - theirs).double().norm(dim=-1), theirs.double().norm(dim=-1)
     return bool((difference <= tolerance * size).all())
 
 
 def _sequences(size: int) -> list[tuple[list[int], list[list[int]]]]:
-    """Prompts and completions of different tokens, the same every time."""
+    """Return prompts, each with its completions, as token ids below `size` that differ and are the same every time."""
     step = next(number for number in (7, 11, 13, 1) if size % number)  # shares no factor with the size
-    numbers = (number * step for number in range(1, 1000))  # 0 is often for padding, which transformers would warn of
+    numbers = (number * step for number in range(1, 1000))  # not from 0, often the padding, of which transformers warns
     return [
         ([next(numbers) % size for _ in range(prompt)], [[next(numbers) % size for _ in range(n)] for n in ns])
         for prompt, ns in zip(_PROMPTS, _COMPLETIONS, strict=True)
@@ -117,6 +125,7 @@ def _sequences(size: int) -> list[tuple[list[int], list[list[int]]]]:
 
 
 def _pack(sequences: list[tuple[list[int], list[list[int]]]]) -> tuple[Tensor, Tensor, list[Group]]:
+    """Return token ids [1, tokens], positions [1, tokens] and groups of the sequences in one row."""
     ids: list[int] = []
     positions: list[int] = []
     groups = []

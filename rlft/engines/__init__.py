@@ -1,1 +1,8 @@
-"""Engines sample completions: `base` is the contract, `transformers_engine` samples with the trainer's own model."""
+"""Engines, which sample completions from a policy; `base` is their contract and `create` chooses one.
+
+- `transformers_engine`, with `decoding` and `sampling`, samples with the trainer's own model.
+- `vllm_engine`, with `vllm_process`, `vllm_adapter` and `vllm_bar`, runs vLLM in this process.
+- `vllm_server`, with `server_client`, `server_requests`, `server_weights` and `weight_transfer`, asks running
+  `vllm serve` processes; `serving` makes the command that starts one.
+- `proof` with `trainer_scores`, `readback` and `checksums` make sure that vLLM samples with the policy's weights.
+"""

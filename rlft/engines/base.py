@@ -1,4 +1,4 @@
-"""What samples from a policy. Token ids in, token ids out: an engine never sees text."""
+"""The contract of engines, which sample from a policy: token ids in, token ids out, so an engine never sees text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from rlft.progress import Progress, silent
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample: `temperature` (0 is greedy), the largest number of new tokens, and what is cut off.
+    """Says how to sample: the temperature (0 is greedy), the most new tokens, and how the distribution is truncated.
 
-    `top_k` likeliest tokens (0: all), the likeliest that together have `top_p` (1: all), those at least `min_p` times
-    as likely as the likeliest (0: all). Only evaluation may cut: a policy is not trained on half a distribution.
+    Only these tokens are sampled from: the `top_k` likeliest (0: all), the likeliest that together have the probability
+    `top_p` (1: all), and those at least `min_p` times as likely as the likeliest (0: all). Only evaluation may
+    truncate: a policy is not trained on the log-probabilities of a part of its distribution.
     """
 
     temperature: float
@@ -31,7 +32,7 @@ class Sampling:
 
     @property
     def fingerprint(self) -> str:
-        """Readable identity, stored with every rollout."""
+        """A readable identity of these settings, stored with every rollout."""
         cut = {"top_p": (self.top_p, 1), "top_k": (self.top_k, 0), "min_p": (self.min_p, 0)}
         words = [f"{name}={value:g}" for name, (value, off) in cut.items() if value != off]
         words = [f"temperature={self.temperature:g}", f"max_completion_length={self.max_completion_length}", *words]
@@ -40,7 +41,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """One sampled completion.
+    """Holds one sampled completion.
 
     `token_ids` (int32) end with the stop token if one was sampled. `logprobs` (float32) are natural logs of the
     probabilities under the distribution that was sampled from; for greedy decoding, under temperature 1. `error` says
@@ -54,30 +55,30 @@ class Generation:
 
     @classmethod
     def failed(cls, where: str, why: str) -> Generation:
-        """No token, and why; `where` is `engine`, or `prompt` for one that cannot be sampled from."""
+        """Return a generation without tokens, and why; `where` is `engine`, or `prompt` if that cannot be continued."""
         return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "error", Failure(where, why))
 
     @classmethod
     def without_room(cls, prompt_length: int, context: int) -> Generation:
-        """No token, as the prompt fills the context."""
+        """Return a generation without tokens, as the prompt fills the context; both are counted in tokens."""
         return cls.failed("prompt", f"{prompt_length} tokens leave no room in the engine's context of {context}")
 
 
 class Engine(Protocol):
-    """Samples completions; one seed per completion, so that each can be drawn again alone."""
+    """Samples completions from the policy it has loaded; each has a seed of its own, so it can be drawn again alone."""
 
     @property
     def policy_hash(self) -> str:
-        """Identity of the loaded policy, or an empty string."""
+        """The identity of the loaded policy, or an empty string."""
         ...
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What the last `load_policy` measured, under the names of a round's metrics."""
+        """What the last `load_policy` measured, by the names of a round's metrics."""
         ...
 
     def load_policy(self, policy: Policy) -> None:
-        """Sample from this policy from now on. Raises EngineError when it cannot be shown that the engine does."""
+        """Sample from this policy from now on. Raises EngineError if it cannot be shown that the engine does."""
         ...
 
     def generate(
@@ -87,19 +88,20 @@ class Engine(Protocol):
         seeds: Sequence[int],
         progress: Progress = silent,
     ) -> list[Generation]:
-        """One completion per prompt, in the same order. Equal prompts are encoded once.
+        """Return one completion per prompt, in the same order. Equal prompts are encoded once.
 
-        `progress` counts completions; one that is being sampled may count as the share of the length it can reach.
+        `seeds` has one per prompt. `progress` counts completions; one that is being sampled may count as the share of
+        the length it can reach.
         """
         ...
 
     def close(self) -> None:
-        """Give back memory and processes."""
+        """Free the engine's memory and end its processes."""
         ...
 
 
 def check_request(prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> None:
-    """Raises ValueError for an empty prompt and for another number of seeds than of prompts."""
+    """Raise ValueError for an empty prompt and for another number of seeds than of prompts."""
     if len(seeds) != len(prompts):
         raise ValueError(f"{len(prompts)} prompts need as many seeds, not {len(seeds)}")
     if not all(map(len, prompts)):
@@ -107,6 +109,6 @@ def check_request(prompts: Sequence[Sequence[int]], seeds: Sequence[int]) -> Non
 
 
 def derive_seed(*parts: object) -> int:
-    """A 63-bit seed from what it stands for, such as (config seed, round, task id, sample)."""
+    """Return a 63-bit seed that follows from the parts, such as (config seed, round, task id, sample)."""
     digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

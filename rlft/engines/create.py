@@ -1,4 +1,4 @@
-"""From settings to an engine."""
+"""Chooses and creates an engine from its settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlft.engines.vllm_server import VllmServerEngine
 
 
 def choose_engine(engine: str, device_type: str) -> str:
-    """What `auto` stands for: vLLM on a GPU, if it is installed; on a CPU it samples more slowly (docs/performance.md).
+    """Return the engine's name; for `auto` that is vLLM on a GPU, if it is installed, and transformers otherwise.
 
-    On a GPU the two have not been compared.
+    On a CPU vLLM samples more slowly (docs/performance.md). On a GPU the two have not been compared.
     """
     if engine != "auto":
         return engine
@@ -21,7 +21,7 @@ def choose_engine(engine: str, device_type: str) -> str:
 
 
 def create_engine(settings: EngineSettings, *, batch_size: int, device_type: str) -> Engine:
-    """An engine without a policy; one of vLLM starts when it gets its first."""
+    """Return an engine without a policy, for `batch_size` rollouts at a time; vLLM starts with its first policy."""
     engine = choose_engine(settings.engine, device_type)
     if engine == "vllm":
         return VllmEngine(settings, batch_size)

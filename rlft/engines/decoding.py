@@ -1,7 +1,7 @@
-"""One more token for every row: with each prompt once for its group, or in the way any transformers model can.
+"""Decoders, which compute next-token logits for a batch of completions (rows) while these grow token by token.
 
-A decoder gives next-token logits [rows, vocabulary]: first those after the prompts, then those after one more token a
-row. Rows that have ended are taken out when it pays; until then they are fed along.
+`SharedDecoder` and `RecordedDecoder` keep each prompt once for all its rows, `PlainDecoder` works with any model of
+transformers. Rows that have ended are taken out of the batch when that is worth a copy; until then they are fed along.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from rlft.policy import Policy
 
 _log = logging.getLogger(__name__)
 Prompts = Sequence[Sequence[int]]
-_WORTH_RECORDING = 16  # new tokens
-_CACHES = ("past_key_values", "cache_params")  # what models call it
+_WORTH_RECORDING = 16  # new tokens from which recording a CUDA graph is worth its time
+_CACHES = ("past_key_values", "cache_params")  # names of the cache in a model's output; the second is of recurrent ones
 
 
 class Decoder(Protocol):
-    """Next-token logits for rows that grow together."""
+    """Computes next-token logits [rows, vocabulary] for rows that all get one more token at a time."""
 
     def prefill(self) -> Tensor:
-        """Logits after the prompts."""
+        """Return the logits after the prompts."""
         ...
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Logits after one more token for each row, [rows] in."""
+        """Return the logits after one more token for each row; `tokens` is [rows]."""
         ...
 
     def keep(self, rows: Tensor) -> bool:
-        """Only these rows live on; true if the others are out, false if they are still to be fed."""
+        """Take out all rows but these (indices) and return true; false means that all rows must still be fed."""
         ...
 
 
 def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
-    """A decoder for at most `capacity` new tokens a row, the fastest that the model takes."""
+    """Return the fastest decoder that works with the model, for at most `capacity` new tokens per row."""
     if policy.shares_prompts and policy.device.type == "cuda" and capacity >= _WORTH_RECORDING:
         return RecordedDecoder(policy, prompts, capacity)
     kind = SharedDecoder if policy.shares_prompts else PlainDecoder
@@ -49,9 +49,9 @@ def make_decoder(policy: Policy, prompts: Prompts, capacity: int) -> Decoder:
 
 
 class SharedDecoder:
-    """Keeps each different prompt's keys and values once (`rlft.attention.cache`)."""
+    """Decodes with each different prompt's keys and values kept once (`rlft.attention.cache`)."""
 
-    fixed = False
+    fixed = False  # whether every step does the same operations on the same memory; see `GroupCache`
 
     def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
         self.policy, self.split = policy, policy.split
@@ -62,7 +62,7 @@ class SharedDecoder:
         self.positions = torch.tensor([len(prompt) for prompt in prompts], device=policy.device)
 
     def prefill(self) -> Tensor:
-        """Encode each different prompt once, padded on the right, where no token sees it."""
+        """Encode each different prompt once; the padding is on the right, where no token of a prompt sees it."""
         lengths = torch.tensor([len(prompt) for prompt in self.prompts])
         ids = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.int64)
         for prompt, index in self.prompts.items():
@@ -74,8 +74,9 @@ class SharedDecoder:
         return self.split.head.logits(last)[self.rows]
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The cache grows in place."""
+        """Return the logits after one more token; the cache grows in place."""
         context = self.policy.context_length
+        # Rows that have ended are fed along, and must not ask for a position beyond the model's last one.
         positions = self.positions if context is None else self.positions.clamp(max=context - 1)
         hidden = self._read(tokens[:, None], positions[:, None])
         self.cache.advance()
@@ -83,7 +84,7 @@ class SharedDecoder:
         return self.split.head.logits(hidden[:, 0])
 
     def keep(self, rows: Tensor) -> bool:
-        """Copying the cache costs more than feeding a few rows in vain."""
+        """Take out all rows but these if that saves more than copying the cache costs."""
         kept = self.cache.keep(rows)
         if kept:
             self.positions = self.positions[rows]
@@ -95,12 +96,12 @@ class SharedDecoder:
 
 
 class RecordedDecoder(SharedDecoder):
-    """Records the operations of one token on a GPU and replays them: launching one by one takes longer than they do.
+    """Records the operations of one token as a CUDA graph and replays it, as launching them takes longer than they do.
 
-    A model whose operations cannot be recorded, say because one waits for the GPU, is read as `SharedDecoder` does.
+    A model whose operations cannot be recorded, such as one that waits for the GPU, is run as by `SharedDecoder`.
     """
 
-    fixed, possible = True, True
+    fixed, possible = True, True  # `possible` until recording has failed
 
     def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
         super().__init__(policy, prompts, capacity)
@@ -108,7 +109,7 @@ class RecordedDecoder(SharedDecoder):
         self.tokens = self.logits = torch.empty(0)
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The cache grows in place; what it returns is overwritten by the next call."""
+        """Return the logits after one more token, which the next call overwrites; the cache grows in place."""
         if self.possible and self.recording is None:
             self._record(tokens)
         if self.recording is None:
@@ -120,17 +121,21 @@ class RecordedDecoder(SharedDecoder):
         return self.logits
 
     def keep(self, rows: Tensor) -> bool:
-        """Fewer rows are other operations."""
+        """Take rows out as `SharedDecoder` does; the operations are then other ones and must be recorded again."""
         kept = super().keep(rows)
         if kept:
             self.recording = None
         return kept
 
     def _record(self, tokens: Tensor) -> None:
-        """Without advancing: reading a token a second time writes the same into the cache."""
+        """Record the operations of one token, or note that it is not possible.
+
+        The token is run here and again by the replay or by `SharedDecoder`. That is harmless: as the cache does not
+        advance, each run writes the same numbers to the same place.
+        """
         self.tokens, self.positions = tokens.clone(), self.positions.clone()
         recording = torch.cuda.CUDAGraph()
-        self._next_logits()  # what is made once, such as the cache of the rows, is not recorded
+        self._next_logits()  # what is made at the first call only, such as the cache of the rows, must not be recorded
         try:
             with torch.cuda.graph(recording):
                 self.logits = self._next_logits()
@@ -147,7 +152,10 @@ class RecordedDecoder(SharedDecoder):
 
 
 class PlainDecoder:
-    """The cache of transformers, each row with a copy of its prompt's; prompts are padded on the left."""
+    """Decodes with transformers' own cache, in which each row has a copy of its prompt's keys and values.
+
+    Prompts are padded on the left.
+    """
 
     def __init__(self, policy: Policy, prompts: Prompts, capacity: int) -> None:
         del capacity  # this cache grows as it goes
@@ -157,7 +165,10 @@ class PlainDecoder:
         self.cache: Any = None
 
     def prefill(self) -> Tensor:
-        """Encode each different prompt once and copy its cache to its rows."""
+        """Encode each different prompt once and copy its cache to its rows.
+
+        Raises PolicyError for a model that returns no cache of a known name.
+        """
         unique = {tuple(prompt): index for index, prompt in enumerate(dict.fromkeys(map(tuple, self.prompts)))}
         width = max(map(len, unique))
         ids = torch.zeros(len(unique), width, dtype=torch.int64)  # what stands left of a prompt is masked
@@ -183,16 +194,16 @@ class PlainDecoder:
         return output.logits[rows, -1]
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The cache grows by a copy."""
+        """Return the logits after one more token; transformers' cache is copied to grow."""
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
         inputs = {"attention_mask": self.mask, "position_ids": self.mask.sum(-1, keepdim=True) - 1}
-        if self.cache_name == "cache_params":  # recurrent throughout: the past is no longer made of tokens
+        if self.cache_name == "cache_params":  # a recurrent state: there are no past tokens to be masked or counted
             inputs = {}
         output = self.policy.model(input_ids=tokens[:, None], use_cache=True, **inputs, **{self.cache_name: self.cache})
         return output.logits[:, -1]
 
     def keep(self, rows: Tensor) -> bool:
-        """The cache is copied at every step anyhow."""
-        self.cache.reorder_cache(rows)  # unlike `batch_select_indices`, layers of all kinds have it
+        """Take out all rows but these, always: the cache is copied at every step anyhow."""
+        self.cache.reorder_cache(rows)  # unlike `batch_select_indices`, the cache layers of all models have it
         self.mask = self.mask[rows]
         return True

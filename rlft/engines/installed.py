@@ -1,4 +1,4 @@
-"""Whether vLLM is there, found out without importing it or torch."""
+"""Finds out whether vLLM is installed, without importing it or torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 
 
 def is_installed() -> bool:
-    """Whether vLLM can be imported. A folder beside the config that happens to be called `vllm` is none."""
+    """Return whether vLLM can be imported."""
     spec = importlib.util.find_spec("vllm")
+    # A folder that happens to be called `vllm` is found as a namespace package, which has no origin.
     return spec is not None and spec.origin is not None

@@ -1,55 +1,54 @@
-"""Proof that an engine samples with the trainer's weights: fixed canary prompts, sampled by one and scored by both.
+"""Checks that an engine samples with the trainer's weights, by canaries: fixed prompts that it is asked after a push.
 
-Weights that did not arrive, arrived in the wrong place, or stand beside a cache of the old ones show in the
-log-probabilities of what is sampled next. So does the rounding of two implementations. How much of it there is depends
-on the model: it is measured at the first push of an engine, and may grow only as far as the trainer's own
-log-probabilities have become more sensitive to rounding since. Some hundred tokens make the mean difference steady.
+The engine samples some tokens after them, and the trainer scores the same tokens. Weights that did not arrive, arrived
+in the wrong place, or stand beside a cache of the old ones show in the difference of log-probabilities. So does the
+rounding of two implementations. How much of it there is depends on the model: it is measured at the first push of an
+engine, and may grow only as far as the trainer's own log-probabilities have become more sensitive to rounding since.
+With some hundred tokens the mean difference is steady.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from rlft.engines.base import Generation, Sampling
+from rlft.engines.trainer_scores import score_rows, score_tokens
 from rlft.errors import EngineError
 from rlft.policy import Policy
 
-# What the rounding of two implementations may come to in one token's log-probability.
+# How much rounding may make two implementations differ in one token's log-probability, in nats, by the weights' type.
 MAX_LOGPROB_DIFFERENCE = {"float32": 1e-4, "bfloat16": 0.5}
 PUSH_SECONDS, CANARY_DIFFERENCE = "engine/push_seconds", "engine/canary_logp_difference"  # metrics of a round
 CANARY_MEAN, LOGP_LIMIT = "engine/canary_logp_difference_mean", "engine/logp_difference_limit"
 SERVERS = "engine/servers"
-_VISIBLE = {"float32": 1e-6, "bfloat16": 1e-2}  # smaller moves of a log-probability may be rounding
-_LENGTHS = (1, 7, 24, 300)  # tokens; the last is longer than a block of any cache
-_MORE = (24, 12)  # prompts and their tokens
+_VISIBLE = {"float32": 1e-6, "bfloat16": 1e-2}  # smaller changes of a log-probability may be rounding
+_LENGTHS = (1, 7, 24, 300)  # tokens of a prompt; the last is longer than a block of any cache
+_MORE = (24, 12)  # this many further prompts, and the tokens of each
 _NEW_TOKENS = 8
 _COOLER = 0.5  # the temperature of the last canary
-# Beyond what two implementations differ by from push to push, engine and trainer must have moved alike.
+# From push to push the two implementations may differ by so much; beyond that both must have changed alike.
 _NOISE = {"float32": 5e-5, "bfloat16": 0.2}
-_CLOSER = 8  # an engine that moved less than this part of what the trainer moved did not follow
-# The mean difference of a push against the first. Measured: at most 1.52 over 40 rounds; 7 to 156 once a part is stale.
+_CLOSER = 8  # an engine that changed by less than an eighth of what the trainer changed by has the old weights
+# How many times larger than at the first push the mean difference may be. Measured: at most 1.52 over 40 rounds if all
+# is well, 7 to 156 where one of the larger parts is stale (docs/LOG.md, "weights that never arrived").
 _GROWTH = 3.0
-_LEAST_MEAN = {"float32": 3e-6, "bfloat16": 1e-3}  # smaller means are rounding whatever the first was
-_UNIT = {"float32": 2.0**-23, "bfloat16": 2.0**-8}  # the relative rounding of one number
+_LEAST_MEAN = {"float32": 3e-6, "bfloat16": 1e-3}  # smaller mean differences are rounding, whatever the first was
 
-Row = tuple[Sequence[int], Sequence[int]]  # a prompt and the tokens after it
+
 Generate = Callable[[Sequence[Sequence[int]], Sampling, Sequence[int]], list[Generation]]
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the canaries showed after a push: tokens and their log-probabilities by engine and trainer.
+    """Holds what the canaries showed after a push: the sampled tokens, and their log-probabilities by each side.
 
-    `lengths` are the tokens of each canary. `sensitivity` is how far rounding of the embeddings alone moves the
-    trainer's log-probabilities, in the mean; `first` is the evidence of the engine's first push. All in nats.
+    `policy` is the identity of the policy. `lengths` says how many of the tokens belong to each canary. `sensitivity`
+    is by how much other rounding of the embeddings alone changes the trainer's log-probabilities, in the mean; `first`
+    is the evidence of the engine's first push, `None` in that one itself. Log-probabilities are in nats.
     """
 
     policy: str
@@ -62,26 +61,29 @@ class Evidence:
 
     @property
     def difference(self) -> float:
-        """The largest between the two; infinite where one of them is no number."""
+        """The largest difference of a token between engine and trainer; infinite if one of them is not finite."""
         return self._gap(np.max)
 
     @property
     def mean(self) -> float:
-        """The mean size of the difference; infinite where one of them is no number."""
+        """The mean absolute difference of a token between engine and trainer; infinite if one of them is not finite."""
         return self._gap(np.mean)
 
     def limit(self, dtype: str) -> float:
-        """What `mean` may come to by rounding alone: three times that of the first push, for the same sensitivity."""
+        """Return how large `mean` may be by rounding alone: three times that of the first push.
+
+        The limit grows with the trainer's sensitivity to rounding since then, in which the engine has no part.
+        """
         first = self.first or self
         sharper = max(self.sensitivity / first.sensitivity, 1.0) if first.sensitivity else 1.0
         return max(_GROWTH * first.mean * sharper, _LEAST_MEAN[dtype])
 
     def metrics(self, dtype: str) -> dict[str, float]:
-        """Under the names of a round's metrics."""
+        """Return the differences and the limit by the names of a round's metrics."""
         return {CANARY_DIFFERENCE: self.difference, CANARY_MEAN: self.mean, LOGP_LIMIT: self.limit(dtype)}
 
     def in_common(self, other: Evidence) -> np.ndarray:
-        """Places of the tokens that both scored after the same ones: of each canary, up to where they part."""
+        """Return the places of tokens that both scored in the same context: of each canary, up to where they differ."""
         if self.lengths != other.lengths or not self.lengths:
             return np.zeros(0, dtype=np.int64)
         same = np.asarray(self.token_ids) == np.asarray(other.token_ids)
@@ -95,7 +97,7 @@ class Evidence:
 
 
 class Canaries:
-    """Prompts of fixed random tokens that every policy of a run is asked; they do not depend on it."""
+    """Holds prompts of fixed random tokens, which every policy of a run is asked; they do not depend on the policy."""
 
     def __init__(self, vocabulary: int, context: int | None) -> None:
         draw = np.random.default_rng(0)
@@ -103,29 +105,34 @@ class Canaries:
         lengths = [*_LENGTHS[:-1], *[_MORE[1]] * _MORE[0], _LENGTHS[-1]]
         self.prompts = [draw.integers(vocabulary, size=min(length, longest)).tolist() for length in lengths]
         self.sampling = Sampling(temperature=1.0, max_completion_length=_NEW_TOKENS)
-        self._asked = self.prompts[1]
+        self._asked_cooler = self.prompts[1]
 
     def warm_cache(self, generate: Generate) -> None:
-        """Before a push: the longest prompt is in the engine's cache, as prompts of the last round are."""
+        """Put the longest prompt in the engine's prefix cache before a push, as prompts of the last round are.
+
+        If the push does not empty that cache, `ask` then gets log-probabilities of the old weights.
+        """
         generate(self.prompts[-1:], Sampling(1.0, 1), [0])
 
     def ask(self, generate: Generate, policy: Policy) -> Evidence:
-        """Sample with the engine, and score the same tokens with the policy. Raises EngineError when it fails.
+        """Sample with the engine, and score the same tokens with the policy.
 
-        One prompt is asked at another temperature too: an engine may report log-probabilities before temperature.
+        One prompt is asked at another temperature too, because an engine might report log-probabilities before
+        temperature. Raises EngineError if the engine does not answer.
         """
         cooler = Sampling(_COOLER, _NEW_TOKENS)
         found = [
             *generate(self.prompts, self.sampling, range(len(self.prompts))),
-            *generate([self._asked], cooler, [0]),
+            *generate([self._asked_cooler], cooler, [0]),
         ]
         for generation in found:
             if generation.error is not None:
                 raise EngineError(f"the engine did not answer its canary prompts: {generation.error}")
         rows = [
-            (prompt, one.token_ids.tolist()) for prompt, one in zip([*self.prompts, self._asked], found, strict=True)
+            (prompt, one.token_ids.tolist())
+            for prompt, one in zip([*self.prompts, self._asked_cooler], found, strict=True)
         ]
-        scored, jittered = _score_all(policy, rows[:-1]), _score_all(policy, rows[:-1], jitter=True)
+        scored, jittered = score_rows(policy, rows[:-1]), score_rows(policy, rows[:-1], jitter=True)
         return Evidence(
             policy=policy.identity,
             token_ids=tuple(int(token) for generation in found for token in generation.token_ids),
@@ -139,10 +146,11 @@ class Canaries:
 def check_evidence(
     now: Evidence, before: Evidence | None, dtype: str, limit: float | None, engine: str = "the engine"
 ) -> Evidence:
-    """What was found, to be given as `before` after the next push. Raises EngineError for other weights than these.
+    """Return the evidence, to be given as `before` after the next push, unless it shows other weights.
 
-    `before` is the evidence of the policy that the engine had; `limit` replaces the largest difference of `dtype`;
-    `engine` is what the message calls it.
+    `before` is the evidence of the push before this one, `dtype` the type of the weights; `limit` replaces the largest
+    difference that is allowed for it; `engine` is the engine's name in messages. Raises EngineError if the difference
+    is larger than rounding explains, or if the engine did not change as the trainer did.
     """
     limit = MAX_LOGPROB_DIFFERENCE[dtype] if limit is None else limit
     if not now.difference <= limit:
@@ -170,7 +178,11 @@ def check_evidence(
 
 
 def _refuse_one_that_stayed(now: Evidence, before: Evidence, dtype: str, engine: str) -> None:
-    """Small updates move nothing by more than rounding may: but what they move, they move in the engine too."""
+    """Raise EngineError if the trainer's log-probabilities changed since the push before and the engine's did not.
+
+    After a small update even old weights are within what rounding explains; but what it changes in the trainer, it must
+    change in the engine as well.
+    """
     alike = now.in_common(before)
     if not len(alike):
         return
@@ -185,46 +197,3 @@ def _refuse_one_that_stayed(now: Evidence, before: Evidence, dtype: str, engine:
             where="rollout.engine",
             fix="this is an error of the engine or of rlft: please report it; rollout.engine: transformers goes on",
         )
-
-
-def score_tokens(
-    policy: Policy, prompt: Sequence[int], token_ids: Sequence[int], temperature: float = 1.0
-) -> np.ndarray:
-    """Natural log-probabilities (float64) that the policy gives these tokens after the prompt."""
-    return _score(policy, [(prompt, token_ids)], temperature)
-
-
-def _score_all(policy: Policy, rows: Sequence[Row], *, jitter: bool = False) -> np.ndarray:
-    """Prompts of one length together; with `jitter` the embeddings are rounded differently."""
-    with _jittered(policy) if jitter else nullcontext():
-        groups = groupby(rows, key=lambda row: len(row[0]))
-        return np.concatenate([_score(policy, list(group), 1.0) for _, group in groups])
-
-
-@torch.no_grad()
-def _score(policy: Policy, rows: Sequence[Row], temperature: float) -> np.ndarray:
-    """Of rows whose prompts are of one length; what is padded on the right changes nothing before it."""
-    policy.model.eval()
-    longest, start = max(len(tokens) for _, tokens in rows), len(rows[0][0])
-    padded = [[*prompt, *tokens, *[0] * (longest - len(tokens))] for prompt, tokens in rows]
-    ids = torch.tensor(padded, device=policy.device)
-    hidden = policy.split.backbone(logits_to_keep=longest + 1, input_ids=ids, use_cache=False)
-    logits = policy.split.head.logits(hidden)[:, :-1]
-    chosen = (logits.double() / temperature).log_softmax(-1).gather(-1, ids[:, start:, None]).squeeze(-1).cpu().numpy()
-    return np.concatenate([row[: len(tokens)] for row, (_, tokens) in zip(chosen, rows, strict=True)])
-
-
-@contextmanager
-def _jittered(policy: Policy) -> Iterator[None]:
-    """Every number of the embeddings is one unit of rounding larger or smaller, by signs that are always the same."""
-
-    def jitter(module: object, inputs: object, embedded: Tensor) -> Tensor:
-        draw = torch.Generator().manual_seed(0)
-        signs = torch.randint(2, embedded.shape, generator=draw).to(embedded.device, embedded.dtype) * 2 - 1
-        return embedded * (1 + _UNIT.get(str(embedded.dtype).removeprefix("torch."), 2.0**-10) * signs)
-
-    hook = policy.model.get_input_embeddings().register_forward_hook(jitter)
-    try:
-        yield
-    finally:
-        hook.remove()

@@ -1,12 +1,13 @@
-"""The weights that a vLLM in this process computes with, read back after a push and compared with the trainer's.
+"""Reads back the weights of a vLLM in this process after a push and compares them with the trainer's.
 
-Every value must be the same. vLLM joins some tensors (`packed_modules_mapping`), pads vocabularies and turns GPT-2's
-`Conv1D`: the trainer's are joined and turned in the same way before they are compared. On a CPU vLLM packs a layer's
-weights for its kernels and throws the tensor away: such a layer is read through what it computes, as it gives back its
-weights, and nothing but them, when it is applied to the identity matrix.
+Every value must be the same. vLLM joins some tensors (`packed_modules_mapping`), pads vocabularies and transposes
+GPT-2's `Conv1D`: the trainer's are joined and transposed in the same way before they are compared. On a CPU vLLM packs
+a layer's weights for its kernels and drops the tensor: such a layer is applied to the identity matrix, which gives its
+weights.
 
-A tensor that vLLM keeps in another form, so that its values are not the trainer's after the first push although it
-changed, is only asked to change when the trainer's does. Canaries see whether it is right.
+Some tensors vLLM keeps in another form, so that their values are not the trainer's after the first push although it
+changed them. Of these it is only checked that they change when the trainer's do; canaries (`rlft.engines.proof`) show
+whether they are right.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from rlft.policy.weights import checkpoint_weights
 
 logger = logging.getLogger(__name__)
 
-WEIGHTS_COMPARED = "engine/weights_compared"  # share of the policy's values, 0 to 1
-_NAMED = 3  # names in a message
+WEIGHTS_COMPARED = "engine/weights_compared"  # metric: share of the policy's values that were equal, 0 to 1
+_NAMED = 3  # most names in a message
 _BLOCK = 256  # rows of the identity matrix at a time
 
 
@@ -37,16 +38,16 @@ class Readback:
     def __init__(self) -> None:
         self.compared = 0.0  # share of the policy's values that were equal to the engine's in the last check
         self._apart: dict[str, tuple[int, int]] = {}  # hashes of what vLLM keeps in another form, its and the trainer's
-        self._at_start: dict[str, int] | None = None
+        self._at_start: dict[str, int] | None = None  # hashes before the first push; None once that was checked
 
     @torch.no_grad()
     def begin(self, engine: nn.Module, policy: Policy) -> None:
-        """Note what the engine has before its first push."""
+        """Note which weights the engine has before its first push, so that `check` sees which of them stayed."""
         self._at_start = {name: _hash(theirs) for name, theirs, _ in _pairs(engine, policy) if theirs is not None}
 
     @torch.no_grad()
     def check(self, engine: nn.Module, policy: Policy) -> None:
-        """Raises EngineError, with the names of the tensors, when a weight of the policy has not arrived."""
+        """Compare the weights after a push. Raises EngineError, with the tensors' names, if one has not arrived."""
         wrong: list[str] = []
         unread: list[str] = []
         apart: dict[str, tuple[int, int]] = {}
@@ -69,17 +70,17 @@ class Readback:
         self.compared = equal / max(total, 1)
 
     def _is_stale(self, name: str, theirs: int, ours: int) -> bool:
-        """Of a tensor that is not the trainer's."""
+        """Return whether a tensor that is not equal to the trainer's has not arrived, given the hashes of both."""
         if self._at_start is not None:
             return self._at_start.get(name) == theirs
-        if name not in self._apart:  # it was the trainer's before
+        if name not in self._apart:  # it was equal to the trainer's before, so it is not kept in another form
             return True
         before, ours_before = self._apart[name]
         return theirs == before and ours != ours_before
 
 
 def refuse_stale(names: Sequence[str], engine: str) -> None:
-    """Raises EngineError when there are names of tensors that have not arrived."""
+    """Raise EngineError if there are `names` of tensors that have not arrived."""
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         raise EngineError(
@@ -90,9 +91,9 @@ def refuse_stale(names: Sequence[str], engine: str) -> None:
 
 
 def _pairs(engine: nn.Module, policy: Policy) -> Iterator[tuple[str, Tensor | None, Tensor]]:
-    """The engine's name of every tensor, what the engine has there, and what the trainer wants there (of that type).
+    """Yield the engine's name of every tensor, the engine's values, and the trainer's in the same type.
 
-    `None` where the engine has nothing under that name. The rows with which it pads a vocabulary are left out.
+    The engine's are `None` where it has nothing under that name. Rows with which it pads a vocabulary are left out.
     """
     packed: dict[str, list[str]] = getattr(engine, "packed_modules_mapping", None) or {}
     for name, parts in as_joined(policy, packed):
@@ -110,7 +111,10 @@ def _pairs(engine: nn.Module, policy: Policy) -> Iterator[tuple[str, Tensor | No
 
 
 def as_joined(policy: Policy, packed: Mapping[str, list[str]]) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """The policy's weights by vLLM's names, turned as vLLM has them, with the parts that it joins in their order."""
+    """Yield the policy's weights by vLLM's names, each with the parts that vLLM joins, in their order.
+
+    `packed` is vLLM's `packed_modules_mapping`: {joined module: its parts}. Parts are transposed as vLLM has them.
+    """
     joins = {part: (joined, parts) for joined, parts in packed.items() for part in parts}
     turned = {_plain(name) for name, module in policy.model.named_modules() if isinstance(module, Conv1D)}
     waiting: dict[str, dict[str, Tensor]] = defaultdict(dict)
@@ -127,12 +131,15 @@ def as_joined(policy: Policy, packed: Mapping[str, list[str]]) -> Iterator[tuple
 
 
 def _plain(name: str) -> str:
-    """A module's name as it is without an adapter."""
+    """Return a module's name as it is without an adapter."""
     return name.removeprefix("base_model.model.").removesuffix(".base_layer")
 
 
 def _readings(engine: nn.Module, name: str, width: int) -> Iterator[tuple[str, Tensor]]:
-    """The engine's tensor of this name, and the one that it packed for its kernels: a tied embedding has both."""
+    """Yield the engine's tensor of this name, and the one that it packed for its kernels: a tied embedding has both.
+
+    `width` is the layer's number of inputs. Nothing is yielded if the engine has no such tensor.
+    """
     place, _, leaf = name.rpartition(".")
     try:
         module: Any = engine.get_submodule(place)
@@ -141,7 +148,7 @@ def _readings(engine: nn.Module, name: str, width: int) -> Iterator[tuple[str, T
     tensor = getattr(module, leaf, None)
     if not isinstance(tensor, Tensor):
         return
-    if tensor.numel():
+    if tensor.numel():  # it is empty once it was packed
         yield name, tensor
     if leaf == "weight" and hasattr(module, "cpu_linear"):
         rows = torch.eye(width, dtype=tensor.dtype).split(_BLOCK)

@@ -1,4 +1,4 @@
-"""Drawing one token a row from logits."""
+"""Draws one token per row from logits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sample(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor,
     Args:
         logits: Float [rows, vocabulary].
         uniform: Float64 [rows], in [0, 1).
-        sampling: Temperature, and what of the distribution is cut off.
+        sampling: Temperature, and how the distribution is truncated.
 
     Returns:
         Token ids [rows] and their natural log-probabilities [rows] (float32) under the distribution drawn from; for
@@ -34,8 +34,8 @@ def sample(logits: Tensor, uniform: Tensor, sampling: Sampling) -> tuple[Tensor,
 
 
 def _truncate(scaled: Tensor, sampling: Sampling) -> Tensor:
-    """Minus infinity where `top_k`, `top_p` or `min_p` cut the distribution off, in this order."""
-    unused = torch.empty(0, dtype=torch.int64)
+    """Return the logits with minus infinity where `top_k`, `top_p` or `min_p`, in this order, truncate them."""
+    unused = torch.empty(0, dtype=torch.int64)  # the token ids so far, which these do not look at
     if 0 < sampling.top_k < scaled.shape[-1]:
         scaled = TopKLogitsWarper(sampling.top_k)(unused, scaled)  # type: ignore[reportArgumentType]
     if sampling.top_p < 1:
@@ -46,7 +46,11 @@ def _truncate(scaled: Tensor, sampling: Sampling) -> Tensor:
 
 
 def _invert(probabilities: Tensor, uniform: Tensor) -> Tensor:
-    """First by blocks, then inside the one that was hit, in float64: no token of a large vocabulary is lost."""
+    """Return the token ids [rows] at which the cumulative distribution first exceeds `uniform`.
+
+    The sum runs in float64, first over blocks and then inside the one that is hit. In float32 a running sum over a
+    large vocabulary would round small probabilities away.
+    """
     rows, size = probabilities.shape
     padded = torch.nn.functional.pad(probabilities, (0, -size % _BLOCK))
     blocks = padded.view(rows, -1, _BLOCK)
@@ -59,7 +63,10 @@ def _invert(probabilities: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _hit(cumulative: Tensor, point: Tensor) -> tuple[Tensor, Tensor]:
-    """The first place [rows] whose cumulative sum is above `point`, which rounding may have pushed past the last."""
+    """Return the first place [rows] whose cumulative sum is above `point`, and the point.
+
+    Rounding may have pushed the point past the last sum or below 0; it is moved back, so that there is such a place.
+    """
     below = torch.nextafter(cumulative[:, -1], torch.zeros_like(point))
     point = point.clamp(min=0.0).minimum(below)
     return torch.searchsorted(cumulative, point[:, None], right=True).squeeze(-1), point

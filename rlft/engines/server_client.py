@@ -1,64 +1,45 @@
-"""HTTP to one `vllm serve`: its token-in, token-out endpoint, its adapters and its weights."""
+"""A client of one `vllm serve` process: for sampling by token ids, for its adapters and for its weights."""
 
 from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from rlft.config import ServerSettings
 from rlft.engines.base import Generation
+from rlft.engines.server_requests import SIGN_OF_LIFE, Requests, ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
 
-_BUSY = {408, 425, 429, 500, 502, 503, 504}  # another attempt may do
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
-_SIGN_OF_LIFE = 10.0  # seconds at most for a question that needs no computation
-
-
-class ServerGoneError(Exception):
-    """No answer, after all attempts. `status` is HTTP's where there was one that says to come back later."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class ServerRefusedError(Exception):
-    """An answer that says no; asking again would not help. `status` is HTTP's, 0 for an answer that makes no sense."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
 
 class ServerClient:
-    """One server. Every call is tried `attempts` times, each at most `timeout_seconds`, and then is a ServerGoneError.
+    """Asks one server for completions, and gives it weights.
 
-    A body that stops for good is given up when nothing came for that long, and headers in drips are not limited.
-    Where nobody listens it is one at once: a server that comes back has other weights than it had.
+    Requests are tried again as `rlft.engines.server_requests` says, which raises ServerGoneError if all attempts fail.
     """
 
     def __init__(self, address: str, settings: ServerSettings) -> None:
-        self.address, self.settings = address.rstrip("/"), settings
-        limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
-        self._http = httpx.Client(base_url=self.address, limits=limits, trust_env=False)
+        self._requests = Requests(address, settings)
+        self.address = self._requests.address
 
     def generate(self, prompt: Sequence[int], parameters: dict[str, Any], *, model: str | None) -> Generation:
-        """One completion; `parameters` are vLLM's SamplingParams. Raises ServerGoneError and ServerRefusedError."""
+        """Return one completion of the prompt's token ids; `parameters` are vLLM's SamplingParams.
+
+        `model` names an adapter, or is `None` for the server's own model. Raises ServerGoneError if the server does not
+        answer or has lost the adapter, and ServerRefusedError for a refusal or a malformed answer.
+        """
         body = {"token_ids": list(prompt), "sampling_params": parameters}
         try:
-            response = self._post("/inference/v1/generate", body | ({"model": model} if model else {}))
+            response = self._requests.send("POST", "/inference/v1/generate", body | ({"model": model} if model else {}))
         except ServerRefusedError as refused:
-            if model and refused.status == 404:  # it came back without what it was given
+            if model and refused.status == 404:  # it was started again, without the adapter that it was given
                 raise ServerGoneError(f"{self.address} has lost its adapter: {refused}") from refused
             raise
         token_ids, logprobs, finish_reason = self._read(response, _completion)
@@ -68,53 +49,56 @@ class ServerClient:
         return Generation(np.asarray(token_ids, dtype=np.int32), np.asarray(logprobs, dtype=np.float32), finish_reason)
 
     def context_length(self) -> int:
-        """Tokens of prompt and completion together; a server that lives says so at once."""
-        return self._must("GET", "/v1/models", read=_smallest_context, timeout=_SIGN_OF_LIFE)
+        """Return the most tokens of prompt and completion together. Raises EngineError and ServerGoneError."""
+        return self._must("GET", "/v1/models", read=_smallest_context, timeout=SIGN_OF_LIFE)
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Under this name from now on. Raises EngineError when the server refuses."""
+        """Load the adapter in `folder` under this name. Raises EngineError if the server refuses."""
         body = {"lora_name": name, "lora_path": str(folder)}
         self._must("POST", "/v1/load_lora_adapter", body, accept="already been loaded")
 
     def unload_adapter(self, name: str) -> None:
-        """Make room for others; that a server is gone or does not know the name does not matter."""
+        """Unload an adapter, to make room for others; a server that is gone or does not know it is no error."""
         try:
-            self._call("POST", "/v1/unload_lora_adapter", {"lora_name": name}, _SIGN_OF_LIFE)
+            self._requests.send("POST", "/v1/unload_lora_adapter", {"lora_name": name}, SIGN_OF_LIFE)
         except (ServerGoneError, ServerRefusedError):
             return
 
     def reload_weights(self, folder: Path) -> None:
-        """Read all weights from a checkpoint. Raises EngineError when the server refuses."""
+        """Make the server read all weights from the checkpoint in `folder`. Raises EngineError if it refuses."""
         self._must("POST", "/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
 
     def weight_checksums(self) -> list[dict[str, str]]:
-        """Each worker's, by worker and tensor; none where the server does not tell them. Raises ServerGoneError."""
+        """Return each worker's checksums by worker and tensor, or none if the server has no such method.
+
+        Raises ServerGoneError.
+        """
         body = {"method": "compute_weight_checksums"}
         try:
-            return self._read(self._call("POST", "/collective_rpc", body, attempts=1), _checksums)
+            return self._read(self._requests.send("POST", "/collective_rpc", body, attempts=1), _checksums)
         except ServerRefusedError as refused:
             logger.info("%s does not tell the checksums of its weights: %s", self.address, refused)
             return []
 
     def reset_prefix_cache(self) -> None:
-        """Forget what was computed with other weights. Raises EngineError when the server refuses."""
+        """Empty the prefix cache, which was computed with earlier weights. Raises EngineError if the server refuses."""
         self._must("POST", "/reset_prefix_cache")
 
     def world_size(self) -> int:
-        """How many workers it has."""
-        return self._must("GET", "/get_world_size", read=lambda said: int(said["world_size"]), timeout=_SIGN_OF_LIFE)
+        """Return how many workers the server has."""
+        return self._must("GET", "/get_world_size", read=lambda said: int(said["world_size"]), timeout=SIGN_OF_LIFE)
 
     def base_model(self) -> str | None:
-        """The name or folder that it was started with, if it says."""
-        return self._must("GET", "/v1/models", read=_base_model, timeout=_SIGN_OF_LIFE)
+        """Return the name or folder of the model that the server was started with, if it says."""
+        return self._must("GET", "/v1/models", read=_base_model, timeout=SIGN_OF_LIFE)
 
     def tell_once(self, path: str, body: dict[str, Any] | None = None) -> None:
-        """Something that must not come twice. Raises EngineError when the server refuses, ServerGoneError."""
+        """Post a request that must not be repeated. Raises EngineError if the server refuses, and ServerGoneError."""
         self._must("POST", path, body, attempts=1)
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._http.close()
+        """Close the connections."""
+        self._requests.close()
 
     def _must(
         self,
@@ -126,9 +110,13 @@ class ServerClient:
         accept: str | None = None,
         attempts: int | None = None,
     ) -> Any:
-        """`accept` is in a refusal that is none: an answer was lost, and the second attempt has nothing to do."""
+        """Make a request, and raise EngineError, with what to do, if it is refused.
+
+        A refusal with the text `accept` counts as success: the answer to an earlier attempt was lost, and the server
+        has done already what was asked.
+        """
         try:
-            response = self._call(method, path, body, timeout, attempts)
+            response = self._requests.send(method, path, body, timeout, attempts)
             return read and self._read(response, read)
         except ServerRefusedError as cause:
             if accept is not None and accept in str(cause):
@@ -143,72 +131,13 @@ class ServerClient:
     def _read(self, response: httpx.Response, read: Callable[[Any], Any]) -> Any:
         try:
             return read(response.json())
+        # OverflowError, as `float` of a huge JSON integer raises.
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as cause:
             raise ServerRefusedError(f"{self.address} answers as vLLM does not: {response.text[:300]}") from cause
 
-    def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
-        return self._call("POST", path, body)
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None,
-        timeout: float = math.inf,
-        attempts: int | None = None,
-    ) -> httpx.Response:
-        retrying = Retrying(
-            stop=stop_after_attempt(attempts or self.settings.attempts),
-            wait=wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT),
-            retry=retry_if_exception(lambda cause: isinstance(cause, ServerGoneError) and not _nobody_listens(cause)),
-            reraise=True,
-        )
-        try:
-            return retrying(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
-        except ServerGoneError as gone:
-            if gone.status == 500 and self._is_healthy():  # this request is at fault, not the server
-                raise ServerRefusedError(str(gone), 500) from gone
-            raise
-
-    def _is_healthy(self) -> bool:
-        try:
-            return self._once("GET", "/health", None, _SIGN_OF_LIFE).is_success
-        except (ServerGoneError, ServerRefusedError):
-            return False
-
-    def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
-        limit = httpx.Timeout(timeout, connect=min(_SIGN_OF_LIFE, timeout), pool=None)
-        deadline = time.monotonic() + timeout
-        try:
-            with self._http.stream(method, path, json=body, timeout=limit) as arriving:
-                response = _whole(arriving, deadline)
-        except httpx.HTTPError as cause:
-            raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
-        if response.status_code in _BUSY:
-            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
-            raise ServerGoneError(said, response.status_code)
-        if not response.is_success:  # nor is a redirect followed: it may lead anywhere
-            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
-            raise ServerRefusedError(said, response.status_code)
-        return response
-
-
-def _nobody_listens(cause: BaseException) -> bool:
-    return isinstance(cause.__cause__, httpx.ConnectError)
-
-
-def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
-    """The answer with its body. httpx's limit is for each read: a body that comes in drips never meets it."""
-    parts: list[bytes] = []
-    for part in arriving.iter_raw():
-        if time.monotonic() > deadline:
-            raise httpx.ReadTimeout("in the middle of an answer")
-        parts.append(part)
-    return httpx.Response(arriving.status_code, headers=arriving.headers, content=b"".join(parts))
-
 
 def _completion(answer: Any) -> tuple[list[int], list[float], Any]:
-    """Token ids, their log-probabilities and the reason of the end."""
+    """Return token ids, their log-probabilities and the finish reason of an answer."""
     choice = answer["choices"][0]
     content = (choice.get("logprobs") or {}).get("content") or []
     token_ids = choice["token_ids"] or []

@@ -1,7 +1,8 @@
-"""How a policy's weights come to running servers: as an adapter, through a folder, or from GPU to GPU.
+"""Brings a policy's weights to running servers: as an adapter, through a folder, or from GPU to GPU.
 
-An adapter is loaded under a name that holds the policy's hash and never comes twice, so that no cache of another one
-can answer. Full weights are read by the servers from a folder, or sent by NCCL; then their prefix caches are emptied.
+An adapter is loaded under a name that holds the policy's hash and is used only once, so that no prefix cache of another
+adapter can answer. Full weights are read by the servers from a folder, or sent by NCCL; then their prefix caches are
+emptied.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rlft.policy.origin import LOAD_ERRORS
 from rlft.policy.weights import checkpoint_weights
 from rlft.temporary import folder_prefix, remove_left_behind, writing
 
-_SHAPE = (
+_SHAPE = (  # entries of a model's config that decide the shapes of its weights
     "model_type",
     "vocab_size",
     "hidden_size",
@@ -38,10 +39,10 @@ WithEach = Callable[[Callable[[ServerClient], object]], None]
 
 
 class ServerWeights:
-    """What the servers were given last, and what of it is still to be put away.
+    """Gives weights to servers, and removes the adapters and files of earlier ones.
 
-    `model` is what requests must name: an adapter, or `None` for the server's own model. `folder` is where the servers
-    read; it stays until the next weights are proven, as a server may read it again.
+    `model` is the name that requests must give: an adapter's, or `None` for the server's own model. `folder` holds the
+    files that the servers read; it is kept until the next weights are proven, as a server may read it again.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -53,7 +54,10 @@ class ServerWeights:
         self._transfers: dict[ServerClient, WeightTransfer] = {}
 
     def push(self, policy: Policy, with_each: WithEach) -> None:
-        """Give the policy's weights to all servers, one after the other. Raises EngineError when one refuses."""
+        """Give the policy's weights to all servers, one after the other; `with_each` calls a function with each client.
+
+        Raises EngineError if a server refuses or was started with a model of another shape.
+        """
         self._discard_before()
         remove_left_behind("weights")
         self._before, self.folder = self.folder, None
@@ -72,7 +76,7 @@ class ServerWeights:
         with_each(lambda client: client.reset_prefix_cache())
 
     def forget_earlier(self, clients: Sequence[ServerClient]) -> None:
-        """Once the newest are proven: unload the adapters and remove the files of those before."""
+        """Unload the adapters and remove the files of earlier weights; call it once the newest are proven."""
         self._unload(clients, [name for name in self._adapters if name != self.model])
         self._discard_before()
 
@@ -87,7 +91,7 @@ class ServerWeights:
         self._discard_before()
 
     def left_out(self, client: ServerClient) -> None:
-        """This server no longer has what it was given. A group with it cannot be left properly: nobody answers."""
+        """Drop the NCCL connection to a server that does not answer; leaving its group properly needs an answer."""
         self._transfers.pop(client, None)
 
     def _load_adapter(self, policy: Policy, with_each: WithEach) -> None:
@@ -121,10 +125,10 @@ class ServerWeights:
 
 
 def refuse_another_shape(client: ServerClient, policy: Policy) -> None:
-    """Raises EngineError where the server was started with a model of another shape: full weights would break it.
+    """Raise EngineError if the server was started with a model of another shape.
 
-    vLLM takes an adapter with more layers than its model has, and leaves them out.
-    What the server does not say, or this machine cannot read, is not compared.
+    Full weights would break it, and of an adapter vLLM silently leaves out layers that its model does not have. What
+    the server does not say, or this machine cannot read, is not compared.
     """
     base = client.base_model()
     try:
@@ -143,7 +147,10 @@ def refuse_another_shape(client: ServerClient, policy: Policy) -> None:
 
 
 def _write(policy: Policy, folder: Path) -> None:
-    """As a checkpoint. `save_pretrained` writes tied weights once: vLLM on a CPU would keep its output layer."""
+    """Write a checkpoint with tied weights under each of their names.
+
+    `save_pretrained` writes them once, and then vLLM on a CPU would keep its old output layer.
+    """
     weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(policy.model)}
     policy.model.config.save_pretrained(folder)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -1,4 +1,4 @@
-"""How `vllm serve` is started so that `VllmServerEngine` can work with it."""
+"""Makes the command that starts `vllm serve` in such a way that `VllmServerEngine` can work with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
 _SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
-# vLLM binds its threads to some cores and waits on others by spinning: on few cores they wait for each other.
+# vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
+# most so many cores its threads are not bound, and there is one less of them than cores.
 FEW_CORES = 4
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -25,10 +26,13 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 def serve_command(
     config: Config, folder: Path, *, host: str = "127.0.0.1", port: int = 8000, extra: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment variables it needs; `folder` takes the base of a model from scratch.
+    """Return the command and the environment variables that it needs.
 
-    `extra` goes to `vllm serve` as it is. Raises EngineError without vLLM, and for full weights on another host than
-    this one: what reloads them would let anyone run code there.
+    The base of a model from scratch is written to `folder`. `extra` options are passed to `vllm serve` as they are.
+
+    Raises EngineError without vLLM, for an address among `extra`, and for full weights on another host than this one:
+    the routes that reload them would let anyone who reaches them run code there. Raises PolicyError if the model's
+    config does not load.
     """
     if not is_installed():
         raise EngineError("vLLM is not installed", fix="make setup-vllm")
@@ -60,7 +64,7 @@ def serve_command(
     else:
         context = own.max_model_len or _context_of(model, config.policy.revision)
         command += ["--enforce-eager", "--kv-cache-memory-bytes", str(int(own.cache_gib * 2**30))]
-        command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens"]  # as `start_vllm` does, and why
+        command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens"]  # for the reasons in `_cpu_options`
         command += [str(max(CPU_BATCH_TOKENS, context, config.rollout.batch_size))]
     variables = {"VLLM_NO_USAGE_STATS": "1"}
     cores = len(os.sched_getaffinity(0))
@@ -70,13 +74,14 @@ def serve_command(
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         command += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
     else:
-        variables["VLLM_SERVER_DEV_MODE"] = "1"  # the routes that reload weights and empty the prefix cache
+        variables["VLLM_SERVER_DEV_MODE"] = "1"  # it has the routes that reload weights and empty the prefix cache
         if config.rollout.server.weight_transfer == "nccl":
             command += ["--weight-transfer-config", '{"backend": "nccl"}']
     return [*command, *extra], variables
 
 
 def _context_of(model: str, revision: str | None) -> int:
+    """Return the most tokens that the model can read, as its config says."""
     try:
         return AutoConfig.from_pretrained(model, revision=revision).get_text_config().max_position_embeddings
     except LOAD_ERRORS as cause:

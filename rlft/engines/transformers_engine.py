@@ -1,4 +1,4 @@
-"""Sampling with the trainer's own model: one copy of the weights, nothing to synchronise."""
+"""Samples with the trainer's own model, so there is one copy of the weights and nothing to synchronise."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rlft.progress import Meter, Progress, silent
 
 
 class TransformersEngine:
-    """Token-by-token sampling over a key-value cache.
+    """Samples token by token over a key-value cache, `batch_size` completions at a time.
 
-    Each different prompt of a batch is encoded once; rows that have ended leave the batch. Every rollout draws from
-    its own seed, so a draw does not depend on who else is in the batch (its log-probabilities do, by the rounding of
-    differently shaped matrix products).
+    Each different prompt of a batch is encoded once; rows (completions) that have ended leave the batch. Every
+    completion draws from its own seed, so a draw does not depend on what else is in the batch; log-probabilities do, by
+    the rounding of differently shaped matrix products.
     """
 
     def __init__(self, batch_size: int = 256) -> None:
@@ -31,12 +31,12 @@ class TransformersEngine:
 
     @property
     def policy_hash(self) -> str:
-        """Identity of the loaded policy, or an empty string."""
+        """The identity of the loaded policy, or an empty string."""
         return self.policy.identity if self.policy else ""
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Nothing: there is one copy of the weights."""
+        """No metrics, since no weights are pushed."""
         return {}
 
     def load_policy(self, policy: Policy) -> None:
@@ -50,9 +50,12 @@ class TransformersEngine:
         seeds: Sequence[int],
         progress: Progress = silent,
     ) -> list[Generation]:
-        """One completion per prompt and seed, in the same order; one under way counts as the share of its positions.
+        """Return one completion per prompt and seed, in the same order.
 
-        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds.
+        In `progress` an unfinished completion counts as the share of `max_completion_length` that it has reached.
+
+        Raises RuntimeError if no policy is loaded; ValueError for an empty prompt, for one that fills the model's
+        context, and for another number of seeds than of prompts.
         """
         if self.policy is None:
             raise RuntimeError("load_policy first")
@@ -61,9 +64,9 @@ class TransformersEngine:
         policy.model.eval()
         results: dict[int, Generation] = {}
         meter = Meter(progress, len(prompts), "completions")
-        faster: list[Replacement] = []  # on a CPU there is no gain without gradients
+        faster: list[Replacement] = []  # on a CPU they gain nothing without gradients
         if policy.device.type == "cuda":
-            policy.find_out()  # before anything is exchanged
+            policy.find_out()  # before `fused` replaces parts of the model
             faster = policy.fusible
         with torch.inference_mode(), fused(faster):
             for places in _batches(policy, prompts, sampling.max_completion_length, self.batch_size):
@@ -72,14 +75,15 @@ class TransformersEngine:
         return [results[place] for place in range(len(prompts))]
 
     def close(self) -> None:
-        """Forget the policy."""
+        """Drop the policy."""
         self.policy = None
 
 
 def _batches(policy: Policy, prompts: Sequence[Sequence[int]], length: int, size: int) -> Iterator[list[int]]:
-    """Places of the rows that are sampled together, at most `size`.
+    """Yield the indices of prompts that are sampled together, at most `size`.
 
-    Padding on the left must not push a row past the end of the context: near it, rows of other lengths go apart.
+    Prompts may be padded on the left, which must not push a row past the end of the context. If any might reach it,
+    prompts of different lengths are sampled apart, unless prompts are shared, which are padded on the right.
     """
     context = policy.context_length
     full = context is not None and max(map(len, prompts), default=0) + length > context
@@ -94,7 +98,7 @@ def _batches(policy: Policy, prompts: Sequence[Sequence[int]], length: int, size
 def _generate_batch(
     policy: Policy, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int], meter: Meter
 ) -> Iterator[Generation]:
-    """Sample one batch; rows keep their place in the output however early they end."""
+    """Sample one batch and yield its generations in the order of the prompts."""
     stop_ids = torch.tensor(policy.stop_token_ids(), dtype=torch.int64, device=policy.device)
     uniforms = _uniforms(seeds, sampling).to(policy.device)
     width = sampling.max_completion_length
@@ -108,6 +112,7 @@ def _generate_batch(
     for position in range(width):
         chosen, chosen_logprobs = sample(logits, uniforms[rows, position], sampling)
         tokens[rows, position], logprobs[rows, position] = chosen, chosen_logprobs
+        # Rows that have ended and are still fed must not end again.
         ended = torch.isin(chosen, stop_ids) & (lengths[rows] > position)
         lengths[rows[ended]], stopped[rows[ended]] = position + 1, True
         alive = (lengths[rows] > position + 1).nonzero().squeeze(-1)

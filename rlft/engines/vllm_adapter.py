@@ -1,4 +1,4 @@
-"""An adapter that vLLM in this process computes beside its base weights, which stay as they were when it started."""
+"""Pushes adapters to a vLLM (`vllm.lora: loaded`), whose base weights stay as they were when it started."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # vLLM takes these only; a smal
 
 
 def rank_that_holds(rank: int) -> int:
-    """The smallest of the ranks that vLLM takes."""
+    """Return the smallest rank that vLLM takes and an adapter of this `rank` fits; a larger one than all as it is."""
     return next((size for size in _RANKS if size >= rank), rank)
 
 
 def is_loaded(policy: Policy, settings: EngineSettings) -> bool:
-    """Whether vLLM gets this policy's adapter as it is, and not merged into the base."""
+    """Return whether vLLM gets this policy's adapter as it is, and not merged into the base."""
     return policy.metadata.kind == "adapter" and settings.vllm.lora == "loaded"
 
 
 def rank_for(policy: Policy) -> int:
-    """What a vLLM must be started with to hold this policy's adapter."""
+    """Return the rank that a vLLM must be started with to hold this policy's adapter."""
     model: Any = policy.model
     adapter = model.peft_config["default"]
     return rank_that_holds(max([adapter.r, *(adapter.rank_pattern or {}).values()]))
 
 
 def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
-    """Write the base weights beside the config in `folder`; what vLLM is to be started with then."""
+    """Write the base weights to `folder`, beside the config, and return the arguments of vLLM that read them.
+
+    Raises StorageError if the disk does not take them.
+    """
     model: Any = policy.model
     with model.disable_adapter():
         weights = {name: weight.contiguous().clone() for name, weight in checkpoint_weights(model)}
@@ -47,7 +50,10 @@ def start_with_base(policy: Policy, folder: str) -> dict[str, Any]:
 
 
 class LoadedAdapter:
-    """The adapter that a vLLM samples with. Every push has a name and a number of its own: no cache can mix two."""
+    """Holds the adapter that a vLLM samples with.
+
+    Every push has a name and a number of its own, so that no cache of vLLM's can mistake one adapter for another.
+    """
 
     def __init__(self, llm: Any) -> None:
         self._llm = llm
@@ -56,7 +62,7 @@ class LoadedAdapter:
         self._count = 0
 
     def push(self, policy: Policy) -> None:
-        """Load the policy's adapter in place of the one before. Raises EngineError when vLLM does not take it."""
+        """Load the policy's adapter in place of the one before. Raises EngineError if vLLM does not take it."""
         remove_left_behind("adapter")
         model: Any = policy.model
         with writing("weights for the engine", tempfile.gettempdir()):
@@ -70,7 +76,7 @@ class LoadedAdapter:
             engine.remove_lora(self.request.lora_int_id)
         try:
             engine.add_lora(request)
-        except Exception as cause:  # vLLM's own are of no built-in kind
+        except Exception as cause:  # vLLM's exceptions have no common base class but this
             raise EngineError(
                 f"vLLM does not take this adapter: {cause}",
                 where="rollout.vllm.lora",
@@ -80,7 +86,7 @@ class LoadedAdapter:
         self.request, self._folder = request, folder
 
     def close(self) -> None:
-        """Remove the files; vLLM has read them."""
+        """Remove the adapter's files, which vLLM does not need any more, and drop the request that names it."""
         if self._folder is not None:
             self._folder.cleanup()
         self.request, self._folder = None, None

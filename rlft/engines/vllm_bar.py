@@ -1,4 +1,4 @@
-"""What vLLM tells its own progress bar of requests that have ended, as a `Progress`."""
+"""Reports vLLM's progress as a `Progress`, through the progress bar that vLLM is given."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rlft.progress import Meter, Progress
 
 
 def reporting_bar(progress: Progress) -> Callable[..., tqdm]:
-    """For `use_tqdm` of `LLM.generate`: makes bars that draw nothing and report how many completions there are.
+    """Return a class for `use_tqdm` of `LLM.generate`, whose bars draw nothing and report how many completions ended.
 
-    vLLM goes over the prompts with one bar, which is passed over, and counts what has ended with another.
+    vLLM makes two bars: one iterates over the prompts and is not reported, the other counts requests that have ended.
     """
 
     class Bar(tqdm):
         def __init__(self, *over: Any, **options: Any) -> None:
+            # Only the bar over the prompts is given what it iterates over.
             self.meter = None if over else Meter(progress, options.get("total"), "completions")
             super().__init__(*over, **{**options, "file": io.StringIO()})
 

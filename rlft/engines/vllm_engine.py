@@ -1,4 +1,4 @@
-"""vLLM in this process. Every new policy's weights are pushed into the running engine, and proven to be there."""
+"""Samples with vLLM in this process: every policy's weights are pushed into the running vLLM and proven to be there."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from rlft.progress import Progress, silent
 
 
 class VllmEngine:
-    """Samples with vLLM; prompts are cached by their tokens, so a group encodes its prompt once.
+    """Samples with vLLM, `batch_size` sequences at a time; it caches prompts, so a group encodes its prompt once.
 
-    Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor. The engine starts
-    with the first policy and again for one of another shape, or on another base where adapters are loaded.
+    Weights are held twice, by the trainer and by vLLM, which joins several of them into one tensor. vLLM is started
+    with the first policy, and again for one of another shape, or on another base where adapters are loaded. `evidence`
+    is what the canaries showed of the loaded policy, `None` if there is none.
     """
 
     def __init__(self, settings: EngineSettings, batch_size: int = 256) -> None:
         self.settings, self.batch_size = settings, batch_size
         self.evidence: Evidence | None = None
-        self._proven: Evidence | None = None  # the last, of the same vLLM
+        self._proven: Evidence | None = None  # the last evidence of this vLLM, which the next push is compared with
         self._dtype = ""
         self.push_seconds = 0.0  # of the last push
-        self._shape: tuple[str | None, ...] = ()
+        self._shape: tuple[str | None, ...] = ()  # what a policy must have in common with the one vLLM started with
         self._llm: Any = None
         self._adapter: LoadedAdapter | None = None
         self._readback: Readback | None = None
@@ -46,12 +47,12 @@ class VllmEngine:
 
     @property
     def policy_hash(self) -> str:
-        """Identity of the loaded policy, or an empty string."""
+        """The identity of the loaded policy, or an empty string."""
         return self.evidence.policy if self.evidence else ""
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last push: its seconds, how far canaries were from the trainer's (nats), what was read back."""
+        """The last push's seconds, how far its canaries were from the trainer's (nats), and what was read back."""
         if self.evidence is None:
             return {}
         compared = {WEIGHTS_COMPARED: self._readback.compared} if self._readback else {}
@@ -59,15 +60,18 @@ class VllmEngine:
 
     @vllm_threads()
     def load_policy(self, policy: Policy) -> None:
-        """Push the policy's weights and prove that they arrived. Raises EngineError."""
+        """Push the policy's weights and prove that they arrived.
+
+        Raises EngineError if vLLM is not installed, does not start or fails, or if its weights are not the policy's.
+        """
         loaded = is_loaded(policy, self.settings)
         shape = (model_config(policy).to_json_string(), policy.metadata.dtype)
         shape += (policy.metadata.base_hash or str(id(policy.model)), str(rank_for(policy))) if loaded else ()
         if self._llm is not None and self._shape != shape:
             self.close()
         if policy.metadata.weights_hash and self.policy_hash == policy.identity:
-            return  # it is there, and proven
-        self.evidence = None  # until the new weights are proven there are none
+            return  # these weights are there, and proven
+        self.evidence = None  # until the new weights are proven no policy counts as loaded
         if self._llm is None:
             weights = start_with_base if loaded else None
             self._llm, self._shape = start_vllm(policy, self.settings, self.batch_size, weights), shape
@@ -76,6 +80,7 @@ class VllmEngine:
             self._read_back("begin", policy)
         self._wake_up()
         stop_ids = policy.stop_token_ids()
+        # A stop token may be none of the model's vocabulary; the model cannot sample that one, so it is not named.
         self._stop_ids = [token for token in stop_ids if token < policy.model.config.get_text_config().vocab_size]
         canaries = self._canaries or Canaries(policy.model.config.get_text_config().vocab_size, self._context)
         if self._canaries is not None:
@@ -100,10 +105,10 @@ class VllmEngine:
         seeds: Sequence[int],
         progress: Progress = silent,
     ) -> list[Generation]:
-        """One completion per prompt and seed, in the same order; a prompt that does not fit gets an error.
+        """Return one completion per prompt and seed, in the same order; a prompt that does not fit gets an error.
 
-        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
-        EngineError for a temperature that is not vLLM's.
+        Raises RuntimeError if no policy is loaded, ValueError for an empty prompt and for another number of seeds than
+        of prompts, and EngineError for a temperature that vLLM does not take and if vLLM fails.
         """
         if self.evidence is None:
             raise RuntimeError("load_policy first")
@@ -112,7 +117,7 @@ class VllmEngine:
         self._wake_up()
         found = self._sample(prompts, sampling, seeds, progress)
         if self.settings.vllm.sleep:
-            self._llm.sleep(level=1)  # the weights to the machine's memory, the cache away
+            self._llm.sleep(level=1)  # moves the weights to the machine's memory and drops the cache
             self._asleep = True
         return found
 
@@ -145,7 +150,7 @@ class VllmEngine:
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": _without_graph(weights)})
 
     def _read_back(self, action: Literal["begin", "check"], policy: Policy) -> None:
-        """An adapter that is loaded stands beside weights that do not change: canaries see whether it is there."""
+        """Note or check vLLM's weights. Not where an adapter is loaded, as those do not change: canaries see to it."""
         if self._readback is not None:
             self._llm.apply_model(lambda model: getattr(self._readback, action)(model, policy))
 
@@ -176,12 +181,15 @@ class VllmEngine:
 
     @contextmanager
     def _ended_by_failure(self, doing: str) -> Iterator[None]:
-        """What vLLM had begun would mix with what comes next, after Ctrl-C too."""
+        """End vLLM if anything is raised inside, Ctrl-C too, as requests it had begun would mix with later ones.
+
+        Raises EngineError for vLLM's exceptions.
+        """
         try:
             yield
         except BaseException as cause:
             self.close()
-            if isinstance(cause, RlftError) or not isinstance(cause, Exception):  # vLLM's own are of no built-in kind
+            if isinstance(cause, RlftError) or not isinstance(cause, Exception):
                 raise
             raise EngineError(
                 f"vLLM failed while it {doing}: {cause}",
@@ -198,21 +206,21 @@ class VllmEngine:
             min_p=sampling.min_p,
             max_tokens=min(sampling.max_completion_length, room),
             seed=seed,
-            logprobs=0,  # of the sampled token alone
+            logprobs=0,  # of the sampled token, and of no others
             stop_token_ids=self._stop_ids,
-            ignore_eos=True,  # the policy's stop tokens are named, nothing else stops
+            ignore_eos=True,  # only the policy's stop tokens end a completion, not the end token that vLLM knows
             detokenize=False,
         )
 
 
 def _without_graph(weights: Iterator[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
-    """vLLM may keep what it is given."""
+    """Copy each weight, as vLLM may keep the tensors that it is given."""
     for name, tensor in weights:
         yield name, tensor.detach().clone()
 
 
 def _generation(output: Any) -> Generation:
-    """What vLLM sampled for one prompt."""
+    """Return what vLLM sampled for one prompt."""
     sampled = output.outputs[0]
     logprobs = [step[token].logprob for step, token in zip(sampled.logprobs or [], sampled.token_ids, strict=True)]
     return Generation(

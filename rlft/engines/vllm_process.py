@@ -1,4 +1,4 @@
-"""vLLM in this process: how it is imported and started without taking over what is not its own."""
+"""Imports and starts vLLM in this process, without lasting changes to torch's threads or other libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from rlft.temporary import folder_prefix, remove_left_behind
 
 logger = logging.getLogger(__name__)
 
-# Before the first import of vLLM. In one process: an engine of its own takes a minute to start and can be orphaned.
+# Set before the first import of vLLM. Its engine shall be in this process: one of its own takes a minute to start and
+# can be orphaned.
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -34,16 +35,22 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
 }
 
-CPU_BATCH_TOKENS = 4096  # of a step; vLLM's default
+CPU_BATCH_TOKENS = 4096  # the most tokens of a step of vLLM's; its default
 
 
 def vllm_module(part: str = "") -> Any:
-    """vLLM, which is not everywhere; importing it takes ten seconds and more."""
+    """Return vLLM or one of its modules, such as `.distributed`.
+
+    It is imported here at the first use, because it need not be installed and takes ten seconds and more to import.
+    """
     return importlib.import_module(f"vllm{part}")
 
 
 def check_temperature(sampling: Sampling) -> None:
-    """Raises EngineError for what vLLM would not sample at; the config refuses it where it names vLLM."""
+    """Raise EngineError for a temperature that vLLM does not take.
+
+    The config refuses it already if `rollout.engine` names vLLM, but not if it is `auto`.
+    """
     if not suits_vllm(sampling.temperature):
         low, high = VLLM_TEMPERATURES
         raise EngineError(
@@ -58,9 +65,13 @@ def start_vllm(
     batch_size: int,
     weights: Callable[[Policy, str], dict[str, Any]] | None = None,
 ) -> Any:
-    """A vLLM of the policy's shape, with random weights: the real ones come as every later policy's do.
+    """Start a vLLM of the policy's shape with random weights, and return its `LLM`.
 
-    `weights` writes some into a folder, and returns the arguments of vLLM with which they are read. Raises EngineError.
+    The policy's weights are pushed afterwards as those of every later policy are, so that there is one way only. With
+    `weights` it starts with those instead: the function writes them into a folder and returns the arguments of vLLM
+    that read them.
+
+    Raises EngineError if vLLM is not installed, if it does not start, and for `rollout.vllm.sleep` on a CPU.
     """
     if not is_installed():
         raise EngineError(
@@ -93,7 +104,7 @@ def start_vllm(
                 **by_device,
                 **by_weights,
             )
-        except Exception as cause:  # vLLM's own are of no built-in kind
+        except Exception as cause:  # vLLM's exceptions have no common base class but this
             merge = "vLLM may know this model without adapters: set rollout.vllm.lora to merged; " if weights else ""
             raise EngineError(
                 f"vLLM does not start with this model: {cause}",
@@ -119,17 +130,22 @@ def _cpu_options(settings: EngineSettings, context: int | None, batch_size: int)
         "enforce_eager": True,
         "kv_cache_memory_bytes": int(settings.vllm.cache_gib * 2**30),
         "enable_chunked_prefill": False,  # vLLM 0.32 fails on a CPU when a request with a seed is read in two pieces
-        "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),  # so a step must hold any prompt
+        # As prompts are not read in pieces, a step must have room for the longest one.
+        "max_num_batched_tokens": max(CPU_BATCH_TOKENS, context or 0, batch_size),
     }
 
 
 @contextmanager
 def vllm_environment() -> Iterator[None]:
-    """vLLM's settings, and afterwards torch's threads as they were: on a CPU its worker takes them over."""
+    """Set vLLM's environment variables, and give torch its threads back afterwards.
+
+    On a CPU vLLM's worker sets their number and replaces `torch.set_num_threads`.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if (llvm := sys.modules.get("llvmlite.binding.ffi")) is not None:
-        # vLLM reads the `__dict__` of every object of every module; llvmlite's library gives a function for any name.
+        # vLLM reads the `__dict__` of every object in every module, and llvmlite's library object gives a function for
+        # any attribute, that one too: so it is given an empty dict for it.
         llvm.lib._fntab.setdefault("__dict__", {})
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:
@@ -141,7 +157,7 @@ def vllm_environment() -> Iterator[None]:
 
 @contextmanager
 def vllm_threads() -> Iterator[None]:
-    """As many of torch's threads as when this process first sampled with vLLM, and afterwards as many as before.
+    """Give torch as many threads as when this process first used vLLM, and afterwards as many as before.
 
     On a CPU vLLM keeps its matrix kernels for as long as the process lives, by a matrix's shape alone. Without AVX-512
     the number of threads decides how weights are packed, so with another number later weights of an equal shape would
@@ -157,11 +173,15 @@ def vllm_threads() -> Iterator[None]:
 
 @cache
 def _first_threads() -> int:
+    """Return the number of torch's threads at the first call, at every later one too."""
     return torch.get_num_threads()
 
 
 def model_config(policy: Policy) -> Any:
-    """The base model's, with the name and type of its class, which models that were never saved do not note."""
+    """Return a copy of the base model's config with the model's class and type.
+
+    vLLM needs both; the config of a model that was never saved does not have them.
+    """
     model: Any = policy.model
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = copy.deepcopy(base.config)

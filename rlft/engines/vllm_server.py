@@ -1,8 +1,8 @@
-"""Running `vllm serve` processes: token ids and seeds over HTTP, weights through files that both sides see.
+"""Samples with running `vllm serve` processes: token ids and seeds go over HTTP, weights through files or by NCCL.
 
-A request goes to the server that its prompt belongs to, so that a group shares its cached prompt. A server that stops
-answering is left out until the next policy comes, and its rollouts go to another one; what no server answers is an
-error of that rollout.
+The server of a request follows from its prompt, so that a group shares its cached prompt. A server that stops answering
+is left out until the next policy comes, and its rollouts go to another one; what no server answers is an error of that
+rollout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from rlft.engines.base import Generation, Sampling, check_request
 from rlft.engines.checksums import PolicyChecksums, ServerChecksums, of_all_workers
 from rlft.engines.proof import PUSH_SECONDS, SERVERS, Canaries, Evidence, check_evidence
 from rlft.engines.readback import WEIGHTS_COMPARED
-from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.engines.server_client import ServerClient
+from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import check_temperature
 from rlft.errors import EngineError
@@ -33,20 +34,17 @@ from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 
 logger = logging.getLogger(__name__)
-_THREADS = 1024
+_THREADS = 1024  # the most threads that wait for several servers
 
 
 class VllmServerEngine:
-    """Samples with any number of servers that all get the same weights.
-
-    How the weights come to them is `rlft.engines.server_weights`.
-    """
+    """Samples with any number of servers that all get the same weights, by `rlft.engines.server_weights`."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self.clients = [ServerClient(address, settings.server) for address in settings.server.read_addresses()]
-        self.live: list[ServerClient] = []  # those that have the policy
-        self.evidence: dict[str, Evidence] = {}  # by address
+        self.live: list[ServerClient] = []  # those that have answered since the last push, and so have the policy
+        self.evidence: dict[str, Evidence] = {}  # of the last push, by address
         self.identity = ""
         self._weights = ServerWeights(settings.server)
         self._stop_ids: list[int] = []
@@ -54,16 +52,16 @@ class VllmServerEngine:
         self._context = 0
         self.push_seconds, self._dtype = 0.0, ""
         self._checksums: dict[str, ServerChecksums] = {}  # by address, where full weights are given
-        self._lock = threading.Lock()  # of `live`
+        self._lock = threading.Lock()  # held while `live` is changed, as the threads of `generate` may do
 
     @property
     def policy_hash(self) -> str:
-        """Identity of the loaded policy, or an empty string."""
+        """The identity of the loaded policy, or an empty string."""
         return self.identity
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Of the last push: its seconds, what its proof found on the server where it was worst; who is left."""
+        """The last push's seconds, what its proof found on the worst server, and how many servers are left."""
         if not self.identity:
             return {}
         found = [self.evidence[client.address].metrics(self._dtype) for client in self.live]
@@ -73,9 +71,9 @@ class VllmServerEngine:
         return {PUSH_SECONDS: self.push_seconds, **worst, SERVERS: float(len(self.live))}
 
     def load_policy(self, policy: Policy) -> None:
-        """Give every server that answers the weights and prove that they have arrived.
+        """Give the weights to every server that answers, and prove that they have arrived.
 
-        Raises EngineError when one has other weights or refuses them, and when none answers.
+        Raises EngineError if a server has other weights or refuses them, and if none answers.
         """
         if policy.metadata.weights_hash and self.identity == policy.identity and self._still_there(policy):
             return
@@ -97,10 +95,10 @@ class VllmServerEngine:
         seeds: Sequence[int],
         progress: Progress = silent,
     ) -> list[Generation]:
-        """One completion per prompt and seed, in the same order; one that no server gave has an error.
+        """Return one completion per prompt and seed, in the same order; one that no server gave has an error.
 
-        Raises RuntimeError when no policy is loaded, ValueError for an empty prompt and for another number of seeds,
-        EngineError for a temperature that is not vLLM's.
+        Raises RuntimeError if no policy is loaded, ValueError for an empty prompt and for another number of seeds than
+        of prompts, and EngineError for a temperature that vLLM does not take.
         """
         if not self.identity:
             raise RuntimeError("load_policy first")
@@ -121,7 +119,7 @@ class VllmServerEngine:
                 client = live[zlib.crc32(np.asarray(prompt, dtype=np.int64).tobytes()) % len(live)]
                 try:
                     with slots[client]:
-                        if client not in self.live:  # it went while this one waited
+                        if client not in self.live:  # it was left out while this request waited for a slot
                             continue
                         return self._ask(client, prompt, sampling, seed)
                 except ServerRefusedError as refused:
@@ -131,13 +129,13 @@ class VllmServerEngine:
                     self._leave_out(client, cause)
             return Generation.failed("engine", reason)
 
-        # More threads than slots: those that wait for a server that hangs keep none from the others.
+        # More threads than slots, so that those which wait for a server that hangs leave enough for the others.
         threads = _THREADS if len(self.clients) > 1 else self.settings.server.concurrency
         with ThreadPoolExecutor(max(1, min(len(prompts), threads))) as pool:
             return list(pool.map(one, prompts, seeds))
 
     def close(self) -> None:
-        """Unload what this engine loaded and let go of the connections; the servers run on."""
+        """Unload what this engine loaded and close the connections; the servers keep running."""
         self._weights.close(self.live)
         for client in self.clients:
             client.close()
@@ -146,7 +144,10 @@ class VllmServerEngine:
         self._checksums.clear()
 
     def _with_each(self, action: Callable[[ServerClient], object]) -> None:
-        """Raises EngineError when none of the servers answers."""
+        """Call `action` with every live server, and leave out those that do not answer.
+
+        Raises EngineError if none is left.
+        """
         cause: ServerGoneError | None = None
         for client in self.live:
             try:
@@ -160,7 +161,7 @@ class VllmServerEngine:
             ) from cause
 
     def _leave_out(self, client: ServerClient, cause: ServerGoneError) -> None:
-        """Until the next policy comes: what it would then sample with is not known."""
+        """Do without a server until the next policy comes, as nobody knows which weights it has once it is back."""
         with self._lock:
             if client not in self.live:
                 return
@@ -170,7 +171,10 @@ class VllmServerEngine:
         logger.warning("%s; %d of %d servers left", cause, len(self.live), len(self.clients))
 
     def _prepare(self, policy: Policy, had_weights: Sequence[ServerClient]) -> Canaries:
-        """Learn what the policy and the servers can take; the canaries stand in the caches of the old weights."""
+        """Note the policy's stop tokens and the servers' smallest context, and return the canaries.
+
+        Servers that have weights already get the longest canary in their caches, to show if these are not emptied.
+        """
         vocabulary = policy.model.config.get_text_config().vocab_size
         self._stop_ids = [token for token in policy.stop_token_ids() if token < vocabulary]
         contexts: list[int] = []
@@ -185,9 +189,12 @@ class VllmServerEngine:
         return canaries
 
     def _still_there(self, policy: Policy) -> bool:
-        """Whether the live servers have this policy. One that came back with other full weights would answer too."""
+        """Return whether the live servers still have this policy.
+
+        A server that was started again has other full weights and answers all the same, so it is asked the canaries.
+        """
         if self._weights.model is not None or self._canaries is None:
-            return bool(self.live)  # requests name the adapter, by its hash
+            return bool(self.live)  # requests name the adapter, by its hash, so such a server would refuse them
         try:
             for client in self.live:
                 self._prove(client, self._canaries, policy)
@@ -197,7 +204,7 @@ class VllmServerEngine:
         return bool(self.live)
 
     def _read_back(self, policy: Policy) -> None:
-        """Of full weights. A server of adapters has no route for it; its base does not change."""
+        """Compare the checksums of full weights. A server of adapters has no route for it, and its base stays."""
         if self._weights.model is not None:
             return
         ours = PolicyChecksums(policy)
@@ -215,7 +222,7 @@ class VllmServerEngine:
         self.evidence[client.address] = check_evidence(evidence, before, dtype, limit, engine=client.address)
 
     def _sampler(self, client: ServerClient) -> Any:
-        """Sampling with one server, for its canaries."""
+        """Return a function that samples with one server alone, for its canaries."""
 
         def generate(prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Generation]:
             try:

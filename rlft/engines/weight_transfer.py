@@ -1,7 +1,8 @@
-"""Experimental: full weights from the trainer's GPU to those of a server, by vLLM's own weight transfer over NCCL.
+"""Experimental: sends full weights from the trainer's GPU to a server's, by vLLM's own weight transfer over NCCL.
 
-The trainer is rank 0 of a group with the server's workers; the server's development routes say what comes, NCCL brings
-it. Not yet run on GPUs: what is said to the server is tested, the copies between GPUs are vLLM's.
+The trainer is rank 0 of a group with the server's workers. The server is told what comes by its development routes, and
+the tensors come by NCCL. It has not run on GPUs yet: the requests to the server are tested, the copies between GPUs are
+vLLM's code.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PART = ".distributed.weight_transfer"
 
 
 class WeightTransfer:
-    """A connection to one server, opened by the first policy. A server that was left out needs a new one."""
+    """Keeps a connection to one server, opened by the first policy. A server that was left out needs a new one."""
 
     def __init__(self, client: ServerClient) -> None:
         self._control = _Control(client)
@@ -31,7 +32,10 @@ class WeightTransfer:
         self._sender: Any = None
 
     def send(self, policy: Policy) -> None:
-        """Bring the weights to the server. Raises EngineError, and ServerGoneError when it does not answer."""
+        """Send the policy's weights to the server.
+
+        Raises EngineError if the policy is on a CPU or the server refuses, and ServerGoneError if it does not answer.
+        """
         if policy.device.type != "cuda":
             raise EngineError(
                 "weights go from GPU to GPU, and the policy is on a CPU",
@@ -49,14 +53,14 @@ class WeightTransfer:
         self._sender.send_weights()
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the NCCL group."""
         if self._sender is not None:
             self._sender.shutdown()
             self._sender = None
 
 
 class _Weights:
-    """What vLLM calls a weight source: names and shapes, then the tensors in the same order."""
+    """Serves vLLM as what it calls a weight source: names and shapes, then the tensors in the same order."""
 
     policy: Policy
 
@@ -69,7 +73,10 @@ class _Weights:
 
 
 class _Control:
-    """What vLLM calls a weight sync client. Nothing is asked twice: the server has begun by then."""
+    """Serves vLLM as what it calls a weight sync client.
+
+    No request is repeated, since the server may have begun with it.
+    """
 
     def __init__(self, client: ServerClient) -> None:
         self.client = client
@@ -88,7 +95,7 @@ class _Control:
 
 
 def own_address(server: str) -> tuple[str, int]:
-    """This machine's address as the server sees it, and a free port there."""
+    """Return this machine's address on the way to the server, and a free port there."""
     parts = urlsplit(server)
     with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=10) as connection:
         here = connection.getsockname()[0]

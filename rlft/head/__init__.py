@@ -1,5 +1,5 @@
-"""The output layer: log-probabilities of chosen tokens without logits of tokens times vocabulary.
+"""The output layer of a model: log-probabilities of chosen tokens without holding logits of tokens times vocabulary.
 
-`split` takes a model apart into backbone and head, `blockwise` works through a head in blocks, and `selected` gives
-log-probabilities with their gradients.
+`split` takes a model apart into backbone and head, `blocks` computes the logits of a linear head, `blockwise` makes
+log-probabilities and their gradients of such blocks, and `selected` does so for any head.
 """

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,86 +9,49 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-FLOOR = -1e4  # exp of this is 0 in every precision, and 0 times this is 0, which it is not for -inf
-HALVES = (torch.bfloat16, torch.float16)
-CPU_CHUNK_BYTES = 16 << 20  # the fastest of 2 to 64 MiB, by little
-GPU_CHUNK_BYTES = 64 << 20
+from rlft.head.blocks import Blocks, Link, multiply_
 
-
-def precision(tensor: Tensor) -> torch.dtype:
-    """What to compute in: float64 for float64, else float32."""
-    return torch.promote_types(tensor.dtype, torch.float32)
-
-
-def chunk_bytes(tensor: Tensor) -> int:
-    """How large a buffer of logits should be on the tensor's device."""
-    return GPU_CHUNK_BYTES if tensor.is_cuda else CPU_CHUNK_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """From what the layer gives to the exponent: softcap * tanh(scale * raw / softcap), temperature divided in."""
-
-    scale: float
-    softcap: float | None
-    with_entropy: bool = True
-
-    def cap(self, scaled: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Scaled logits capped in place, and the derivative of that, `None` where there is no cap."""
-        if self.softcap is None:
-            return scaled, None
-        scaled.div_(self.softcap).tanh_()
-        slope = 1 - scaled.square()
-        return scaled.mul_(self.softcap), slope
+FLOOR = -1e4  # stands for log(0): exp of it is 0 in every precision, and 0 times it is 0, which for -inf would be NaN
 
 
 def blockwise_logprobs(
     hidden: Tensor, linear: nn.Linear, token_ids: Tensor, link: Link, max_bytes: int
 ) -> tuple[Tensor, Tensor | None]:
-    """Log-probabilities with gradient and entropies without, both [tokens], of `token_ids` under a linear layer.
+    """Return log-probabilities of `token_ids` with gradient, and entropies without, both [tokens].
 
-    The softmax runs over blocks of the vocabulary (online, arXiv:1805.02867). Each token's gradient to its hidden
-    state is made on the way forward but for a factor, so that a frozen layer costs no second pass. For a trained one
-    the logits are made again, and its gradient is summed in float32 a block of the vocabulary at a time.
+    The softmax runs over blocks of the vocabulary (online, arXiv:1805.02867). The gradient of each log-probability to
+    its hidden state is computed in the forward pass, to be multiplied by the incoming gradient later, so that a frozen
+    layer needs no logits in the backward pass. For a trained layer they are computed again, and its gradient is summed
+    in float32, one block of the vocabulary at a time.
 
     Args:
         hidden: [tokens, width].
-        linear: From width to vocabulary.
+        linear: The output layer, from width to vocabulary.
         token_ids: Int [tokens].
-        link: From what the layer gives to the exponent.
-        max_bytes: Size of a block of logits; there are two or three of them.
+        link: Makes the logits of the softmax from the layer's output.
+        max_bytes: Size of a block of logits; two or three such buffers exist at a time.
     """
     return _Blockwise.apply(hidden, linear.weight, linear.bias, token_ids, link, max_bytes, torch.is_grad_enabled())
 
 
-@torch.no_grad()
-def blockwise_logits(hidden: Tensor, linear: nn.Linear, link: Link) -> Tensor:
-    """Logits [tokens, vocabulary], all of them, without gradient.
-
-    In float32 also from half precision, where the layer's own output is rounded to three digits.
-    """
-    blocks = _Blocks(hidden, linear.weight, linear.bias, link, chunk_bytes(hidden))
-    logits = hidden.new_empty(len(hidden), len(linear.weight), dtype=blocks.dtype)
-    for tokens in blocks.token_slices():
-        for words in blocks.vocabulary_slices():
-            logits[tokens, words] = blocks.logits(tokens, words)[0]
-    return logits
-
-
 class _RunningSoftmax:
-    """Softmax of some tokens over a vocabulary that comes in blocks; all fields [tokens]."""
+    """Computes a softmax over a vocabulary that comes in blocks (arXiv:1805.02867).
+
+    Of the blocks so far, each [tokens]: `top` is the largest logit, `total` the sum of exp(logit - top), `weighted` the
+    sum of (logit - top) * exp(logit - top), and `chosen` the logit of the token's own id.
+    """
 
     def __init__(self, token_ids: Tensor, dtype: torch.dtype, with_entropy: bool) -> None:
         zeros = torch.zeros(token_ids.shape, dtype=dtype, device=token_ids.device)
         self.token_ids, self.with_entropy = token_ids, with_entropy
-        self.top = torch.full_like(zeros, torch.finfo(dtype).min)  # not -inf, whose difference to itself is no number
+        self.top = torch.full_like(zeros, torch.finfo(dtype).min)  # not -inf: -inf minus -inf is NaN
         self.total, self.weighted, self.chosen = zeros, zeros, zeros
 
     def add(self, logits: Tensor, start: int, spare: Tensor) -> tuple[Tensor, Tensor]:
-        """Take in a block [tokens, columns] of which `start` is the first column.
+        """Take in a block of logits [tokens, columns] whose first column is `start` in the vocabulary.
 
         Overwrites `logits` and `spare`. Returns exp(logits - top), in one of them, and the factor [tokens] by which
-        what was made of earlier blocks shrinks.
+        sums over earlier blocks are to be multiplied, as `top` may have risen.
         """
         inside, column = _place(self.token_ids, start, logits.shape[1])
         self.chosen = torch.where(inside, logits.gather(1, column).squeeze(1), self.chosen)
@@ -111,64 +71,26 @@ class _RunningSoftmax:
 
     @property
     def logprobs(self) -> Tensor:
-        """Of the chosen tokens, once all blocks are in."""
+        """The log-probabilities of the chosen tokens, once all blocks are in."""
         return self.chosen - self.top - self.total.log()
 
     @property
     def entropy(self) -> Tensor | None:
-        """In nats, once all blocks are in."""
+        """The entropies in nats, once all blocks are in."""
         return self.total.log() - self.weighted / self.total if self.with_entropy else None
 
 
 def _place(token_ids: Tensor, start: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Whether each token lies in a block of columns [tokens], and in which [tokens, 1] (any, where it does not)."""
+    """Return whether each token id lies in the block [tokens], and in which of its columns [tokens, 1].
+
+    For a token outside the block the column is one of the block's all the same, so that it can be gathered from.
+    """
     column = token_ids - start
     return (column >= 0) & (column < columns), column.clamp(0, columns - 1)[:, None]
 
 
-class _Blocks:
-    """Blocks of capped logits of a linear layer, each written over the last."""
-
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, link: Link, max_bytes: int) -> None:
-        self.hidden, self.weight, self.bias, self.link = hidden, weight, bias, link
-        self.dtype = precision(hidden)
-        size = max(1, max_bytes // self.dtype.itemsize)
-        widest = min(len(weight), max(1, size // hidden.shape[1]))  # a block of the weight stays as small
-        columns = min(widest, 2 * math.isqrt(size))  # four times as wide as high, to walk through the weight less
-        self.rows = max(1, min(len(hidden), size // columns))
-        self.columns = min(widest, size // self.rows)
-        self.buffer = hidden.new_empty(self.rows * self.columns, dtype=self.dtype)
-
-    def token_slices(self) -> Iterator[slice]:
-        yield from (slice(i, min(i + self.rows, len(self.hidden))) for i in range(0, len(self.hidden), self.rows))
-
-    def vocabulary_slices(self) -> Iterator[slice]:
-        yield from (slice(i, min(i + self.columns, len(self.weight))) for i in range(0, len(self.weight), self.columns))
-
-    def logits(self, tokens: slice, words: slice) -> tuple[Tensor, Tensor | None]:
-        """Logits [tokens, words], and the derivative of the cap where there is one."""
-        shape = tokens.stop - tokens.start, words.stop - words.start
-        logits = self.buffer[: math.prod(shape)].view(shape)
-        _multiply(logits, self.hidden[tokens], self.weight[words].t(), beta=0, alpha=self.link.scale)
-        if self.bias is not None:
-            logits.add_(self.bias[words], alpha=self.link.scale)
-        return self.link.cap(logits)
-
-
-def _multiply(out: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> None:
-    """out = beta * out + alpha * left @ right, in the precision of `out`; a GPU multiplies halves faster as halves."""
-    if out.is_cuda and right.dtype in HALVES:
-        product = torch.mm(left.to(right.dtype), right, out_dtype=out.dtype)
-        if beta == 0:
-            out.copy_(product.mul_(alpha))  # what stands there may be no number
-        else:
-            out.mul_(beta).add_(product, alpha=alpha)
-    else:
-        out.addmm_(left.to(out.dtype), right.to(out.dtype), beta=beta, alpha=alpha)
-
-
 class _Blockwise(Function):
-    """`blockwise_logprobs` with its gradient."""
+    """Computes `blockwise_logprobs` and its gradient."""
 
     @staticmethod
     def forward(
@@ -181,7 +103,7 @@ class _Blockwise(Function):
         max_bytes: int,
         grad_enabled: bool,
     ) -> Any:
-        blocks = _Blocks(hidden, weight, bias, link, max_bytes)
+        blocks = Blocks(hidden, weight, bias, link, max_bytes)
         spare = torch.empty_like(blocks.buffer)
         to_hidden, *to_layer = (grad_enabled and needed for needed in ctx.needs_input_grad[:3])
         directions = torch.empty_like(hidden) if to_hidden else None
@@ -194,7 +116,7 @@ class _Blockwise(Function):
                 exponentials, shrink = softmax.add(logits, words.start, spare[: logits.numel()].view_as(logits))
                 if to_hidden:
                     exponentials = exponentials if slope is None else exponentials.mul_(slope)
-                    _multiply(mean.mul_(shrink[:, None]), exponentials, weight[words])
+                    multiply_(mean.mul_(shrink[:, None]), exponentials, weight[words])
             if directions is not None:
                 directions[tokens] = _direction(softmax, mean, weight, link)
             logprobs[tokens], top[tokens], total[tokens] = softmax.logprobs, softmax.top, softmax.total
@@ -215,16 +137,17 @@ class _Blockwise(Function):
         to_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         to_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None
         if to_weight is not None or to_bias is not None:
-            blocks = _Blocks(hidden, weight, bias, ctx.link, ctx.max_bytes)
+            blocks = Blocks(hidden, weight, bias, ctx.link, ctx.max_bytes)
             softmax = token_ids, top, total
             _add_layer_gradients(blocks, softmax, grad * ctx.link.scale, to_weight, to_bias)
         return to_hidden, to_weight, to_bias, None, None, None, None
 
 
 def _direction(softmax: _RunningSoftmax, mean: Tensor, weight: Tensor, link: Link) -> Tensor:
-    """Gradient of each log-probability to its hidden state: the token's row of the weight minus the mean row.
+    """Return each log-probability's gradient to its hidden state: the token's row of the weight minus the mean row.
 
-    `mean` [tokens, width] is that under the distribution, not yet divided by its total; it is overwritten.
+    `mean` [tokens, width] is the sum of the rows weighted by exp(logit - top), not yet divided by its total; it is
+    overwritten. With a softcap each row is weighted by the cap's derivative as well.
     """
     own = weight[softmax.token_ids].to(mean.dtype)
     if link.softcap is not None:
@@ -233,7 +156,7 @@ def _direction(softmax: _RunningSoftmax, mean: Tensor, weight: Tensor, link: Lin
 
 
 def _add_layer_gradients(
-    blocks: _Blocks,
+    blocks: Blocks,
     softmax: tuple[Tensor, Tensor, Tensor],
     grad: Tensor,
     to_weight: Tensor | None,
@@ -241,7 +164,8 @@ def _add_layer_gradients(
 ) -> None:
     """Fill the gradients of weight and bias, a block of the vocabulary at a time.
 
-    `softmax` holds token ids, largest logits and sums of exponentials; `grad` is that to the logits, all [tokens].
+    `softmax` holds token ids, largest logits and sums of exponentials; `grad` is the gradient of the log-probabilities
+    times the scale of the logits. All are [tokens].
     """
     token_ids, top, total = softmax
     for words in blocks.vocabulary_slices():
@@ -255,7 +179,7 @@ def _add_layer_gradients(
             derivative.scatter_add_(1, column, (grad[tokens] * inside)[:, None])
             derivative = derivative if slope is None else derivative.mul_(slope)
             if to_weight is not None:
-                _multiply(rows, derivative.t(), blocks.hidden[tokens])
+                multiply_(rows, derivative.t(), blocks.hidden[tokens])
             sums += derivative.sum(0)
         if to_weight is not None:
             to_weight[words] = rows

@@ -1,4 +1,4 @@
-"""Log-probabilities of chosen tokens straight from hidden states, without logits of shape tokens times vocabulary."""
+"""Log-probabilities of chosen tokens from hidden states, without all logits of tokens times vocabulary at once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from rlft.head.blockwise import FLOOR, HALVES, Link, blockwise_logprobs, chunk_bytes, precision
+from rlft.head.blocks import HALVES, Link, chunk_bytes, precision
+from rlft.head.blockwise import FLOOR, blockwise_logprobs
 from rlft.head.split import Head
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedLogprobs:
-    """Natural log-probabilities with gradient, and entropies in nats without (`None` when not asked for).
+    """Holds natural log-probabilities with gradient, and entropies in nats without (`None` when not asked for).
 
-    Both [tokens] in float32, or float64 where the hidden states are.
+    Both are [tokens], or [rollouts, tokens] from `rlft.training.logprobs`, in float32, or float64 where the hidden
+    states are.
     """
 
     logprobs: Tensor
@@ -35,21 +37,22 @@ def selected_logprobs(
     with_entropy: bool = True,
     max_chunk_bytes: int | None = None,
 ) -> SelectedLogprobs:
-    """Log-probabilities of `token_ids` under softmax(head.logits(hidden) / temperature).
+    """Return the log-probabilities of `token_ids` under softmax(head.logits(hidden) / temperature).
 
-    Memory beyond the inputs and their gradients is some buffers of `max_chunk_bytes`, however many tokens there are. A
-    linear head is taken in blocks of tokens times vocabulary; any other some tokens at a time, and again on the way
-    back. Logits that fit in one chunk are kept, as that is faster.
+    Memory beyond the inputs and their gradients is a few buffers of `max_chunk_bytes`, however many tokens there are. A
+    linear head is computed in blocks of tokens times vocabulary; any other some tokens at a time, and again in the
+    backward pass. Logits that fit in one chunk are kept, as that is faster.
 
     Args:
-        hidden: [tokens, width], what the head's layer takes.
+        hidden: [tokens, width], what the head's layer takes as input.
         head: The output layer; gradients go to its trainable parameters.
         token_ids: Int [tokens], 0 to vocabulary - 1.
         temperature: Above 0.
         with_entropy: Whether to compute the entropy of every token's distribution.
         max_chunk_bytes: Size of one buffer of logits; `None` is 16 MiB, on a GPU 64 MiB.
 
-    Raises ValueError for shapes that do not fit together, a temperature of 0 or less, and unknown tokens.
+    Raises ValueError for shapes that do not fit together, a temperature of 0 or less, and token ids outside the
+    vocabulary.
     """
     linear = head.linear
     with torch.no_grad():
@@ -59,6 +62,7 @@ def selected_logprobs(
         max_chunk_bytes = chunk_bytes(hidden)
     rows = max(1, max_chunk_bytes // (vocabulary * precision(hidden).itemsize))
     link = Link(head.scale / temperature, head.softcap and head.softcap / temperature, with_entropy)
+    # Half precision is computed in blocks however few tokens there are: the layer itself would round its logits.
     if linear and (len(hidden) > rows or linear.weight.dtype in HALVES):
         logprobs, entropy = blockwise_logprobs(hidden, linear, token_ids, link, max_chunk_bytes)
     elif len(hidden) > rows:
@@ -84,7 +88,7 @@ def _all_at_once(hidden: Tensor, head: Head, token_ids: Tensor, link: Link) -> t
 
 
 def _part_by_part(hidden: Tensor, head: Head, token_ids: Tensor, link: Link, rows: int) -> tuple[Tensor, Tensor | None]:
-    """Some tokens at a time, forgetting their logits and making them again for the gradient."""
+    """Take `rows` tokens at a time; their logits are not kept but computed again for the gradient."""
     parts = zip(hidden.split(rows), token_ids.split(rows), strict=True)
     results = [checkpoint(_all_at_once, part, head, ids, link, use_reentrant=False) for part, ids in parts]
     logprobs = torch.cat([logprobs for logprobs, _ in results])
@@ -92,7 +96,7 @@ def _part_by_part(hidden: Tensor, head: Head, token_ids: Tensor, link: Link, row
 
 
 class _FromLogits(Function):
-    """Log-probabilities and entropy from what a layer gives, all of it at once; keeps one tensor of that shape."""
+    """Computes log-probabilities and entropies from a layer's whole output; keeps one tensor of that shape."""
 
     @staticmethod
     def forward(ctx: Any, raw: Tensor, token_ids: Tensor, link: Link, grad_enabled: bool) -> Any:
@@ -108,6 +112,8 @@ class _FromLogits(Function):
             entropy = everything.clamp_(min=FLOOR).mul_(probabilities).sum(1).neg_()
             ctx.mark_non_differentiable(entropy)
         if grad_enabled and ctx.needs_input_grad[0]:
+            # Minus the derivative of a log-probability by its logits: p - 1 at the chosen token, p at the others. expm1
+            # keeps digits that subtracting would lose where p is close to 1.
             falling = probabilities.scatter_(1, token_ids[:, None], logprobs.expm1()[:, None])
             ctx.save_for_backward(falling if slope is None else falling.mul_(slope))
             ctx.scale, ctx.dtype = link.scale, raw.dtype
@@ -116,5 +122,5 @@ class _FromLogits(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Any) -> Any:  # type: ignore[reportIncompatibleMethodOverride]
-        (falling,) = ctx.saved_tensors  # minus the derivative
+        (falling,) = ctx.saved_tensors
         return (falling * (grad_outputs[0] * -ctx.scale)[:, None]).to(ctx.dtype), None, None, None

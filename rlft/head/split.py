@@ -1,4 +1,8 @@
-"""A causal language model in two parts: a backbone that gives hidden states, and a head that makes logits of them."""
+"""Takes a causal language model apart: into a backbone that gives hidden states, and a head that makes logits of them.
+
+With the two apart, log-probabilities can be computed without logits of tokens times vocabulary
+(`rlft.head.selected`).
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,18 @@ import torch
 from peft import PeftModel
 from torch import Tensor, nn
 
-from rlft.head.blockwise import HALVES, Link, blockwise_logits, precision
+from rlft.head.blocks import HALVES, Link, blockwise_logits, precision
 
 logger = logging.getLogger(__name__)
 
-_ONE, _HUGE, _MODERATE = 1.0, 1e30, 100.0  # raw logits that the model's own scaling is measured on
+# Raw logits that the model's own scaling is measured on: the scale shows at 1, a softcap at 1e30, and whether there is
+# anything else between -100 and 100.
+_ONE, _HUGE, _MODERATE = 1.0, 1e30, 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """An output layer and what the model does to its output.
+    """Holds an output layer and what the model does to its output.
 
     logits = scale * layer(hidden), or softcap * tanh(scale * layer(hidden) / softcap) where there is a softcap. The
     layer works on each token alone.
@@ -35,16 +41,16 @@ class Head:
 
     @property
     def linear(self) -> nn.Linear | None:
-        """The layer if it is a weight and a bias and nothing else; an adapter's or a quantized layer is more."""
+        """The layer if it is a weight and a bias and nothing else, otherwise `None`, as for an adapter's layer."""
         layer = self.layer
-        if type(layer) is not nn.Linear or "forward" in vars(layer):  # some libraries exchange the method
+        if type(layer) is not nn.Linear or "forward" in vars(layer):  # some libraries replace `forward` of an instance
             return None
         return None if layer._forward_hooks or layer._forward_pre_hooks else layer
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [..., vocabulary] from hidden states [..., width], in float32 or float64.
+        """Return logits [..., vocabulary] from hidden states [..., width], in float32 or float64.
 
-        A linear layer of half precision is multiplied to float32, as `selected_logprobs` does, and without gradient.
+        For a linear layer of half precision the products are float32, as in `selected_logprobs`, and have no gradient.
         """
         linear = self.linear
         if linear is not None and linear.weight.dtype in HALVES:
@@ -58,10 +64,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class SplitModel:
-    """A live model as `backbone` and `head`: what the head makes of the backbone's output are the model's logits.
+    """Holds a live model as `backbone` and `head`: the head's logits of the backbone's output are the model's logits.
 
-    Adapters stay active in both and are switched off by the model's `disable_adapter`. Without a `body` the backbone
-    gives the model's own logits, and the head only passes them on.
+    Adapters stay active in both and are switched off by the model's `disable_adapter`. Where a model could not be taken
+    apart, `body` is `None`: the backbone gives the model's own logits, and the head passes them on. `slices_logits`
+    says whether that model has the argument `logits_to_keep`.
     """
 
     model: Any
@@ -70,7 +77,7 @@ class SplitModel:
     slices_logits: bool = False
 
     def backbone(self, *, logits_to_keep: int = 0, **inputs: Any) -> Tensor:
-        """What the head takes, [rows, tokens, width], at the last `logits_to_keep` tokens (0: at all of them).
+        """Return the head's input, [rows, tokens, width], at the last `logits_to_keep` tokens (0: at all of them).
 
         `inputs` are those of the model, such as `input_ids`, `attention_mask`, `position_ids` and `past_key_values`
         (which grows in place).
@@ -83,11 +90,11 @@ class SplitModel:
 
 
 class _NotUnderstoodError(Exception):
-    """Why a model cannot be taken apart; it never leaves this file."""
+    """Says why a model cannot be taken apart; it never leaves this file."""
 
 
 def split_model(model: Any) -> SplitModel:
-    """Take a model of transformers, with or without an adapter of peft, apart.
+    """Take apart a model of transformers, with or without an adapter of peft.
 
     Nothing is taken on trust: the parts are compared with the whole on a few tokens (three short passes without
     gradient; the model's state and the random numbers stay as they were). Where they differ, or are not found, a
@@ -101,7 +108,7 @@ def split_model(model: Any) -> SplitModel:
             raise _NotUnderstoodError("no backbone and output layer of its own")
         with _probing(model):
             return SplitModel(model, body, _find_head(model, body, layer))
-    except Exception as cause:
+    except Exception as cause:  # whatever a model's code raises, its own logits can still be used
         logger.warning(
             "the output layer of %s is not understood (%s): memory will grow with tokens times vocabulary",
             type(model).__name__,
@@ -113,7 +120,10 @@ def split_model(model: Any) -> SplitModel:
 
 
 def _without_adapter(model: Any) -> Any:
-    """The model of transformers; the adapter's layers stay in it."""
+    """Return the model of transformers, in which the adapter's layers stay.
+
+    Raises _NotUnderstoodError for an adapter that does more than change layers.
+    """
     if not isinstance(model, PeftModel):
         return model
     config: Any = model.active_peft_config
@@ -124,7 +134,7 @@ def _without_adapter(model: Any) -> Any:
 
 @contextmanager
 def _probing(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradient, and everything as before afterwards."""
+    """Put the model in evaluation mode without gradient; modes and random numbers are as before afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     device = next(model.parameters()).device
     try:
@@ -137,7 +147,7 @@ def _probing(model: nn.Module) -> Iterator[None]:
 
 
 def _find_head(model: Any, body: nn.Module, layer: nn.Module) -> Head:
-    """The head, once it has been seen to give the model's logits. Raises _NotUnderstoodError when it does not."""
+    """Return the head after checking that it gives the model's logits. Raises _NotUnderstoodError if it does not."""
     device = next(model.parameters()).device
     vocabulary = model.config.get_text_config().vocab_size
     ids = (torch.arange(4, device=device) % vocabulary)[None]
@@ -153,9 +163,10 @@ def _find_head(model: Any, body: nn.Module, layer: nn.Module) -> Head:
 
 
 def _exchange_output(model: Any, layer: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """What the layer is given, numbers in the place of its output, and the logits the model makes of them.
+    """Run the model with chosen numbers in place of its output layer's output.
 
-    So scaling is seen over a wide range, whatever the weights are: a softcap would not show in small logits.
+    Returns the layer's input, these numbers, and the logits that the model makes of them. So its scaling is seen over a
+    wide range, whatever the weights are: a softcap would not show in small logits.
     """
     calls: list[tuple[Tensor, Tensor]] = []
 
@@ -176,12 +187,12 @@ def _exchange_output(model: Any, layer: nn.Module, inputs: dict[str, Any]) -> tu
 
 
 def _fit(raw: Tensor, scaled: Tensor) -> tuple[float, float | None]:
-    """Scale and softcap that make `scaled` of `raw`."""
+    """Return the scale and softcap that make `scaled` of `raw`. Raises _NotUnderstoodError if there are none."""
     raw, scaled = raw.flatten(), scaled.flatten().double()
     at_one, at_huge = float(scaled[0]), float(scaled[1])
     scale, softcap = at_one, None
     if not math.isclose(at_huge, at_one * _HUGE, rel_tol=1e-2):
-        softcap = at_huge
+        softcap = at_huge  # tanh of a huge number is 1
         scale = softcap * math.atanh(at_one / softcap)
     expected = Head(nn.Identity(), scale, softcap).logits(raw)
     if scale == 0 or not torch.allclose(scaled, expected, rtol=1e-5, atol=0):
@@ -190,7 +201,7 @@ def _fit(raw: Tensor, scaled: Tensor) -> tuple[float, float | None]:
 
 
 def _close(one: Tensor, other: Tensor) -> bool:
-    """Equal but for the rounding of their type, measured against the largest number."""
+    """Return whether the two are equal but for the rounding of their type, measured against the largest number."""
     tolerance = 1e-4 if one.dtype == other.dtype == torch.float32 else 3e-2
     tolerance = 1e-9 if one.dtype == other.dtype == torch.float64 else tolerance
     difference = (one.double() - other.double()).abs().max()

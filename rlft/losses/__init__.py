@@ -1,7 +1,8 @@
-"""Losses, one file each or one file for those of one objective: objective, settings, divisor and paper together.
+"""The losses that are shipped, by name; a file holds one loss, or all those with the same objective.
 
-Whatever class with a `name` stands in a file of this room can be chosen by `training.loss_type`, its settings are
-settings of `training`, and the pages list it. Declarations are read without torch, as a config is checked without it.
+Every class with a `name` in a file of this room can be chosen by `training.loss_type`, its fields are settings of
+`training`, and docs/guide/settings.md lists it. The files import torch for type checkers only, because the config
+imports them, and a config is checked without torch.
 """
 
 from importlib import import_module
@@ -13,6 +14,7 @@ __all__ = ["LOSSES", "Divisor", "Loss"]
 
 
 def _shipped() -> dict[str, type[Loss]]:
+    """Return {name: class} of the losses in this room's files; classes that a file only imports are left out."""
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     classes = [
         found

@@ -1,4 +1,4 @@
-"""What a loss is: its objective, its settings with their defaults, its divisor and its paper, in one class."""
+"""The base class of losses. A loss is one class that has its objective, settings with defaults, divisor and paper."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Divisor = Literal["tokens", "rollouts", "length"]
 
 
 class Loss(BaseModel, ABC):
-    """Base of all losses. The fields of a class are the loss's settings, its docstring's first line says what it is.
+    """Defines a loss. The fields of a class are the loss's settings, its docstring's first line says what it is.
 
-    What is common to all losses is not written here: the ratio's level, the KL to the reference and the correction for
-    the engine (`rlft.training.loss`).
+    `rlft.training.loss` adds what is common to all of them: the level of the importance ratio (token or sequence), the
+    KL to the reference and the correction for the engine's log-probabilities.
 
     Attributes:
-        name: What `training.loss_type` calls a loss of this room; one's own is called by its import path.
-        paper: Where it is from.
+        name: The value of `training.loss_type` for a shipped loss; a user's own is named by its import path.
+        paper: Where the loss was published.
         divisor: What the sum over tokens is divided by. `tokens`: the tokens of the batch. `rollouts`: each rollout's
             own tokens, then the rollouts of the batch, so that it is a mean of means. `length`: the rollouts of the
             batch times `rollout.max_completion_length`.
@@ -43,7 +43,7 @@ class Loss(BaseModel, ABC):
 
     @abstractmethod
     def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:
-        """What each token adds, to be maximised: float, of the shape that the arguments have together.
+        """Return what each token adds to the objective, which is maximised: float, of the arguments' broadcast shape.
 
         Args:
             ratio: Float [rollouts, tokens] or, at sequence level, [rollouts, 1]: new over old probability, with the
@@ -53,8 +53,9 @@ class Loss(BaseModel, ABC):
         """
 
     def bounds(self) -> tuple[float, float]:
-        """The ratios beyond which a token counts as clipped in the metrics; 0 and infinity: none does.
+        """Return the lower and upper ratio beyond which a token counts as clipped in the metrics.
 
-        Below the first it counts where the advantage is negative, above the second where it is positive.
+        Below the first it counts where the advantage is negative, above the second where it is positive. With 0 and
+        infinity, the default, no token counts.
         """
         return 0.0, math.inf

@@ -1,4 +1,4 @@
-"""CISPO."""
+"""The CISPO loss, which caps the importance ratio instead of clipping it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ if TYPE_CHECKING:
 
 
 class Cispo(Loss):
-    """CISPO: the ratio is capped, and no token loses its gradient.
+    """CISPO caps the ratio, so that no token loses its gradient.
 
-    min(ratio, epsilon_high) * A * log pi, the weight held fixed (MiniMax-M1). The value means little, as it holds a
-    log-probability; the gradient by `logprobs` is the capped ratio times A. A cap of 5 is usual (ScaleRL,
-    arXiv:2510.13786).
+    The objective is min(ratio, epsilon_high) * A * log pi, in which the ratio has no gradient (MiniMax-M1). Its value
+    means little, as it holds a log-probability; its gradient by `logprobs` is the capped ratio times A. A cap of 5 is
+    usual (ScaleRL, arXiv:2510.13786).
     """
 
     name: ClassVar[str] = "cispo"
     paper: ClassVar[str] = "arXiv:2506.13585"
     divisor: ClassVar[Divisor] = "tokens"
 
-    epsilon_high: float | None = Field(default=None, gt=0, description="The cap of the ratio itself; 5.0 is usual.")
+    epsilon_high: float | None = Field(
+        default=None,
+        gt=0,
+        description="The ratio itself is capped at this number, which must be given and at least 1; 5.0 is usual.",
+    )
 
     @model_validator(mode="after")
     def _has_a_cap(self) -> Self:
@@ -36,10 +40,10 @@ class Cispo(Loss):
         return self
 
     def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:
-        """The log-probability, weighed."""
+        """Return the log-probability, weighted by the capped ratio and the advantage."""
         return ratio.detach().clamp(max=self.bounds()[1]) * advantages * logprobs
 
     def bounds(self) -> tuple[float, float]:
-        """0 and the cap."""
+        """Return 0, as nothing is clipped from below, and the cap."""
         assert self.epsilon_high is not None
         return 0.0, self.epsilon_high

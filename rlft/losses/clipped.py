@@ -1,4 +1,4 @@
-"""The losses with PPO's clipped ratio, which differ in how they bring tokens together."""
+"""The losses with PPO's clipped ratio (DAPO, BNPO, GRPO, Dr. GRPO), which differ in what their sum is divided by."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ if TYPE_CHECKING:
 
 
 class Clipped(Loss):
-    """min(ratio * A, clip(ratio, 1 - epsilon, 1 + epsilon_high) * A) (PPO, arXiv:1707.06347, eq. 7).
+    """Defines losses with the objective min(ratio * A, clip(ratio, 1 - epsilon, 1 + epsilon_high) * A).
 
-    With a bad advantage the first term has no bound, however large the ratio; `delta` caps the ratio there: two-sided
-    clipping (INTELLECT-2, arXiv:2505.07291). It must exceed 1 + epsilon_high to leave the other side alone.
+    That is eq. 7 of PPO (arXiv:1707.06347). With a negative advantage it has no lower bound, however large the ratio;
+    `delta` caps the ratio in the first term: two-sided clipping (INTELLECT-2, arXiv:2505.07291). `delta` must exceed
+    1 + epsilon_high, because below that it would change the objective for positive advantages, too.
     """
 
     epsilon: float = Field(
         default=0.2,
         gt=0,
         lt=1,
-        description="Ratios below 1 - epsilon are clipped; 3e-4 is usual for those of sequences.",
+        description="Ratios below 1 - epsilon are clipped; 3e-4 is usual with importance_sampling_level: sequence.",
     )
     epsilon_high: float | None = Field(
-        default=None, gt=0, description="Ratios above 1 + epsilon_high are clipped; null: `epsilon`."
+        default=None, gt=0, description="Ratios above 1 + epsilon_high are clipped; null means as much as `epsilon`."
     )
     delta: float | None = Field(
-        default=None, gt=0, description="Cap of the ratio where the advantage is negative; null: none."
+        default=None,
+        gt=0,
+        description="The ratio is capped at this number, above 1 + epsilon_high, where the advantage is negative; "
+        "null means no cap there.",
     )
 
     @model_validator(mode="after")
@@ -47,18 +51,18 @@ class Clipped(Loss):
         return self
 
     def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:
-        """The smaller of the two products."""
+        """Return the smaller of ratio times advantage and clipped ratio times advantage."""
         inside = ratio.clamp(*self.bounds())
         free = ratio if self.delta is None else ratio.clamp(max=self.delta)
         return (free * advantages).minimum(inside * advantages)
 
     def bounds(self) -> tuple[float, float]:
-        """1 - epsilon and 1 + epsilon_high."""
+        """Return 1 - epsilon and 1 + epsilon_high."""
         return 1 - self.epsilon, 1 + (self.epsilon if self.epsilon_high is None else self.epsilon_high)
 
 
 class Dapo(Clipped):
-    """DAPO: the mean over all tokens of the batch."""
+    """DAPO is the mean over all tokens of the batch."""
 
     name: ClassVar[str] = "dapo"
     paper: ClassVar[str] = "arXiv:2503.14476"
@@ -66,9 +70,9 @@ class Dapo(Clipped):
 
 
 class Bnpo(Clipped):
-    """TRL's name for the mean over tokens; `dapo` here.
+    """BNPO is TRL's name for the mean over tokens, and does the same as `dapo` here.
 
-    TRL divides it by the tokens of each micro-batch, so that its gradient depends on how the batch was cut.
+    TRL divides by the tokens of each micro-batch, so that its gradient depends on how the batch was cut.
     """
 
     name: ClassVar[str] = "bnpo"
@@ -77,7 +81,7 @@ class Bnpo(Clipped):
 
 
 class Grpo(Clipped):
-    """GRPO as published: the mean over tokens of each rollout, then over rollouts; with ratios of sequences, GSPO."""
+    """GRPO is the mean over tokens of each rollout, then over rollouts; with ratios of sequences it is GSPO."""
 
     name: ClassVar[str] = "grpo"
     paper: ClassVar[str] = "arXiv:2402.03300"
@@ -85,7 +89,7 @@ class Grpo(Clipped):
 
 
 class DrGrpo(Clipped):
-    """Dr. GRPO: no bias by length, as all rollouts are divided by the same; with `scale_rewards: none`."""
+    """Dr. GRPO divides all rollouts by the same number, so that length is no bias; set `scale_rewards: none` too."""
 
     name: ClassVar[str] = "dr_grpo"
     paper: ClassVar[str] = "arXiv:2503.20783"

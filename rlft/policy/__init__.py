@@ -1,8 +1,11 @@
-"""The model that is trained: where it comes from (`origin`), how it is stored (`folder`), how it reads (`tokens`).
+"""The policy: the model that is trained, with its tokenizer and optimizer.
 
-`optimizer` changes it; `rlft.head` is its output layer.
+`create` and `origin` make the first one of a run, `live` is one in memory, `folder` saves and loads it, `tokens` turns
+messages into its prompts, `optimizer` changes its weights, `fused` speeds up its training, and `weights` lists its
+weights for vLLM.
 """
 
-from rlft.policy.folder import Policy, PolicyFolder, PolicyMetadata, load_policy, save_policy
+from rlft.policy.folder import PolicyFolder, load_policy, save_policy
+from rlft.policy.live import Policy, PolicyMetadata
 
 __all__ = ["Policy", "PolicyFolder", "PolicyMetadata", "load_policy", "save_policy"]

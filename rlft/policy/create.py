@@ -1,14 +1,18 @@
-"""The first policy of a run, from its settings."""
+"""Makes the first policy of a run from its settings."""
 
 from __future__ import annotations
 
 from rlft.config import PolicyConfig
-from rlft.policy.folder import Policy, PolicyMetadata
+from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, add_adapter, build_from_scratch, choose_device, in_dtype, load_base, origin_of
 
 
 def create_policy(settings: PolicyConfig, *, seed: int) -> Policy:
-    """Build or load the base policy. Raises PolicyError when the model or its adapter does not load."""
+    """Load the base model, or build one from scratch, on its device and with a new adapter if there is to be one.
+
+    `seed` decides the random weights of model and adapter. Raises PolicyError if the model does not load, if the
+    adapter does not fit it, or if there is no GPU where one is asked for.
+    """
     device = choose_device(settings.device)
     if settings.from_scratch is not None:
         drawn, tokenizer = build_from_scratch(settings.from_scratch, seed)

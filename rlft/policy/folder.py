@@ -1,10 +1,10 @@
-"""A policy on disk and in memory.
+"""Saves a policy to a folder and loads it. The folder holds:
 
     policy.json            what it is: base model, revision, hashes, round, parent
     model/                 all weights, or the adapter (safetensors)
     tokenizer/
     optimizer.safetensors  first and second moments by parameter name, and float32 weights where the model's are
-                           shorter; absent before the first update
+                           half precision; absent before the first update
 
 Nothing is pickled. Loading a folder gives the same bytes in every process, so a step may start warm or cold.
 """
@@ -15,26 +15,22 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from rlft.attention.support import shares_prompts
 from rlft.errors import PolicyError, WeightsRemovedError
-from rlft.head.split import SplitModel, split_model
-from rlft.policy.fused import Replacement, find_fusible
-from rlft.policy.optimizer import Optimizer
+from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
 from rlft.temporary import writing
 
 METADATA_FILE = "policy.json"
 OPTIMIZER_FILE = "optimizer.safetensors"
-_INCIDENTAL = {  # settings that do not change what a policy does
+_INCIDENTAL = {  # entries of config files that do not change what a policy does, and are left out of `content_hash`
     "_name_or_path",
     "base_model_name_or_path",
     "inference_mode",
@@ -48,36 +44,14 @@ _INCIDENTAL = {  # settings that do not change what a policy does
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyMetadata:
-    """What `policy.json` says.
-
-    `update` counts optimizer steps since the optimizer was new. `weights_hash` identifies the weights alone,
-    `content_hash` also the optimizer state, the tokenizer, the settings of model and adapter and the base under it:
-    all that a later result depends on.
-    """
-
-    kind: Literal["full", "adapter"]
-    base_model: str | None
-    base_revision: str | None
-    base_hash: str | None
-    dtype: str
-    round: int = 0
-    update: int = 0
-    parent: str | None = None
-    stage: str = "base"
-    weights_hash: str = ""
-    content_hash: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class PolicyFolder:
-    """A policy as an artifact: the folder that holds it."""
+    """Names a policy on disk, as an artifact, by the path of the folder that holds it."""
 
     path: Path
 
     @property
     def metadata(self) -> PolicyMetadata:
-        """Contents of `policy.json`. Raises PolicyError when the folder holds no policy, or a broken one."""
+        """The contents of `policy.json`. Raises PolicyError if there is none, or if it cannot be read."""
         file = self.path / METADATA_FILE
         if not file.is_file():
             raise PolicyError("no policy.json here", where=str(self.path), fix="name the folder of a policy artifact")
@@ -92,84 +66,18 @@ class PolicyFolder:
 
     @property
     def has_weights(self) -> bool:
-        """False once retention has removed the weights of an old round."""
+        """Whether the weights are there; `policy.keep` removes those of old rounds."""
         return any((self.path / "model").glob("*.safetensors"))
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return how many bytes the folder takes on disk."""
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
 
 
-@dataclass
-class Policy:
-    """A live policy: model, tokenizer and, once it has been trained, its optimizer. The trainer changes it in place.
-
-    `changes` counts how often: whoever changes the weights says so with `note_change`.
-    """
-
-    model: Any
-    tokenizer: PreTrainedTokenizerBase
-    metadata: PolicyMetadata
-    optimizer: Optimizer | None = None
-    changes: int = 0
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model's parameters are."""
-        return next(self.model.parameters()).device
-
-    @property
-    def context_length(self) -> int | None:
-        """Tokens the model can read at once; `None` where its config does not say."""
-        return getattr(self.model.config, "max_position_embeddings", None)
-
-    @cached_property
-    def split(self) -> SplitModel:
-        """The model as backbone and head; looked into once."""
-        return split_model(self.model)
-
-    @cached_property
-    def shares_prompts(self) -> bool:
-        """Whether the model can encode a prompt once for several completions; tried once."""
-        return shares_prompts(self.model)
-
-    @cached_property
-    def fusible(self) -> list[Replacement]:
-        """What of the model can be computed faster for training; tried once."""
-        return find_fusible(self.model)
-
-    def find_out(self) -> None:
-        """Take the model apart and try it now, and not in the middle of something."""
-        _ = self.split, self.shares_prompts, self.fusible
-
-    @property
-    def identity(self) -> str:
-        """What rollouts are labelled with: the weights' hash, or how often they were changed where they have none."""
-        return self.metadata.weights_hash or f"unsaved after {self.changes} updates"
-
-    def note_change(self, *, update: int) -> None:
-        """Say that the weights are others than those that have a hash, and how many steps their optimizer has taken."""
-        self.metadata = dataclasses.replace(self.metadata, update=update, weights_hash="", content_hash="")
-        self.changes += 1
-
-    def trainable(self) -> dict[str, torch.nn.Parameter]:
-        """Parameters that training changes, by name."""
-        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-
-    def stop_token_ids(self) -> tuple[int, ...]:
-        """Tokens that end a completion, from the generation config, else the tokenizer's end token, else none."""
-        configured: Any = self.model.generation_config.eos_token_id
-        if configured is None:
-            configured = self.tokenizer.eos_token_id
-        if configured is None:
-            return ()
-        return tuple(configured) if isinstance(configured, list) else (int(configured),)
-
-
 def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
-    """Write a policy to `folder` (made new), with `changes` to its metadata; updates `policy.metadata` as well.
+    """Write a policy to the new `folder`, with these `changes` to its metadata, which `policy.metadata` has afterwards.
 
-    Raises StorageError when the disk does not take it.
+    Raises StorageError if the disk does not take it.
     """
     with writing("the policy", str(folder)):
         return _write(policy, folder, changes)
@@ -180,7 +88,7 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
     policy.model.save_pretrained(folder / "model", safe_serialization=True)
     (folder / "model" / "README.md").unlink(missing_ok=True)  # peft's empty model card
     if policy.metadata.kind == "adapter":
-        policy.model.generation_config.save_pretrained(folder / "model")
+        policy.model.generation_config.save_pretrained(folder / "model")  # peft leaves it out
     policy.tokenizer.save_pretrained(folder / "tokenizer")
     if policy.optimizer is not None and (tensors := policy.optimizer.tensors()):
         save_file(tensors, folder / OPTIMIZER_FILE)
@@ -192,9 +100,10 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
 
 
 def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
-    """Load a policy cold. The optimizer comes with the first training step, from `load_optimizer`.
+    """Load a policy without its optimizer, which `load_optimizer` loads when training needs it.
 
-    Raises PolicyError when the folder does not load, or when an adapter's base is no longer what it was.
+    Raises WeightsRemovedError if `policy.keep` has removed the weights, and PolicyError if the folder does not load or
+    if an adapter's base model has changed.
     """
     metadata = folder.metadata
     if not folder.has_weights:
@@ -232,7 +141,10 @@ def _load_adapted_base(folder: PolicyFolder, metadata: PolicyMetadata) -> PreTra
 
 
 def _hash_content(folder: Path, metadata: PolicyMetadata) -> str:
-    """All that a later result depends on; not where the base lies, nor which version of a library wrote the folder."""
+    """Return the sha256 of all that a later result depends on.
+
+    Where the base model lies and which version of a library wrote the folder are not part of it.
+    """
     identity = [metadata.weights_hash, metadata.update, metadata.kind, metadata.base_hash, metadata.dtype]
     digest = hashlib.sha256(json.dumps(identity).encode())
     settings = [*(folder / "model").glob("*.json"), *(folder / "tokenizer").glob("*_config.json")]
@@ -248,7 +160,10 @@ def _hash_content(folder: Path, metadata: PolicyMetadata) -> str:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings without what depends on where and by what they were written; peft keeps `target_modules` as a set."""
+    """Return settings without what depends on where and by what they were written.
+
+    peft keeps `target_modules` as a set, so its order in the file differs from process to process.
+    """
     kept = {key: value for key, value in settings.items() if key not in _INCIDENTAL}
     if isinstance(kept.get("target_modules"), list):
         kept["target_modules"] = sorted(kept["target_modules"])

@@ -1,9 +1,9 @@
-"""The small operations of a layer with hand-written gradients: RMSNorm, SwiGLU and rotary positions.
+"""Faster RMSNorm, SwiGLU and rotary positions for training, with gradients written by hand.
 
-Written as models write them, each makes several tensors that are read again for the gradient; on a CPU that traffic,
-not arithmetic, is what they cost. The gradients are those of the same formulas (arXiv:1910.07467, arXiv:2002.05202,
-arXiv:2104.09864). A model is not changed: inside `fused` its modules run other code, if they were seen to compute the
-same.
+As models write these small operations, each makes several tensors that are read again for the gradient; on a CPU that
+memory traffic, not arithmetic, is what they cost. The gradients are those of the same formulas (arXiv:1910.07467,
+arXiv:2002.05202, arXiv:2104.09864). A model is not changed: inside `fused` its modules run this code instead, where a
+comparison has shown that it computes the same.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional as F
 
-_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}  # of a gated MLP, as all Llama-like models name them
-_ROTARY = "apply_rotary_pos_emb"
+_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}  # submodules of a gated MLP in Llama and its relatives
+_ROTARY = "apply_rotary_pos_emb"  # the function in the code of these models
 _TOLERANCE = {
     torch.float32: {"rtol": 1e-5, "atol": 1e-6},
-    torch.bfloat16: {"rtol": 2e-2, "atol": 3e-2},  # numbers around 2, rounded two or three times
+    torch.bfloat16: {"rtol": 2e-2, "atol": 3e-2},  # for numbers around 2 that are rounded two or three times
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a holder (a module, or the Python module of a model's code) runs in place of an attribute."""
+    """Names an attribute of `holder` (a layer, or the Python module of a model's code) and its faster `function`."""
 
     holder: Any
     name: str
@@ -39,7 +39,7 @@ class Replacement:
 
 @contextmanager
 def fused(replacements: Sequence[Replacement]) -> Iterator[None]:
-    """Inside, the replacements of `find_fusible` are in place."""
+    """Put the replacements of `find_fusible` in place inside the context."""
     before = [vars(place.holder).get(place.name) for place in replacements]
     try:
         for place in replacements:
@@ -47,7 +47,7 @@ def fused(replacements: Sequence[Replacement]) -> Iterator[None]:
         yield
     finally:
         for place, old in zip(replacements, before, strict=True):
-            if old is None:
+            if old is None:  # it was the class's `forward`, which the instance's attribute has hidden
                 delattr(place.holder, place.name)
             else:
                 setattr(place.holder, place.name, old)
@@ -55,10 +55,10 @@ def fused(replacements: Sequence[Replacement]) -> Iterator[None]:
 
 @torch.no_grad()
 def find_fusible(model: nn.Module) -> list[Replacement]:
-    """What of this model can be replaced: tried on a few numbers, never taken from a name.
+    """Return what of this model can be replaced: every candidate is compared with the model's own on a few numbers.
 
-    On a CPU only in float32: otherwise models change types between the operations, each in its own way. torch has a
-    kernel for the norm on a GPU; it rounds once where models in half precision round twice.
+    On a CPU that is done in float32 only: in half precision models round between the operations, each in its own way.
+    On a GPU torch's kernel for the norm is taken; it rounds once where models in half precision round twice.
     """
     parameter = next(model.parameters())
     if parameter.dtype not in _TOLERANCE or (parameter.device.type == "cpu" and parameter.dtype != torch.float32):
@@ -66,7 +66,7 @@ def find_fusible(model: nn.Module) -> list[Replacement]:
     found: list[Replacement] = []
     for module in model.modules():
         if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
-            continue
+            continue  # a library has changed what the module does
         found += _norm(module) or _mlp(module)
     return found + _rotary(model)
 
@@ -77,7 +77,7 @@ def _norm(module: nn.Module) -> list[Replacement]:
     if not alone or not isinstance(eps, float) or not isinstance(weight, nn.Parameter) or weight.dim() != 1:
         return []
     given = module.forward
-    # Gemma stores the weight minus one; in half precision the sum would be rounded.
+    # Gemma stores the weight minus one. In half precision the sum would be rounded, so it is not tried there.
     for offset in (0.0, 1.0) if weight.dtype == torch.float32 else (0.0,):
 
         def forward(x: Tensor, *, offset: float = offset) -> Tensor:
@@ -106,7 +106,7 @@ def _mlp(module: nn.Module) -> list[Replacement]:
 
 
 def _rotary(model: nn.Module) -> list[Replacement]:
-    """The function that the model's code calls, in the Python module of its attention."""
+    """Return replacements of the rotary function in the Python modules that the model's attention layers are from."""
     like = next(model.parameters())
     found: list[Replacement] = []
     for code in {type(module).__module__ for module in model.modules() if hasattr(module, "layer_idx")}:
@@ -125,7 +125,7 @@ def _rotary(model: nn.Module) -> list[Replacement]:
 
 
 def _numbers(like: Tensor, *shape: int) -> Tensor:
-    """The same numbers every time, none like another."""
+    """Return a tensor of this shape and the type and device of `like`, with various numbers, the same every time."""
     count = int(torch.tensor(shape).prod())
     numbers = torch.linspace(-2.0, 3.0, count).sin().mul(2).add(0.1).view(shape)
     return numbers.to(like.device, like.dtype)
@@ -134,7 +134,7 @@ def _numbers(like: Tensor, *shape: int) -> Tensor:
 def _same(own: Callable[..., Any], ours: Callable[..., Any], *inputs: Tensor) -> bool:
     try:
         theirs, found = own(*inputs), ours(*inputs)
-    except (TypeError, ValueError, RuntimeError, AttributeError):  # whatever else it takes, it is not this
+    except (TypeError, ValueError, RuntimeError, AttributeError):  # it takes other inputs, so it is another operation
         return False
     theirs, found = (tuple(part) if isinstance(part, tuple) else (part,) for part in (theirs, found))
     pairs = zip(theirs, found, strict=True)
@@ -176,7 +176,7 @@ def _apply_rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim:
 
 
 class _Rotary(Function):
-    """The second half of the width is turned into the first by `sin`, the first into the second."""
+    """Rotates pairs of one number from each half of the width: (a, b) to (a cos - b sin, b cos + a sin)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

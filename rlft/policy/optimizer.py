@@ -1,4 +1,4 @@
-"""AdamW (arXiv:1711.05101) whose numbers are float32 whatever type the model has."""
+"""AdamW (arXiv:1711.05101) that computes in float32 whatever type the model has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MASTER = "master"
 
 
 class Optimizer:
-    """AdamW over float32 masters of the parameters.
+    """Takes AdamW's steps on float32 masters, which are copies of the parameters, and copies them back.
 
     A step of learning rate 1e-6 is smaller than the distance between two bfloat16 numbers: without masters it would
-    be lost. A parameter that is float32 already is its own master.
+    be lost. A parameter that is float32 already is its own master. The learning rate is given with each step.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], *, betas: tuple[float, float], weight_decay: float):
@@ -30,19 +30,20 @@ class Optimizer:
 
     @property
     def state(self) -> bool:
-        """Whether a step was ever taken, here or in a run this state was loaded from."""
+        """Whether a step was ever taken, here or before the state was loaded."""
         return bool(self.adamw.state)
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Drop all gradients, of parameters and masters."""
         for tensor in (*self.parameters.values(), *self.masters.values()):
             tensor.grad = None
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:
-        """Inside, the gradients of any number of backward passes add up in float32, in the masters.
+        """Add up the gradients of any number of backward passes inside the context in float32, in the masters.
 
-        Each parameter's goes there as soon as a pass has it whole, so those of a short type take no memory together.
+        A sum in bfloat16 would lose addends below a 256th of it. Each parameter's gradient is handed to its master as
+        soon as a pass has computed it, so that those of half precision do not all take memory at the same time.
         """
         with ExitStack() as hooks:
             for name, master in self.masters.items():
@@ -52,12 +53,12 @@ class Optimizer:
             yield
 
     def clip(self, max_norm: float) -> float:
-        """Scale the gradients down to a norm of at most `max_norm`; returns the norm before."""
+        """Scale the gradients down to a norm of at most `max_norm`; return the norm before."""
         return float(nn.utils.clip_grad_norm_(list(self.masters.values()), max_norm))
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
-        """Change the parameters by the gradients that have added up, and forget those."""
+        """Change the parameters by the gradients that have added up, and drop these."""
         for group in self.adamw.param_groups:
             group["lr"] = learning_rate
         self.adamw.step()
@@ -67,7 +68,10 @@ class Optimizer:
         self.zero_grad()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a later run needs to go on, by parameter name; AdamW's step counter is the policy's `update`."""
+        """Return what is to be stored, by parameter name: moments, and masters where they are copies.
+
+        AdamW's step counter is not part of it, as it is the policy's `metadata.update`.
+        """
         found: dict[str, Tensor] = {}
         for name, master in self.masters.items():
             if master in self.adamw.state:
@@ -77,7 +81,7 @@ class Optimizer:
         return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
 
     def load(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """Go on from what `tensors` gave after so many `steps`."""
+        """Load what `tensors` returned after so many `steps`."""
         for name, master in self.masters.items():
             if f"{name}.{MOMENTS[0]}" not in tensors:
                 continue
@@ -92,7 +96,7 @@ def _master(parameter: nn.Parameter) -> nn.Parameter:
 
 
 def _hand_over(master: nn.Parameter, parameter: Tensor) -> None:
-    """Add a parameter's gradient to that of its master, and forget it."""
+    """Add a parameter's gradient to that of its master, and drop it."""
     assert parameter.grad is not None
     if master.grad is None:
         master.grad = parameter.grad.float()

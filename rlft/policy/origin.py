@@ -1,4 +1,4 @@
-"""Where a policy comes from: a model on the hub or on disk, or random weights."""
+"""Loads the model that a policy starts from, by hub name or folder, or draws random weights; adds an adapter."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.errors import PolicyError
 from rlft.policy.tokens import character_tokenizer
 
-LOAD_ERRORS = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # of transformers and peft
+LOAD_ERRORS = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)  # what transformers and peft raise
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def choose_device(device: str) -> torch.device:
-    """`auto` takes a GPU where there is one. Raises PolicyError for `cuda` without a GPU."""
+    """Return the device of this name; `auto` is a GPU if there is one. Raises PolicyError for `cuda` without a GPU."""
     if device == "cuda" and not torch.cuda.is_available():
         raise PolicyError("policy.device is cuda, and torch sees no GPU", fix="set policy.device to auto or cpu")
     if device == "auto":
@@ -37,7 +37,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A small float32 model with random weights drawn from `seed`, and its character tokenizer."""
+    """Return a small float32 model with random weights drawn from `seed`, and its character tokenizer."""
     tokenizer = character_tokenizer(settings.characters, settings.pieces)
     common: dict[str, Any] = {
         "vocab_size": len(tokenizer),
@@ -77,9 +77,10 @@ def build_from_scratch(settings: FromScratchConfig, seed: int) -> tuple[PreTrain
 
 
 def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """A model with these weights in another type, made as one is that is loaded in that type.
+    """Return a model with the same weights in another type, made as transformers makes one that it loads in that type.
 
-    The model's `to` would round what transformers keeps in float32 whatever the weights are, as rotary frequencies are.
+    `model.to(dtype)` would also round what transformers keeps in float32, such as rotary frequencies: then the live
+    model's log-probabilities would differ from those of the same policy loaded from its folder.
     """
     with torch.random.fork_rng(devices=[]):
         made = AutoModelForCausalLM.from_config(copy.deepcopy(model.config), dtype=dtype)
@@ -89,14 +90,14 @@ def in_dtype(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Model and tokenizer by hub name or folder. Raises PolicyError that says what was not found."""
+    """Load model and tokenizer by hub name or folder. Raises PolicyError if either is missing or incomplete."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             name, revision=revision, dtype=DTYPES[dtype], use_safetensors=True, output_loading_info=True
         )
         model, report = loaded
-        if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where there is none
+        if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one up where there is none
             raise ValueError("it has no tokenizer")
         if report["missing_keys"]:
             raise ValueError(f"it has no weights for {min(report['missing_keys'])}, which would stay random")
@@ -113,12 +114,15 @@ def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedMo
 
 
 def first_line(cause: BaseException) -> str:
-    """The first line of an error's message, or its type where it has none."""
+    """Return the first line of an error's message, or its type where it has none."""
     return next(iter(str(cause).strip().splitlines()), type(cause).__name__)
 
 
 def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> Any:
-    """Wrap the model with a LoRA adapter whose random half is drawn from `seed`; it changes nothing yet."""
+    """Wrap the model with a LoRA adapter (arXiv:2106.09685) that changes no output yet.
+
+    One of its two matrices is drawn from `seed`, the other is 0. Raises PolicyError if it does not fit the model.
+    """
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,
@@ -139,7 +143,7 @@ def add_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> An
 
 
 def hash_weights(folder: Path) -> str:
-    """sha256 over the name and bytes of every *.safetensors file of a folder, in the order of their names."""
+    """Return the sha256 over name and bytes of every *.safetensors file of a folder, in the order of their names."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.name.encode())
@@ -150,7 +154,7 @@ def hash_weights(folder: Path) -> str:
 
 
 def base_folder(name: str, revision: str | None) -> Path:
-    """The folder that holds a base model's files: the path itself, or its snapshot in the hub cache."""
+    """Return the folder that holds a base model's files: the path itself, or its snapshot in the hub's local cache."""
     if Path(name).is_dir():
         return Path(name).resolve()
     from huggingface_hub import snapshot_download
@@ -159,7 +163,7 @@ def base_folder(name: str, revision: str | None) -> Path:
 
 
 def origin_of(settings: PolicyConfig) -> tuple[str | None, str | None, str | None]:
-    """Name, revision and weight hash of the base model; all `None` for a model from scratch."""
+    """Return name, revision and weight hash of the base model; all are `None` for a model from scratch."""
     if settings.model is None:
         return None, None, None
     folder = base_folder(settings.model, settings.revision)

@@ -1,4 +1,7 @@
-"""From messages to prompt tokens, and from sampled tokens to text. The other way round never happens."""
+"""Turns messages into prompt tokens and sampled tokens into text, and makes a tokenizer of characters.
+
+Sampled tokens are never encoded again from their text, which might give other tokens.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def character_tokenizer(characters: str, pieces: Sequence[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with one token for each character and each piece, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2.
+    """Return a tokenizer with a token for each character and each piece, and `<pad>`, `<eos>`, `<unk>` as ids 0, 1, 2.
 
-    These names in a text are read as the characters they are made of. Where a piece stands in a text it is one token,
-    the longest one first.
+    These three names in a text are read as the characters they are made of. A piece in a text is one token; where
+    several fit, the longest is taken.
     """
     vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2}
     for part in dict.fromkeys([*characters, *pieces]):
@@ -42,12 +45,12 @@ def character_tokenizer(characters: str, pieces: Sequence[str] = ()) -> PreTrain
 
 
 def _escaped(text: str) -> str:
-    """For the regular expressions of `tokenizers`, which are Oniguruma's."""
+    """Return the text as a pattern of the Oniguruma library, which `tokenizers` uses for regular expressions."""
     return "".join(f"\\x{{{ord(character):x}}}" for character in text)
 
 
 def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """Token ids of a prompt, ready for the model to go on.
+    """Return the token ids of a prompt, which the model's completion follows.
 
     With a chat template the messages are rendered by it. A tokenizer without one belongs to a model that continues
     text: then the contents are joined with newlines.
@@ -59,19 +62,19 @@ def render_prompt(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message
     text = "\n".join(message["content"] for message in messages)
     ids = list(tokenizer(text).input_ids)
     if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
-        ids.pop()  # some tokenizers close every text, but here the text goes on
+        ids.pop()  # some tokenizers add an end token to every text, but here the completion follows
     return ids
 
 
 def completion_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int]) -> str:
-    """The text of sampled tokens to the letter, without special tokens."""
+    """Return the text of sampled tokens without special tokens; unlike the tokenizer's default it changes no spaces."""
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[str]:
-    """Characters of a text that the tokenizer reads as its unknown token.
+    """Return the characters of a text that the tokenizer reads as its unknown token.
 
-    None for a tokenizer whose unknown token is its end or start token as well (GPT-2's): it knows all characters.
+    There are none for a tokenizer whose unknown token is its end or start token as well (GPT-2's): it knows all.
     """
     unknown = tokenizer.unk_token_id
     if unknown is None or unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id):
@@ -90,7 +93,7 @@ def check_prompts(
     render: Callable[[Sequence[Message]], list[int]] | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Look at every prompt before anything is sampled.
+    """Check every prompt before anything is sampled.
 
     `prompts` are (task id, messages), which `render` makes tokens of (`render_prompt` by default). Raises PolicyError
     that names the task for a prompt without tokens or with a character that has none, and when no prompt at all fits
@@ -128,7 +131,7 @@ def check_prompts(
 def _check_prompt(
     tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
 ) -> int:
-    """Tokens of a prompt that can be read."""
+    """Return a prompt's number of tokens. Raises PolicyError if there are none, or one that the tokenizer lacks."""
     where = f"task {task_id}"
     if not ids:
         raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")

@@ -1,4 +1,4 @@
-"""A live policy's weights as its base model's checkpoint names them: for whatever reads such checkpoints."""
+"""Yields a live policy's weights under the names of its base model's checkpoint, for vLLM, which reads such names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 
 def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """All weights by checkpoint name, one layer at a time; an adapter's are merged into those of its layer.
+    """Yield all weights by checkpoint name, one layer at a time; an adapter's are merged into those of its layer.
 
-    Weights that are tied come under each of their names. Where there is no adapter the tensors are the model's own:
-    copy what is to be kept. The model is as it was afterwards, byte for byte, also when the iteration ends early.
+    Tied weights come under each of their names, as vLLM would keep its old output layer otherwise. Where there is no
+    adapter the tensors are the model's own: copy what is to be kept. Afterwards the model is as it was, byte for byte,
+    also when the iteration ends early.
     """
     base: nn.Module = model.get_base_model() if isinstance(model, PeftModel) else model
     modules: list[tuple[str, Any]] = list(base.named_modules())
-    unused = {
+    unused = {  # peft keeps two copies of such modules; this is the one that the model does not compute with
         f"{prefix}.{'modules_to_save' if module.disable_adapters else 'original_module'}."
         for prefix, module in modules
         if isinstance(module, ModulesToSaveWrapper)
@@ -40,7 +41,10 @@ def checkpoint_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
 
 @contextmanager
 def _merged(layer: Any) -> Iterator[Tensor]:
-    """A layer's weight with its adapters in it; the old one is put back, as taking them out leaves rounding behind."""
+    """Provide a layer's weight with its adapters merged, and restore the layer.
+
+    The old weight is copied back, because `unmerge` subtracts the adapters and so leaves rounding behind.
+    """
     weight = _weight(layer)
     before = weight.detach().clone()
     try:
@@ -64,9 +68,9 @@ def _belongs_to_adapter(name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Without the names of peft's wrappers."""
+    """Return a parameter's name without those of peft's wrappers."""
     parts = name.split(".")
     if "modules_to_save" in parts:
         place = parts.index("modules_to_save")
-        del parts[place : place + 2]  # and the adapter's name
+        del parts[place : place + 2]  # with the adapter's name, which follows
     return ".".join(part for part in parts if part not in ("base_layer", "original_module"))

@@ -1,9 +1,9 @@
-"""Checkpoints of supervised fine-tuning: a stage that was cut off goes on from its last one.
+"""Checkpoints of supervised fine-tuning, from which a stage (warm start or control arm) goes on after it was cut off.
 
     FOLDER/<identity of the stage>/<sha256 of the file>.safetensors
 
-One file holds the trained weights, the optimizer's numbers and, as JSON in its header, the steps so far. Its name is
-its hash: a file that was damaged is seen to be. Whoever stores the result of the stage removes them.
+One file holds the trained weights, the optimizer's state and, as JSON in its header, the steps so far. Its name is its
+hash, by which a damaged file is recognised. The caller removes the checkpoints once the result of the stage is stored.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from rlft.policy.optimizer import MOMENTS, Optimizer
 from rlft.sft.state import SftState
 
 logger = logging.getLogger(__name__)
-EVERY_SECONDS, SHARE = 60.0, 0.05
-OLD_SECONDS = 14 * 86_400.0
+EVERY_SECONDS, SHARE = 60.0, 0.05  # defaults of `Checkpoints`
+OLD_SECONDS = 14 * 86_400.0  # after two weeks checkpoints that nobody has gone on with are removed
 _ENDING, _HALF = ".safetensors", ".partial"
 
 
 class Checkpoints:
-    """Written at most every `every_seconds`, and so seldom that writing takes at most `share` of the time.
+    """Writes and restores the checkpoints of stages in `folder`.
 
-    `code` is part of every stage's identity, `anew` leaves out what is there from earlier, and `saved` is told each
-    state that is safe.
+    It writes at most every `every_seconds`, and so seldom that writing takes at most `share` of the time. `code` (a
+    fingerprint) is part of every stage's identity; with `anew` earlier checkpoints of a stage are removed and not used;
+    `saved` is called with each state after its checkpoint was written.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class Checkpoints:
         self._due = 0.0
 
     def restore(self, identity: Sequence[object], optimizer: Optimizer) -> SftState:
-        """Bring weights and optimizer to the last checkpoint of the stage; a new state where there is none.
+        """Load the last checkpoint of the stage into weights and optimizer; return its state, or a new one without any.
 
-        `identity` is all that decides what the steps come to. What is left of stages that nobody went on with goes.
+        `identity` is everything that the result of the steps depends on, as JSON values. Old checkpoints of other
+        stages are removed (`remove_old`).
         """
         remove_old(self._root)
         key = hashlib.sha256(json.dumps([self._code, *identity]).encode()).hexdigest()
@@ -79,7 +81,7 @@ class Checkpoints:
         return SftState()
 
     def save_if_due(self, optimizer: Optimizer, state: SftState) -> float:
-        """Write a checkpoint if it is time for one; returns the seconds that this took. A full disk is a warning."""
+        """Write a checkpoint if one is due; return the seconds that this took. A failed write is only a warning."""
         started = self._clock()
         if self._folder is None or started < self._due:
             return 0.0
@@ -95,7 +97,7 @@ class Checkpoints:
         return ended - started
 
     def remove(self) -> None:
-        """The result of the stage is stored."""
+        """Remove the checkpoints of the restored stage, as when its result is stored."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -108,19 +110,20 @@ def remove_old(folder: Path) -> None:
 
 
 def _remove_halves(folder: Path) -> None:
-    """Files that processes which are no more have begun to write."""
+    """Remove unfinished files of processes that no longer exist; another process may be writing its own."""
     for file in folder.glob(f"*{_HALF}"):
         if not (file.stem.isdecimal() and psutil.pid_exists(int(file.stem))):
             _remove(file)
 
 
 def _remove(file: Path) -> None:
-    """What cannot be removed, such as a folder of that name, stays."""
+    """Remove a file if that is possible; a folder of that name stays, for example."""
     with suppress(OSError):
         file.unlink()
 
 
 def _changed(file: Path) -> float:
+    """Return when the file was last changed, in seconds since the epoch."""
     try:
         return file.stat().st_mtime
     except OSError:  # another process has removed it
@@ -128,7 +131,7 @@ def _changed(file: Path) -> float:
 
 
 def _write(folder: Path, optimizer: Optimizer, state: SftState) -> None:
-    """Whole or not at all; the one before goes when the new one is there."""
+    """Write a checkpoint whole or not at all, then remove the one before."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{os.getpid()}{_HALF}"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _tensors(optimizer)}
@@ -136,7 +139,7 @@ def _write(folder: Path, optimizer: Optimizer, state: SftState) -> None:
         save_file(tensors, partial, metadata={"state": json.dumps(dataclasses.asdict(state))})
         target = folder / f"{file_hash(partial)}{_ENDING}"
         partial.replace(target)
-    except BaseException:
+    except BaseException:  # an interrupt, too
         _remove(partial)  # on a full disk half a checkpoint leaves no room for anything else
         raise
     for other in folder.glob(f"*{_ENDING}"):
@@ -145,9 +148,9 @@ def _write(folder: Path, optimizer: Optimizer, state: SftState) -> None:
 
 
 def _read(file: Path, optimizer: Optimizer) -> SftState | None:
-    """Load a checkpoint into the optimizer and its parameters.
+    """Load a checkpoint into the optimizer and its parameters, and return its state.
 
-    `None`, with nothing changed, where it is damaged or is none of this training.
+    Returns `None`, with nothing changed, if it is damaged or does not fit this optimizer.
     """
     try:
         if file_hash(file) != file.stem:
@@ -164,7 +167,7 @@ def _read(file: Path, optimizer: Optimizer) -> SftState | None:
 
 
 def _fits(tensors: dict[str, Tensor], optimizer: Optimizer) -> bool:
-    """Whether it is every weight that is trained and, of each that had a gradient, all that AdamW keeps."""
+    """Return whether the tensors are all trained weights and, for each that had a gradient, all that AdamW keeps."""
     wanted: dict[str, torch.Size] = {}
     for name, master in optimizer.masters.items():
         wanted[f"parameter/{name}"] = master.shape
@@ -177,7 +180,7 @@ def _fits(tensors: dict[str, Tensor], optimizer: Optimizer) -> bool:
 
 
 def _tensors(optimizer: Optimizer) -> Iterator[tuple[str, Tensor]]:
-    """Everything that steps change: parameters, masters, and all that AdamW keeps of each, its counters too."""
+    """Yield everything that steps change, by label: parameters, masters, and AdamW's moments and step counters."""
     for name, master in optimizer.masters.items():
         yield f"parameter/{name}", optimizer.parameters[name]
         if master is not optimizer.parameters[name]:

@@ -1,4 +1,4 @@
-"""Demonstrations from a file: conversations whose last turn is to be imitated."""
+"""Reads demonstrations, conversations whose last assistant messages are to be imitated, from a JSONL file."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from rlft.types import Message
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Prompt messages, and the conversation after it: the assistant's messages are imitated, the others are read."""
+    """Holds a prompt's messages and those after it, of which the assistant's are imitated and the others only read."""
 
     prompt: tuple[Message, ...]
     turns: tuple[Message, ...]
 
 
 def read_demonstrations(path: Path) -> list[Demonstration]:
-    """All demonstrations of a file; raises as `iterate_demonstrations` does."""
+    """Return all demonstrations of a file; raises as `iterate_demonstrations` does."""
     return list(iterate_demonstrations(path))
 
 
 def iterate_demonstrations(path: Path) -> Iterator[Demonstration]:
-    """Demonstrations from JSONL rows with `messages`, the last one the assistant's; blank lines are passed over.
+    """Yield the demonstrations of JSONL rows with `messages`, the last one the assistant's; blank lines are skipped.
 
-    Messages are in any form that `rlft.messages.as_messages` takes.
+    Messages are in any form that `rlft.messages.as_messages` takes. The assistant's messages after the last one of the
+    user are imitated, with their `tool_calls` if there are any; what comes before them is the prompt.
 
-    The assistant's messages after the last one of the user are imitated, with their `tool_calls` if there are any.
-
-    Raises TaskError with the line, and when there are none.
+    Raises TaskError for a missing file, for a row that is no demonstration (with its line), and for a file without any.
     """
     if not path.is_file():
         raise TaskError("no such file", where=str(path), fix="check warm_start.path")
@@ -59,5 +58,5 @@ def _demonstration(messages: tuple[Message, ...]) -> Demonstration:
     if len(messages) < 2 or messages[-1]["role"] != "assistant":
         raise MessageError("the last of at least two messages must be the assistant's")
     asked = [place for place, message in enumerate(messages) if message["role"] == "user"]
-    start = asked[-1] + 1 if asked else len(messages) - 1
+    start = asked[-1] + 1 if asked else len(messages) - 1  # without a user only the last message is imitated
     return Demonstration(tuple(messages[:start]), tuple(messages[start:]))

@@ -1,4 +1,4 @@
-"""Which demonstrations supervised fine-tuning sees: a file's, or the gold answers of a sample of the train tasks."""
+"""Chooses the demonstrations of supervised fine-tuning: a file's, or the environment's for some of the train tasks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ logger = logging.getLogger(__name__)
 def choose_demonstrations(
     settings: WarmStartConfig, tasks: Sequence[Task], environment: BaseEnv, *, progress: Progress = silent
 ) -> list[Demonstration]:
-    """Demonstrations from `settings.path`, else the environment's for a sample of the train tasks.
+    """Return at most `settings.demonstrations`, from `settings.path` or else from the environment for train tasks.
 
-    Raises TaskError when there are none.
+    The environment's are for a sample of the tasks, since the first rows of a file may all be of one kind. They are
+    played through its tools like a policy's answers. Tasks without one are left out.
+
+    Raises TaskError if there are none at all, or if one cannot be read or played.
     """
     if settings.path is not None:
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
@@ -60,7 +63,7 @@ def _script(said: Any, task: Task) -> Script:
 
 
 def _warn_of_failed_calls(played: Sequence[Rollout]) -> None:
-    """A model that is shown calls that fail learns to make them."""
+    """Warn of tool calls that failed, because a model that is shown such calls learns to make them."""
     if failed := [rollout for rollout in played if rollout.tool_errors]:
         told = next((m["content"] for m in failed[0].messages if m.get("failed")), "")
         logger.warning(

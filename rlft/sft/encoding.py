@@ -1,4 +1,4 @@
-"""Demonstrations as tokens."""
+"""Encodes demonstrations as token ids, with a flag for each token that is to be imitated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rlft.chat import Chat
 from rlft.errors import PolicyError
-from rlft.policy.folder import Policy
+from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.sft.demonstration_file import Demonstration
@@ -20,7 +20,7 @@ Row = tuple[list[int], list[bool]]  # token ids of a whole conversation, and whi
 def encode_demonstrations(
     policy: Policy, chat: Chat, demonstrations: Sequence[Demonstration], progress: Progress
 ) -> list[Row]:
-    """All of them as tokens. Raises PolicyError for one that the model cannot read whole."""
+    """Return every demonstration as tokens. Raises PolicyError for one that is too long or has unknown characters."""
     meter = Meter(progress, len(demonstrations), "demonstrations")
     rows: list[Row] = []
     for demonstration in demonstrations:
@@ -30,7 +30,7 @@ def encode_demonstrations(
 
 
 def identity_of(rows: Sequence[Row]) -> str:
-    """Identity of what is trained on, in its order."""
+    """Return the identity (sha256, hexadecimal) of what is trained on, in its order."""
     digest = hashlib.sha256()
     for ids, imitated in rows:
         digest.update(json.dumps([ids, imitated]).encode())
@@ -38,7 +38,10 @@ def identity_of(rows: Sequence[Row]) -> str:
 
 
 def encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> Row:
-    """Token ids of the whole conversation, and which of them are imitated."""
+    """Return the token ids of the whole conversation, and which of them are imitated: those the assistant writes.
+
+    Raises PolicyError if they exceed the model's context, or if the tokenizer does not know a character.
+    """
     asked = demonstration.prompt[-1]["content"] if demonstration.prompt else ""
     where = f"warm_start, demonstration for {asked!r:.80}"
     ids = chat.prompt(demonstration.prompt)
@@ -65,7 +68,7 @@ def encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> Row:
 
 
 def _written(policy: Policy, chat: Chat, message: Message, where: str) -> list[int]:
-    """An assistant's message as tokens, all of which the tokenizer knows."""
+    """Return an assistant's message as tokens. Raises PolicyError for characters that the tokenizer does not know."""
     ids = chat.write(message)
     calls = message.get("tool_calls")
     text = message["content"] + (json.dumps(calls, ensure_ascii=False) if calls else "")

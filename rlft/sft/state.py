@@ -1,4 +1,4 @@
-"""How long supervised fine-tuning goes on, and how far it is."""
+"""The budget of supervised fine-tuning, and the state that it has reached."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Unit = Literal["steps", "s"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """So many optimizer steps, or so many seconds of training; progress is counted in what is bounded."""
+    """Bounds training by a number of optimizer steps or of seconds; its progress is counted in the same unit."""
 
     amount: float
     unit: Unit
 
     @classmethod
     def of(cls, steps: int | None, seconds: float | None) -> Budget:
-        """Raises ValueError unless exactly one is given."""
+        """Return the budget of whichever is given. Raises ValueError unless exactly one is."""
         if steps is not None and seconds is None:
             return cls(steps, "steps")
         if seconds is not None and steps is None:
@@ -25,13 +25,13 @@ class Budget:
         raise ValueError("give steps or seconds")
 
     def spent(self, state: SftState) -> float:
-        """How much of `amount` is used up."""
+        """Return how much of `amount` is used up."""
         return state.steps if self.unit == "steps" else state.seconds
 
 
 @dataclass(slots=True)
 class SftState:
-    """What was done so far: seconds of training, and of each step its loss, learning rate and norm of the gradient."""
+    """Holds what was done so far: seconds of training, and each step's loss, learning rate and gradient norm."""
 
     seconds: float = 0.0
     losses: list[float] = field(default_factory=list)
@@ -40,11 +40,11 @@ class SftState:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps taken: also how many batches were drawn."""
+        """The number of optimizer steps taken, which is also how many batches were drawn."""
         return len(self.losses)
 
     def note_step(self, loss: float, learning_rate: float, grad_norm: float) -> None:
-        """One more step."""
+        """Append the numbers of one more step."""
         self.losses.append(loss)
         self.learning_rates.append(learning_rate)
         self.grad_norms.append(grad_norm)

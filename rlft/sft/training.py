@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on demonstrations: before reinforcement learning, and as the control arm beside it."""
+"""Trains a policy by supervised fine-tuning: before reinforcement learning, and as the control arm beside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
 from rlft.harness.playground import open_playground
-from rlft.policy.folder import Policy
+from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.sft.checkpoint import Checkpoints
@@ -30,9 +30,10 @@ from rlft.types import Report, Task
 
 @dataclass(frozen=True, slots=True)
 class SftReport(Report):
-    """Steps done, seconds of training, and the mean loss per token of the last tenth of the steps.
+    """Reports the steps taken, the seconds of training, and the mean loss of the last tenth of the steps.
 
-    `losses`, `learning_rates` and `grad_norms` (before clipping) are those of every step.
+    Losses are in nats per imitated token. `losses`, `learning_rates` and `grad_norms` (before clipping) have one number
+    per step; `demonstrations` is how many there were to train on.
     """
 
     steps: int
@@ -45,7 +46,7 @@ class SftReport(Report):
 
     @classmethod
     def of(cls, state: SftState, demonstrations: int) -> SftReport:
-        """The report of training that has ended."""
+        """Return the report of training that has ended in this state."""
         tail = state.losses[-max(1, math.ceil(state.steps / 10)) :]
         return cls(
             steps=state.steps,
@@ -69,9 +70,10 @@ def run_sft(
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
 ) -> SftReport:
-    """Train `policy` in place: for the settings' steps, or for so many `seconds` as a control arm.
+    """Train `policy` in place on demonstrations of the tasks: for `settings.steps`, or for `seconds` as a control arm.
 
-    With `checkpoints` it goes on where the same training was cut off.
+    With `checkpoints` it goes on where the same training was cut off. Raises as `choose_demonstrations` and
+    `train_sft` do.
     """
     playground = open_playground(environment, HarnessConfig())
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
@@ -104,24 +106,26 @@ def train_sft(
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
 ) -> SftReport:
-    """Change `policy` in place by cross-entropy on the assistant's tokens, for so many `steps` or `seconds`.
+    """Change `policy` in place by cross-entropy on the assistant's tokens, for `steps` or for `seconds`, one of which.
 
-    `chat` writes the messages; by default that of the policy's tokenizer, without tools. With `checkpoints` a policy
-    that was saved goes on where the same training was cut off; what they take is not counted in `seconds`.
+    `chat` makes tokens of messages; by default it is that of the policy's tokenizer, without tools. With `checkpoints`
+    training of a policy that was saved goes on where it was cut off; the time to write them is not part of `seconds`.
 
     Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
     AdamW over float32 masters with a linear warm-up and is not kept: reinforcement learning starts with its own, and
-    one that the policy had from earlier is dropped. Raises PolicyError before a loss that is no number reaches the
-    weights, and for a demonstration that the model cannot read whole.
+    one that the policy had from earlier is dropped.
+
+    Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
+    too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
     """
     budget = Budget.of(steps, seconds)
     chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
     rows = encode_demonstrations(policy, chat, demonstrations, progress)
-    start = policy.metadata.content_hash  # empty for weights that were never saved: nobody can tell them again
+    start = policy.metadata.content_hash  # empty for weights that were never saved, which have no identity
     policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
     optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
     optimizer.zero_grad()
-    policy.model.eval()
+    policy.model.eval()  # without dropout, as in reinforcement learning
     state = SftState()
     if checkpoints is not None and start:
         settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit]
@@ -129,6 +133,7 @@ def train_sft(
         if state.steps:
             policy.note_change(update=0)
     started, tokens = time.perf_counter() - state.seconds, 0
+    # Batches before a restored checkpoint are drawn and skipped, so that the order is that of an uninterrupted run.
     for batch in islice(_batches(len(rows), batch_size, seed), state.steps, None):
         state.seconds = time.perf_counter() - started
         last = state.losses[-1] if state.losses else None
@@ -139,7 +144,7 @@ def train_sft(
         tokens += sum(len(rows[i][0]) for i in batch)
         if checkpoints is not None:
             state.seconds = time.perf_counter() - started
-            started += checkpoints.save_if_due(optimizer, state)
+            started += checkpoints.save_if_due(optimizer, state)  # later, so that the time does not count
     return SftReport.of(state, len(rows))
 
 
@@ -151,7 +156,10 @@ def _step(
     learning_rate: float,
     warmup_steps: int,
 ) -> None:
-    """One optimizer step, noted in `state`. Raises PolicyError before a loss that is no number is taken."""
+    """Take one optimizer step and note it in `state`.
+
+    Raises PolicyError, with the weights as they were, if the loss or the gradient's norm is not finite.
+    """
     loss = _loss(policy, rows)
     with optimizer.accumulating():
         loss.backward()
@@ -169,7 +177,10 @@ def _step(
 
 
 def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
-    """Endless batches of indices, each epoch in an order of its own."""
+    """Yield batches of indices without end, each epoch in an order of its own; all batches have the same size.
+
+    What is left at the end of an epoch and fills no batch is left out of that epoch.
+    """
     generator = torch.Generator().manual_seed(seed)
     size = min(batch_size, count)
     while True:
@@ -179,10 +190,10 @@ def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
 
 
 def _loss(policy: Policy, rows: Sequence[Row]) -> Tensor:
-    """Mean cross-entropy over the imitated tokens."""
+    """Return the mean cross-entropy over the imitated tokens of the rows, in nats."""
     width = max(len(ids) for ids, _ in rows)
     token_ids = torch.zeros(len(rows), width, dtype=torch.int64)
-    labels = torch.full((len(rows), width), -100)
+    labels = torch.full((len(rows), width), -100)  # what `ignore_index` below leaves out
     attention = torch.zeros(len(rows), width, dtype=torch.int64)
     for row, (ids, imitated) in enumerate(rows):
         token_ids[row, : len(ids)] = torch.tensor(ids)

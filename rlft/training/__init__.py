@@ -1,1 +1,6 @@
-"""GRPO: `advantage` and `loss` are pure, `batching` and `logprobs` feed them, and `trainer` does a round's updates."""
+"""GRPO: from a round's rollouts and rewards to a changed policy.
+
+`trainer` is the entry. `ledger` and `advantage` decide which rollouts are trained on and with which advantages,
+`batching` makes tensors of them, `logprobs` runs the model, `loss` with `importance`, `kl` and `chosen_loss` computes
+the loss, `update` takes the optimizer steps, and `tally` collects the metrics.
+"""

@@ -1,4 +1,4 @@
-"""How much better a rollout is than its group."""
+"""Advantages: how much better a rollout's reward is than those of the other attempts at its task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 def group_advantages(
     rewards: Tensor, groups: Tensor, scale: Scale = "group", baseline: Baseline = "group_mean"
 ) -> Tensor:
-    """Reward minus a baseline from its group, divided by a standard deviation (arXiv:2402.03300, eq. 3).
+    """Return each reward minus a baseline from its group, divided by a standard deviation (arXiv:2402.03300, eq. 3).
 
     Args:
         rewards: Float [rollouts], finite.
@@ -25,12 +25,13 @@ def group_advantages(
             arXiv:2503.20783). Standard deviations are the unbiased ones, plus 1e-4.
         baseline: `group_mean`, or `leave_one_out`, the mean of the others (RLOO, arXiv:2402.14740), which does not
             contain the reward it is compared with. In a group of n that is the difference to the group mean times
-            n / (n - 1), so that divided by a standard deviation it is little but another learning rate.
+            n / (n - 1), so that once divided by a standard deviation it does little more than a larger learning rate.
 
     Returns:
-        Float [rollouts]. A group whose rewards are all equal gets exact zeros, whatever the rounding: it teaches
-        nothing. TRL divides the rounding error by its own size, or by 1e-4, and trains on what is left. Raises
-        ValueError for unknown names, shapes that differ and rewards that are not finite.
+        Float [rollouts]. A group whose rewards are equal but for rounding gets exact zeros, as it teaches nothing. TRL
+        divides the rounding error by its own size, or by 1e-4, and trains on what is left.
+
+    Raises ValueError for unknown names, shapes that differ and rewards that are not finite.
     """
     for name, value, known in (("scale", scale, get_args(Scale)), ("baseline", baseline, get_args(Baseline))):
         if value not in known:

@@ -1,7 +1,8 @@
-"""From stored rollouts to tensors, in parts that fit a token budget.
+"""Makes tensors of stored rollouts, in parts that fit a token budget.
 
-A part is read in one of two ways: packed, with each prompt once (`pack_groups`), or row by row (`pad_rows`). Both say
-where every sampled token is predicted, so that all that follows is the same.
+A part is encoded in one of two ways: packed, with each prompt once (`pack_groups`), or as one padded row per rollout
+(`pad_rows`). Both give a `Batch`, which says where every sampled token is predicted, so that the code after them is the
+same.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from torch import Tensor
 from rlft.attention.packed import Group, PackedGroups
 from rlft.types import Rollout
 
-Pair = tuple[Rollout, float]
+Pair = tuple[Rollout, float]  # a rollout and its advantage
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rollouts as the model reads them, and what is known of their sampled tokens.
+    """Holds rollouts as the model's inputs, and what is known of their sampled tokens.
 
-    `token_ids` and `positions` are [rows, width]; `mask`, `logprobs` (those of the sampling) and `advantages` stand
-    by rollout: [rollouts, tokens], [rollouts, tokens], [rollouts], the tokens counted from the end of the prompt.
-    Sampled token i is `targets[i]`, predicted at `sources[i]` of the flattened rows; it stands at
-    (`rollouts[i]`, `columns[i]`).
+    The inputs are `token_ids` and `positions` [rows, width], with either `attention` (packed, 1 row) or
+    `attention_mask` [rows, width] (padded). By rollout there are `mask` (true where the model sampled the token) and
+    `logprobs` (recorded at sampling), both [rollouts, tokens], counted from the end of the prompt, and `advantages`
+    [rollouts]. The sampled tokens have the ids `targets`; token i is predicted at place `sources[i]` of the flattened
+    rows, and its place in `mask` is (`rollouts[i]`, `columns[i]`).
     """
 
     token_ids: Tensor
@@ -42,12 +44,15 @@ class Batch:
     advantages: Tensor
 
     def spread(self, values: Tensor) -> Tensor:
-        """From one value per sampled token to [rollouts, tokens], zeros elsewhere; differentiable."""
+        """Return one value per sampled token as [rollouts, tokens], with zeros elsewhere; gradients flow through it."""
         return values.new_zeros(self.mask.shape).index_put((self.rollouts, self.columns), values)
 
 
 def pack_groups(pairs: Sequence[Pair], device: torch.device) -> Batch:
-    """One row in which every prompt stands once, followed by its completions without padding."""
+    """Make a batch of one row in which every prompt stands once, followed by its completions without padding.
+
+    Raises ValueError for a rollout without a prompt, as `pad_rows` does.
+    """
     ids: list[np.ndarray] = []
     positions: list[np.ndarray] = []
     groups: list[Group] = []
@@ -62,6 +67,7 @@ def pack_groups(pairs: Sequence[Pair], device: torch.device) -> Batch:
         for member, length in zip(members, lengths, strict=True):
             ids.append(pairs[member][0].token_ids[len(prompt) : len(prompt) + length])
             positions.append(np.arange(len(prompt), len(prompt) + length))
+            # A completion's first token is predicted at the prompt's last one, which the whole group has in common.
             sources[member] = np.concatenate([[last_of_prompt], np.arange(start, start + length)])
             start += length
     row = torch.from_numpy(np.concatenate(ids).astype(np.int64))[None]
@@ -70,7 +76,7 @@ def pack_groups(pairs: Sequence[Pair], device: torch.device) -> Batch:
 
 
 def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
-    """A row per rollout, prompt and all, padded on the right."""
+    """Make a batch with a row per rollout, prompt included, padded on the right."""
     lengths = [rollout.prompt_length + _encoded(rollout) for rollout, _ in pairs]
     shape = (len(pairs), max(lengths))
     ids, attention = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape, dtype=torch.int64)
@@ -84,9 +90,10 @@ def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:
 
 
 def split_groups(groups: Sequence[Sequence[Pair]], budget: int) -> Iterator[list[Pair]]:
-    """Parts whose packed size is within `budget` tokens, a prompt counted once in each part; one rollout always goes.
+    """Yield parts whose packed size is at most `budget` tokens, a prompt counted once in each part.
 
-    A group that does not fit is cut; its prompt is then encoded once in every part.
+    A group that does not fit is cut; its prompt is then encoded once in every part. A rollout that exceeds the budget
+    alone is a part of its own.
     """
     part: list[Pair] = []
     used = 0
@@ -107,16 +114,17 @@ def split_groups(groups: Sequence[Sequence[Pair]], budget: int) -> Iterator[list
 
 
 def packed_tokens(pairs: Sequence[Pair]) -> int:
-    """How many tokens `pack_groups` makes of these rollouts."""
+    """Return how many tokens long the row is that `pack_groups` makes of these rollouts."""
     return sum(
         len(prompt) + sum(_encoded(pairs[member][0]) for member in members) for prompt, members in _by_prompt(pairs)
     )
 
 
 def split_by_tokens(pairs: Sequence[Pair], budget: int) -> Iterator[list[Pair]]:
-    """Parts whose padded size, rows times longest, is within `budget` tokens; one row always goes.
+    """Yield parts whose padded size, rows times longest, is at most `budget` tokens.
 
-    Rows are taken in the order of their length, so that little is padding.
+    Rollouts are taken in the order of their length, so that little is padding. One that exceeds the budget alone is a
+    part of its own.
     """
     part: list[Pair] = []
     for pair in sorted(pairs, key=lambda pair: len(pair[0].token_ids)):
@@ -133,13 +141,13 @@ def _prompt(rollout: Rollout) -> np.ndarray:
 
 
 def _encoded(rollout: Rollout) -> int:
-    """Tokens after the prompt that predict one that was sampled: all before the last of those."""
+    """Return how many tokens after the prompt the model must read: those before the last sampled one."""
     sampled = np.flatnonzero(rollout.loss_mask)
     return max(int(sampled[-1]) - rollout.prompt_length, 0) if len(sampled) else 0
 
 
 def _by_prompt(pairs: Sequence[Pair]) -> Iterator[tuple[np.ndarray, list[int]]]:
-    """Each different prompt with the places of its rollouts, long completions first."""
+    """Yield each different prompt with the indices of its rollouts, long completions first, as `Group` wants them."""
     members: dict[bytes, list[int]] = {}
     for number, (rollout, _) in enumerate(pairs):
         members.setdefault(_prompt(rollout).tobytes(), []).append(number)
@@ -156,7 +164,10 @@ def _batch(
     predicted_at: dict[int, np.ndarray],
     device: torch.device,
 ) -> Batch:
-    """Add what is known of the sampled tokens. `predicted_at` holds, by rollout, where each column is predicted."""
+    """Make a batch of the model's inputs and what is known of the sampled tokens.
+
+    `predicted_at` holds, for each rollout, the place in the flattened rows where each of its columns is predicted.
+    """
     for rollout, _ in pairs:
         if rollout.prompt_length < 1:
             raise ValueError(f"rollout {rollout.rollout_id} has no prompt: nothing predicts its first token")

@@ -1,4 +1,8 @@
-"""Gradient checkpointing (arXiv:1604.06174) without what transformers ties to it: training mode and its dropout."""
+"""Gradient checkpointing (arXiv:1604.06174) in evaluation mode.
+
+transformers offers it in training mode only, whose dropout would make the importance ratio differ from 1 before
+anything was learnt.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 @contextmanager
 def gradient_checkpointing(model: Any, wanted: bool) -> Iterator[None]:
-    """Inside, layers keep only their inputs and compute the rest again in the backward pass, if `wanted`.
+    """If `wanted`, make the layers keep only their inputs inside the context and compute the rest again going back.
 
-    Raises ValueError for a model that has no such layers.
+    The backward pass must be inside, too. Raises ValueError for a model without layers that can do so.
     """
     if not wanted:
         yield
@@ -23,7 +27,7 @@ def gradient_checkpointing(model: Any, wanted: bool) -> Iterator[None]:
     if not layers:
         raise ValueError(f"{type(model).__name__} cannot checkpoint; set training.gradient_checkpointing to false")
     for layer in layers:
-        layer._gradient_checkpointing_func = _twice(layer)
+        layer._gradient_checkpointing_func = _recomputed(layer)
         layer.gradient_checkpointing = layer.training = True  # a layer asks for both before it calls the function
     try:
         yield
@@ -32,8 +36,11 @@ def gradient_checkpointing(model: Any, wanted: bool) -> Iterator[None]:
             layer.gradient_checkpointing = layer.training = False
 
 
-def _twice(layer: GradientCheckpointingLayer) -> Callable[..., Any]:
-    """Compute `layer` again for its gradient, both times in evaluation mode: some have a dropout of their own."""
+def _recomputed(layer: GradientCheckpointingLayer) -> Callable[..., Any]:
+    """Return a function that computes `layer`, and again for its gradient, both times in evaluation mode.
+
+    Only the flag of the layer itself is true otherwise, but some layers have a dropout of their own that looks at it.
+    """
 
     def run(function: Callable[..., Any], *inputs: Any) -> Any:
         def evaluate(*inputs: Any) -> Any:

@@ -24,10 +24,10 @@ _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
 
 
 def chosen_loss(settings: LossConfig) -> Loss:
-    """The loss with its settings. A file is loaded anew when its text has changed.
+    """Return the loss with its settings. A file of the user's is loaded anew when its text has changed.
 
-    Raises EnvironmentSetupError for what cannot be imported, ConfigError for what is no loss and for settings it does
-    not have.
+    Raises EnvironmentSetupError if the class cannot be imported, and ConfigError if it is no loss or does not have the
+    settings in `loss_kwargs`.
     """
     if (shipped := settings.shipped_loss()) is not None:
         return shipped
@@ -45,14 +45,16 @@ def chosen_loss(settings: LossConfig) -> Loss:
 
 
 def loss_fingerprint(settings: LossConfig) -> str:
-    """The identity (sha256, hexadecimal) of the loss's code and of all that its module imports.
+    """Return the identity (sha256, hexadecimal) of the loss's code and of all that its module imports.
+
+    It is part of the cache key of training, so that rounds are trained again after an edit of their loss.
 
     Raises as `chosen_loss` does, and EnvironmentSetupError for a class without a source file.
     """
     return _code_of(type(chosen_loss(settings)))
 
 
-@cache  # what was imported does not change when its file does
+@cache  # a class keeps the code that it was imported with; an edited file is imported as another class
 def _code_of(kind: type[Loss]) -> str:
     module = kind.__module__
     if module.partition(".")[0] == "rlft":
@@ -61,10 +63,10 @@ def _code_of(kind: type[Loss]) -> str:
 
 
 def try_loss(loss: Loss) -> None:
-    """Call it as training will, on a few tokens with both levels of ratios. Raises ConfigError that says what is wrong.
+    """Call `loss` as training will, on a few tokens, with a ratio per token and with a ratio per rollout.
 
     Advantages of both signs and ratios on both sides of 1 must give finite numbers, one for each token, with a
-    gradient.
+    gradient; otherwise it raises ConfigError, which says what is wrong.
     """
     advantages = torch.tensor([[1.0], [-1.0]])
     for columns in (3, 1):  # a ratio per token, and one per rollout
@@ -89,6 +91,7 @@ def _unusable(loss: Loss, what: str) -> ConfigError:
 
 
 def _find_class(named: Name) -> type[Loss]:
+    """Return the class of this import path. Raises ConfigError unless it is a loss with an objective and a divisor."""
     module = import_named(named)
     found = getattr(module, named.attribute, None)
     if not (isinstance(found, type) and issubclass(found, Loss)):

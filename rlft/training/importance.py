@@ -1,4 +1,4 @@
-"""Importance ratios: of the policy to its old self, and of the trainer to the engine that sampled."""
+"""Importance ratios: of the policy to itself before the update, and of the trainer to the engine that sampled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlft.config.loss import Correction, Level
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: Level = "token") -> Tensor:
-    """How much likelier what was sampled has become: pi / pi_old, with the gradient of `logprobs`.
+    """Return pi / pi_old, how much likelier the sampled tokens have become, with the gradient of `logprobs`.
 
     Args:
         logprobs: Float [rollouts, tokens], of the policy that is trained.
@@ -22,9 +22,10 @@ def importance_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level
 
     Returns:
         Float [rollouts, tokens] (1 outside the mask) or [rollouts, 1] (1 for a rollout without tokens).
-        Raises ValueError for an unknown level.
+
+    Raises ValueError for an unknown level.
     """
-    log_ratio = (logprobs - old_logprobs.detach()).where(mask, 0.0)  # inf * 0 would be NaN
+    log_ratio = (logprobs - old_logprobs.detach()).where(mask, 0.0)  # not `* mask`: inf * 0 is NaN
     if level == "sequence":
         log_ratio = log_ratio.sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1)
     elif level != "token":
@@ -42,15 +43,15 @@ def engine_correction(
     minimum: float | None,
     maximum: float | None,
 ) -> Tensor:
-    """What a sample of the engine counts in the trainer's eyes: pi_old / pi_engine, kept within bounds.
+    """Return the weight of the engine's samples in the loss: pi_old / pi_engine, kept within bounds.
 
-    Engine and trainer have the same weights and yet, by their kernels and precision, other log-probabilities: the
-    samples are a little off-policy. `truncate` caps the ratio (https://fengyao.notion.site/off-policy-rl); `mask`
-    takes what is out of bounds out of the loss (IcePop, arXiv:2510.18855). At `sequence` level the ratio is the
-    product over the tokens, the true weight of the rollout, unlike the geometric mean of `importance_ratio`.
+    Engine and trainer have the same weights, but their kernels and precision give other log-probabilities, so the
+    samples are a little off-policy. `truncate` caps the ratio (https://fengyao.notion.site/off-policy-rl); `mask` gives
+    ratios out of bounds the weight 0 (IcePop, arXiv:2510.18855). At `sequence` level the ratio is the product over the
+    tokens, the true weight of the rollout, unlike the geometric mean of `importance_ratio`.
 
     Args:
-        old_logprobs: Float [rollouts, tokens], the trainer's own, before the update.
+        old_logprobs: Float [rollouts, tokens], computed by the trainer before the update.
         sampling_logprobs: Float [rollouts, tokens], recorded by the engine. A NaN inside the mask stays one, so that
             the loss shows it; TRL takes it for a ratio of 1.
         mask: Bool [rollouts, tokens], true where the model sampled the token; nothing else is looked at.
@@ -60,7 +61,9 @@ def engine_correction(
 
     Returns:
         Float [rollouts, tokens] or [rollouts, 1], at least 0, without gradient. A rollout without tokens has the
-        ratio 1 before the bounds. Raises ValueError for an unknown correction and for bounds that bound nothing.
+        ratio 1 before the bounds.
+
+    Raises ValueError for an unknown correction, without any bounds, and for a minimum that is not below the maximum.
     """
     if correction not in get_args(Correction):
         known = ", ".join(get_args(Correction))

@@ -1,4 +1,4 @@
-"""How far a policy has moved from its reference, estimated on the tokens that were sampled."""
+"""The KL divergence of a policy from its reference, estimated on the tokens that were sampled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def k3(logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, ratio: Tensor | None = None) -> Tensor:
-    """KL(policy || reference) per token by Schulman's k3, ref/pi - ln(ref/pi) - 1, which is never negative.
+    """Estimate KL(policy || reference) per token by Schulman's k3, ref/pi - ln(ref/pi) - 1, which is never negative.
 
     The estimate is unbiased (http://joschu.net/blog/kl-approx.html), its gradient is not: the samples are held fixed
     while the policy moves. Multiplied by the importance ratio, value and gradient are those of the reverse KL, also
@@ -22,6 +22,6 @@ def k3(logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, ratio: Tensor | Non
     Returns:
         Float [rollouts, tokens], 0 outside the mask.
     """
-    distance = (ref_logprobs.detach() - logprobs).where(mask, 0.0)  # inf * 0 would be NaN
+    distance = (ref_logprobs.detach() - logprobs).where(mask, 0.0)  # not `* mask`: inf * 0 is NaN
     estimate = distance.exp() - distance - 1
     return estimate if ratio is None else estimate * ratio

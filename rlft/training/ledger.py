@@ -1,4 +1,4 @@
-"""What becomes of every sampled rollout before training: used, filtered for a reason, or errored at a place."""
+"""Decides the fate of every sampled rollout before training: used, filtered for a reason, or errored at a place."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from rlft.statistics import varies
 from rlft.training.advantage import group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
-KL_ONLY = Fate("trained", "kl_only")  # its group has nothing to compare, and the KL to the reference still moves it
+KL_ONLY = Fate("trained", "kl_only")  # its group has no advantages, and is trained on for the KL to the reference alone
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """Groups of rollouts that are trained on, their advantages, and the fates of all that are not plainly `trained`.
+    """Holds the groups of rollouts that are trained on, with their advantages, and the fates of the others.
 
-    `groups` holds one list per task of (rollout, advantage); those that are in it for their KL alone have an advantage
-    of 0 and the fate `trained:kl_only`. Rollouts that were scored and left out have a loss of 0 and are part of its
-    means all the same: `silent_rollouts` in number, with `silent_tokens` sampled tokens (none where truncated ones are
-    masked).
+    `groups` has one list of (rollout, advantage) per task; those that are in it for their KL alone have an advantage of
+    0 and the fate `trained:kl_only`. `fates` maps rollout ids to fates; an id that is not in it is plainly `trained`.
+    Rollouts that were scored and left out have a loss of 0 and count in its means all the same, as in TRL:
+    `silent_rollouts` is their number, and `silent_tokens` that of their sampled tokens (without those of truncated
+    rollouts if these are masked).
     """
 
     groups: list[list[tuple[Rollout, float]]]
@@ -46,10 +47,12 @@ def plan_training(
     """Sort rollouts into groups with advantages and into fates.
 
     A group without variance has no advantage to train on. It is left out, unless the loss has a KL to the reference
-    (`with_kl`), which pulls at solved tasks too: without it their tokens would only weaken the KL of the others.
+    (`with_kl`), which holds the policy on solved tasks too: if they were left out, their tokens would count in the mean
+    without adding to it, and so weaken the KL of the others.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
-    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Raises
-    ValueError when rollouts and rewards are not about the same attempts, or an id comes twice.
+    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL.
+
+    Raises ValueError if rollouts and rewards are not about the same attempts, or if an id comes twice.
     """
     if [r.rollout_id for r in rollouts] != [r.rollout_id for r in rewards]:
         raise ValueError("rewards do not belong to these rollouts: their ids differ")
@@ -79,7 +82,7 @@ def plan_training(
 
 
 def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]]) -> str | None:
-    """Why a group has no advantages."""
+    """Return why a group has no advantages, `None` if it has some."""
     if len(group) < 2:
         return "alone_in_group"
     return None if varies(_totals(group).tolist()) else "no_variance"
@@ -96,7 +99,7 @@ def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:
 def _with_advantages(
     groups: list[list[tuple[Rollout, Reward]]], scale: Scale, baseline: Baseline
 ) -> list[list[tuple[Rollout, float]]]:
-    """Advantages in float64, over all groups at once so that `batch` scaling sees the whole batch."""
+    """Return the groups with advantages, computed in float64 for all groups at once, as `batch` scaling needs it."""
     if not groups:
         return []
     totals = torch.cat([_totals(group) for group in groups])

@@ -1,4 +1,4 @@
-"""Log-probabilities of sampled tokens under a policy."""
+"""Runs a policy over a batch for the log-probabilities of its sampled tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlft.training.batching import Batch
 
 
 def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_entropy: bool = True) -> SelectedLogprobs:
-    """Log-probability of every sampled token given those before it, under softmax(logits / temperature).
+    """Return the log-probability of every sampled token given those before it, under softmax(logits / temperature).
 
     A packed batch that is to be differentiated under gradient checkpointing must be inside
     `rlft.attention.interface.attending` until its backward pass is over: layers are then computed again.
@@ -26,7 +26,7 @@ def token_logprobs(policy: Policy, batch: Batch, temperature: float, *, with_ent
         Float [rollouts, tokens], 0 where no token was sampled: natural log-probabilities with gradient, and entropies
         in nats without.
     """
-    split = policy.split  # looks into the model as it is, so before anything is switched
+    split = policy.split  # its first use runs the model with its own attention, so it comes before `attending`
     inputs = {"input_ids": batch.token_ids, "position_ids": batch.positions, "use_cache": False}
     if batch.attention is not None:
         inputs["attention"] = batch.attention

@@ -1,4 +1,4 @@
-"""The loss of a batch: a loss's objective per token, put together with what is common to all losses."""
+"""Computes the loss of a batch: a loss's objective per token, with the terms and the mean common to all losses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlft.training.kl import k3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A batch, or a part of it. Raises ValueError for shapes that do not fit.
+    """Holds the tensors of a batch, or of a part of it. Raises ValueError for shapes that do not fit together.
 
     Attributes:
         logprobs: Float [rollouts, tokens], of the policy that is trained.
-        old_logprobs: Float [rollouts, tokens], of the policy before the update; `logprobs.detach()` will do for the
-            first update after sampling.
+        old_logprobs: Float [rollouts, tokens], of the policy before the update; for the first update after sampling
+            `logprobs.detach()` is right.
         advantages: Float [rollouts], or [rollouts, tokens] for one advantage per token.
         mask: [rollouts, tokens], 1 where the model sampled the token.
         ref_logprobs: Float [rollouts, tokens] of the reference; needed for a KL.
@@ -51,11 +51,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What the mean is over.
+    """Holds the sizes of the whole batch, which the loss of a part is divided by.
 
     Attributes:
-        num_items: Tokens of the whole batch when there is only a part of it; `None` means those of the mask.
-        num_rollouts: Rollouts of the whole batch when there is only a part; `None` means the rows given.
+        num_items: Sampled tokens of the whole batch; `None` means those in the part's mask.
+        num_rollouts: Rollouts of the whole batch; `None` means those of the part.
         max_completion_length: Tokens; needed by losses whose divisor is `length`.
     """
 
@@ -66,7 +66,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The loss and what it saw, as sums: the reports of the parts of a batch add up to that of the batch.
+    """Holds the loss of a part and counts for the metrics, as sums: those of the parts add up to those of the batch.
 
     Attributes:
         loss: Scalar with gradient.
@@ -90,13 +90,14 @@ class LossReport:
 
 
 def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossReport:
-    """-(objective * engine correction) + beta * KL per token, brought together by the loss's divisor.
+    """Return the sum over tokens of -(objective * engine correction) + beta * KL, divided by the loss's divisor.
 
-    What stands outside the mask, infinite or NaN, changes neither the loss nor a gradient; gradients flow into
+    Values outside the mask, infinite or NaN ones included, change neither the loss nor a gradient; gradients flow into
     `part.logprobs` only. A rollout without tokens adds 0, and still counts where the mean is over rollouts; without any
     token the loss is 0, with a gradient of zeros. The losses of the parts of a batch add up to the loss of the batch.
 
-    Raises ValueError for sizes that do not fit and log-probabilities that are missing.
+    Raises ValueError if a part is larger than the whole, and for log-probabilities or lengths that are needed and
+    missing.
     """
     keep = part.mask.bool()
     divisor = _divisor(loss, keep, whole)
@@ -110,6 +111,7 @@ def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossR
     low, high = loss.bounds()
     low, high = (ratio < low) & (advantages < 0), (ratio > high) & (advantages > 0)
     counts = [keep.sum(), _counted(low, keep).sum(), low.sum(), high.sum(), kl.detach().sum()]
+    # All at once, since every transfer of a number from a GPU waits for it.
     tokens, ratios, clipped_low, clipped_high, kl_sum = torch.stack([count.double() for count in counts]).tolist()
     return LossReport(
         loss=((terms.beta * kl - objective).where(keep, 0.0) / divisor).sum(),
@@ -123,7 +125,7 @@ def policy_loss(part: Part, whole: Whole, loss: Loss, terms: LossTerms) -> LossR
 
 
 def _divisor(loss: Loss, keep: Tensor, whole: Whole) -> Tensor | float:
-    """What a token's loss is divided by: one number, or [rollouts, 1] where each rollout has a mean of its own."""
+    """Return what a token's loss is divided by: one number, or [rollouts, 1] where each rollout has its own mean."""
     rows, tokens = len(keep), int(keep.sum())
     for name, value, own in (("num_items", whole.num_items, tokens), ("num_rollouts", whole.num_rollouts, rows)):
         if value is not None and value < own:
@@ -162,12 +164,12 @@ def _kl(part: Part, keep: Tensor, ratio: Tensor, terms: LossTerms) -> Tensor:
 
 
 def _per_token(advantages: Tensor, keep: Tensor) -> Tensor:
-    """Advantages as [rollouts, 1] or [rollouts, tokens], without gradient, 0 where the mask has nothing."""
+    """Return advantages as [rollouts, 1] or [rollouts, tokens], without gradient, 0 outside the mask."""
     if advantages.ndim == 1:
         advantages = advantages[:, None]
     return advantages.detach().where(_counted(advantages, keep), 0.0)
 
 
 def _counted(values: Tensor, keep: Tensor) -> Tensor:
-    """The mask of values per token, or of values per rollout: those with a token."""
+    """Return which of the `values` count: for values per token those in the mask, per rollout those with a token."""
     return keep if values.shape == keep.shape else keep.any(-1, keepdim=True)

@@ -29,10 +29,10 @@ def prepare_optimizer(policy: Policy, settings: TrainingConfig, folder: PolicyFo
 
 
 def learning_rate(settings: TrainingConfig, update: int) -> float:
-    """The rate of the update after `update` others: a linear warm-up, then as `lr_scheduler_type` says.
+    """Return the learning rate of the update after `update` others: a linear warm-up, then as `lr_scheduler_type` says.
 
     It depends on nothing else, so a run that goes on from a stored policy goes on with its rate. The schedule ends
-    with the updates that the rounds can have; rounds in which nothing teaches take none.
+    after as many updates as all rounds can have; with rounds that have nothing to train on it does not reach its end.
     """
     warmup = settings.warmup_updates
     if update < warmup:

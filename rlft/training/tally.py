@@ -1,4 +1,4 @@
-"""The sums that a round's training metrics are made of, taken while its parts are encoded."""
+"""Adds up a round's training metrics while the parts of its updates are encoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATIO = "sampling/importance_sampling_ratio"
 
 
 class Tally:
-    """Sums over tokens and lists over updates; `metrics` divides them."""
+    """Holds sums over tokens and lists over updates; `metrics` makes means of them."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = defaultdict(float)
@@ -24,7 +24,7 @@ class Tally:
         self.largest_difference = 0.0
 
     def note_part(self, report: LossReport, entropy: Tensor) -> None:
-        """Count one part of an update; `entropy` is [rollouts, tokens], 0 outside the mask."""
+        """Add the sums of one part of an update; `entropy` is [rollouts, tokens] in nats, 0 outside the mask."""
         self.sums["tokens"] += report.tokens
         self.sums["ratios"] += report.ratios
         self.sums["clipped_low"] += report.clipped_low
@@ -45,24 +45,25 @@ class Tally:
         low, high = (bound.item() for bound in ratio.aminmax())
         before = self.ratio_bounds or (low, high)
         self.ratio_bounds = (min(before[0], low), max(before[1], high))
-        self.largest_difference = float(np.maximum(self.largest_difference, difference.abs().max().item()))  # keeps NaN
+        # Unlike `max`, np.maximum keeps a NaN.
+        self.largest_difference = float(np.maximum(self.largest_difference, difference.abs().max().item()))
         self.sums["differences"] += difference.abs().sum().item()
         self.sums["compared"] += len(difference)
         self.sums["engine_ratio"] += ratio.sum().item()
         self.sums["engine_ratios"] += len(ratio)
 
     def note_update(self, **values: float) -> None:
-        """Numbers of one whole update."""
+        """Append the numbers of one whole update, by metric name."""
         for name, value in values.items():
             self.per_update[name].append(value)
 
     @property
     def mean_difference(self) -> float | None:
-        """Of the log-probabilities of trainer and engine, in nats; `None` before there are some."""
+        """The mean absolute difference of trainer's and engine's log-probabilities in nats; `None` without any yet."""
         return self.sums["differences"] / self.sums["compared"] if self.sums["compared"] else None
 
     def metrics(self, *, with_kl: bool) -> dict[str, float]:
-        """Means over the tokens, ratios or updates of this round, under the names of the documentation."""
+        """Return means over the tokens, ratios or updates of this round, by the names in docs/guide/training.md."""
         found = {name: sum(values) / len(values) for name, values in self.per_update.items()}
         sums = self.sums
         if tokens := sums["tokens"]:

@@ -1,4 +1,4 @@
-"""One round of GRPO: stored rollouts and rewards in, a changed policy and the fate of every rollout out."""
+"""Trains a policy on one round: takes stored rollouts and rewards, changes the policy, reports every rollout's fate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from rlft.training.ledger import plan_training
 from rlft.training.update import TrainingStopped, Updater
 from rlft.types import Rewards, Rollouts, TrainReport
 
-_DRIFT = 3.0  # canaries are of random tokens, rollouts of a task's
+# The engine's limit is measured on canaries of random tokens. Rollouts are of a task's tokens, whose log-probabilities
+# may be rounded otherwise, so they are allowed this multiple of it.
+_DRIFT = 3.0
 
 
 def train_round(
@@ -31,14 +33,17 @@ def train_round(
 ) -> TrainReport:
     """Change `policy` in place by `settings.updates_per_round` optimizer steps, `settings.num_iterations` times over.
 
-    Groups without variance are not encoded, but counted in the means of the loss; with `beta` above 0 they are trained
-    on for their KL. In each step a prompt is encoded once for its rollouts where the model allows it. When `reference`
-    is needed (`beta` above 0) and not given, the base weights with the adapter off are the reference. Nothing is random
-    here: no dropout, no shuffling.
+    `temperature` and `max_completion_length` (tokens) are those of the sampling. Groups without variance are not
+    encoded, but counted in the means of the loss; with `beta` above 0 they are trained on for their KL. In each step a
+    prompt is encoded once for its rollouts where the model allows it. When `reference` is needed (`beta` above 0) and
+    not given, the base weights with the adapter off are the reference. Nothing is random here: there is no dropout and
+    no shuffling.
 
-    Returns a report whose `stopped` is set, and whose rollouts are all `filtered:round_undone`, when the loss, a
-    gradient, the KL, or the difference to the engine's log-probabilities went out of bounds: then `policy` must be
+    When the loss, a gradient, the KL, or the difference to the engine's log-probabilities goes out of bounds, the
+    report's `stopped` says so, and the rollouts that were trained on are `filtered:round_undone`. Then `policy` must be
     loaded again from its folder.
+
+    Raises ValueError if a reference is needed, none is given, and the policy has no adapter.
     """
     if settings.beta and reference is None and policy.metadata.kind == "full":
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
@@ -52,7 +57,7 @@ def train_round(
         with_kl=settings.beta > 0,
     )
     fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, Fate("trained")) for rollout in rollouts}
-    explained = rollouts.metrics.get(LOGP_LIMIT)  # in the mean of the engine's canaries, at temperature 1
+    explained = rollouts.metrics.get(LOGP_LIMIT)  # mean difference that rounding explains, measured at temperature 1
     dealt = _deal(plan.groups, settings.updates_per_round)
     updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
     updater = Updater(

@@ -1,4 +1,4 @@
-"""Optimizer steps over one round."""
+"""Takes the optimizer steps of one round, and stops when their numbers show that the policy is being destroyed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,26 @@ from rlft.training.optimizer import learning_rate
 from rlft.training.tally import Tally
 from rlft.types import Rollout
 
-_CPU_TOKENS, _GPU_TOKENS = 3072, 16384  # more are no faster on a CPU: what is freed between them is paged in again
-_CHECKED_SHARE = 1 / 16  # of an update's tokens: cheap, and enough to see that nothing has happened
-_SUSPECT = 1 / 4  # of `max_kl`: what so few tokens may show of a policy that has fallen apart (docs/LOG.md)
+# Tokens of a part. Larger ones are no faster on a CPU: memory that is freed between them is paged in again.
+_CPU_TOKENS, _GPU_TOKENS = 3072, 16384
+# After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
+# happened.
+_CHECKED_SHARE = 1 / 16
+# So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
+# "which KL tells an update that teaches from one that destroys").
+_SUSPECT = 1 / 4
 
 
 class TrainingStopped(Exception):
-    """The numbers went wrong; the policy in memory is no good any more, the stored one is."""
+    """Raised when numbers went out of bounds: the policy in memory must be replaced by the stored one."""
 
 
 class Updater:
-    """Takes the optimizer steps of one round, and tallies what its metrics are made of."""
+    """Takes the optimizer steps of one round, and tallies what its metrics are made of.
+
+    `max_logp_difference` bounds the mean difference of log-probabilities between sampling and training, in nats; `None`
+    means no bound. `meter` counts the rollouts that are encoded, in every update again.
+    """
 
     def __init__(
         self,
@@ -47,21 +56,21 @@ class Updater:
         max_logp_difference: float | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self.meter = meter or Meter(silent, None, "rollouts")  # of those encoded, in every update
-        self.max_logp_difference = max_logp_difference  # in the mean, between sampling and training; null: any
+        self.meter = meter or Meter(silent, None, "rollouts")
+        self.max_logp_difference = max_logp_difference
         self.policy, self.settings, self.reference = policy, settings, reference
         self.loss = chosen_loss(settings)
-        policy.find_out()  # before its attention is switched
+        policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
         self.temperature, self.max_completion_length = temperature, max_completion_length
-        self.identity = policy.identity
-        self.old_logprobs: dict[str, Tensor] = {}
+        self.identity = policy.identity  # that of the policy before the first update, which fresh rollouts carry
+        self.old_logprobs: dict[str, Tensor] = {}  # by rollout id, [tokens]; empty unless `remember` was called
         self.tally = Tally()
         self.count = 0
 
     def remember(self, groups: Sequence[Sequence[Pair]], progress: Progress = silent) -> None:
-        """Note the policy's own log-probabilities before the first update, for updates that need them."""
+        """Note the policy's log-probabilities before the first update, for updates that need them (`must_remember`)."""
         meter = Meter(progress, sum(map(len, groups)), "rollouts read")
-        with torch.no_grad(), fused(self.policy.fusible):  # rounded as the updates are
+        with torch.no_grad(), fused(self.policy.fusible):  # the same operations as in the updates round the same way
             for pairs in self._parts(groups):
                 found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
                 for (rollout, _), row in zip(pairs, found, strict=True):
@@ -69,11 +78,12 @@ class Updater:
                 meter.add(len(pairs))
 
     def must_remember(self, groups: Sequence[Sequence[Pair]], updates: int) -> bool:
-        """Whether a pass before the first update is needed.
+        """Return whether `remember` is needed before the first update.
 
-        At a first update of fresh rollouts the log-probabilities of that very pass are the old ones. Otherwise those
-        recorded when the tokens were sampled will do, unless an engine is to be corrected for, or the weights are
-        half precision: there the rounding of another batch alone leaves the bounds of a sequence's ratio.
+        At a first update of fresh rollouts, those that this policy sampled, the log-probabilities of that same pass are
+        the old ones. Otherwise those recorded when the tokens were sampled are used, unless the engine is corrected
+        for, or the weights are half precision: there rounding in a batch of another shape is enough to move the ratio
+        of a sequence out of its bounds (docs/LOG.md, "rounding and clipping in bfloat16").
         """
         late = updates > 1 or not all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
         half = next(iter(self.policy.model.parameters())).dtype in (torch.float16, torch.bfloat16)
@@ -83,14 +93,17 @@ class Updater:
     def step(
         self, groups: Sequence[Sequence[Pair]], *, silent_rollouts: float = 0.0, silent_tokens: float = 0.0
     ) -> None:
-        """One optimizer step over these groups. Raises TrainingStopped before a bad number reaches the weights.
+        """Take one optimizer step over these groups.
 
-        The loss is a mean over so many `silent_rollouts` and `silent_tokens` more, which add nothing to its sum.
+        The mean of the loss also counts `silent_rollouts` and `silent_tokens`, which add nothing to its sum.
+
+        Raises TrainingStopped before the weights change if the loss or the gradient's norm is not finite, or if the
+        engine sampled with other weights; and afterwards if the policy has moved further than `training.max_kl`.
         """
         policy, settings = self.policy, self.settings
         assert policy.optimizer is not None, "prepare_optimizer first"
         policy.model.eval()  # dropout would make the ratio differ from 1 before anything was learnt
-        policy.optimizer.zero_grad()  # a round that was stopped leaves gradients behind
+        policy.optimizer.zero_grad()  # an update that was stopped leaves gradients behind
         pairs = [pair for group in groups for pair in group]
         whole = Whole(
             num_items=silent_tokens + sum(int(rollout.loss_mask.sum()) for rollout, _ in pairs),
@@ -111,7 +124,7 @@ class Updater:
         self._check_change(groups)
 
     def metrics(self) -> dict[str, float]:
-        """Means over tokens or updates of this round, under the names of the documentation."""
+        """Return means over tokens or updates of this round, by the names in docs/guide/training.md."""
         return self.tally.metrics(with_kl=bool(self.settings.beta))
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
@@ -121,7 +134,10 @@ class Updater:
         return list(split_by_tokens([pair for group in groups for pair in group], budget))
 
     def _budget(self, groups: Sequence[Sequence[Pair]]) -> int:
-        """Tokens of a part; unless it is set, on a CPU a group that a GPU would take whole is not cut either."""
+        """Return how many tokens a part may have.
+
+        Unless it is set, a CPU takes a group whole where a GPU would, as cutting it would encode its prompt again.
+        """
         if self.settings.per_step_token_budget is not None:
             return self.settings.per_step_token_budget
         if self.policy.device.type != "cpu":
@@ -133,7 +149,7 @@ class Updater:
         return (pack_groups if reader.shares_prompts else pad_rows)(pairs, reader.device)
 
     def _backward(self, pairs: Sequence[Pair], whole: Whole) -> float:
-        """Add this part's gradients; the parts of a batch add up to the loss of the batch."""
+        """Add this part's gradients and return its loss; the losses of the parts add up to that of the batch."""
         settings, batch = self.settings, self._batch(pairs)
         packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
         again = gradient_checkpointing(self.policy.model, settings.gradient_checkpointing)
@@ -158,10 +174,10 @@ class Updater:
         return float(report.loss.detach())
 
     def _old(self, pairs: Sequence[Pair], batch: Batch, own: Tensor) -> Tensor:
-        """Log-probabilities [rollouts, tokens] of the policy before the first update.
+        """Return log-probabilities [rollouts, tokens] of the policy before the first update.
 
-        Fresh rollouts at the first update: those of this very pass, so that every ratio is exactly 1 and no second
-        pass is needed. Otherwise those noted before the first update, else those of the sampling.
+        For fresh rollouts at the first update these are the part's `own`, so that every ratio is exactly 1 and no
+        second pass is needed. Otherwise they are those that `remember` noted, or else those recorded at sampling.
         """
         if self.count == 0 and all(self._is_fresh(rollout) for rollout, _ in pairs):
             return own
@@ -169,6 +185,7 @@ class Updater:
             return batch.logprobs
         old = torch.zeros_like(own)
         for row, (rollout, _) in zip(old, pairs, strict=True):
+            # The width of a part is that of its longest completion, so it may differ from that in `remember`.
             known = self.old_logprobs[rollout.rollout_id][: len(row)]
             row[: len(known)] = known
         return old
@@ -181,12 +198,15 @@ class Updater:
         switched_off = nullcontext() if self.reference else self.policy.model.disable_adapter()
         if reader.shares_prompts != self.policy.shares_prompts:
             batch = self._batch(pairs, reader)
-        # Fused as the policy is: other rounding would be a gradient where policy and reference are equal.
+        # Fused as the policy is: rounding of one of them alone would be a gradient where the two are equal.
         with torch.no_grad(), switched_off, fused(reader.fusible):
             return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
 
     def _check_sampling(self, pairs: Sequence[Pair]) -> None:
-        """The engine said other log-probabilities than rounding explains: it had other weights than the policy's."""
+        """Raise TrainingStopped if the engine's log-probabilities differ from the trainer's by more than rounding does.
+
+        Then the engine sampled with other weights. It can be seen at the first update of fresh rollouts only.
+        """
         limit, found = self.max_logp_difference, self.tally.mean_difference
         if self.count or limit is None or found is None or not all(self._is_fresh(rollout) for rollout, _ in pairs):
             return
@@ -197,10 +217,11 @@ class Updater:
             )
 
     def _check_change(self, groups: Sequence[Sequence[Pair]]) -> None:
-        """Measure how far the update moved the policy from the one that sampled; on a few rollouts unless it is far.
+        """Raise TrainingStopped if the update moved the policy too far from the one that sampled.
 
-        Few tokens are off by several times, either way: a single rare one that became likely weighs as much as a
-        policy that fell apart, and all of them may be tokens that stayed. So all are looked at in good time.
+        The KL is measured on a few rollouts first. That estimate can be several times too large or too small: a single
+        rare token that became likely weighs as much as a policy that fell apart, and the tokens looked at may be those
+        that did not change. So if it is suspicious, all tokens are measured.
         """
         kl = self._distance(_some(groups, _CHECKED_SHARE))
         if kl is None:  # no token of these groups was sampled
@@ -216,7 +237,7 @@ class Updater:
             )
 
     def _distance(self, group: list[Pair]) -> float | None:
-        """KL of the policy to the one that sampled, per sampled token (k3 estimate)."""
+        """Return KL(sampling policy || this policy) in nats per sampled token, by the k3 estimate."""
         distances = []
         with torch.no_grad():
             for pairs in self._parts([group] if group else []):
@@ -230,7 +251,10 @@ class Updater:
 
 
 def _some(groups: Sequence[Sequence[Pair]], share: float) -> list[Pair]:
-    """Whole groups, good and bad rollouts alike, that hold at least this share of the sampled tokens."""
+    """Return the first groups that hold at least this share of the sampled tokens.
+
+    Groups are taken whole, so that good and bad rollouts are among them alike.
+    """
     groups = [[pair for pair in group if pair[0].loss_mask.any()] for group in groups]
     wanted = share * sum(int(rollout.loss_mask.sum()) for group in groups for rollout, _ in group)
     chosen: list[Pair] = []

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from rlft.policy import Policy
-from rlft.policy.folder import PolicyMetadata
+from rlft.policy.live import PolicyMetadata
 from rlft.policy.origin import in_dtype
 from rlft.policy.tokens import character_tokenizer
 from rlft.types import Rollout

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from rlft.config import ServerSettings
-from rlft.engines import server_client
-from rlft.engines.server_client import ServerClient, ServerGoneError, ServerRefusedError
+from rlft.engines import server_client, server_requests
+from rlft.engines.server_client import ServerClient
+from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
 from rlft.errors import EngineError
 from tests.rlft.engines.servers import (
     CHECKSUMS,
@@ -40,8 +41,8 @@ PARAMETERS = {
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
-    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.001)
-    monkeypatch.setattr(server_client, "_LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(server_requests, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(server_requests, "_LONGEST_WAIT", 0.01)
 
 
 @pytest.fixture
@@ -183,15 +184,16 @@ def test_nobody_listens():
 def test_where_nobody_listens_there_is_one_attempt(monkeypatch):
     # whoever listens there later has other weights than the server that went
     client, asked = ServerClient(f"http://127.0.0.1:{free_port()}", ServerSettings(attempts=5)), []
-    stream = client._http.stream
-    monkeypatch.setattr(client._http, "stream", lambda *args, **kwargs: asked.append(1) or stream(*args, **kwargs))
+    http = client._requests._http
+    stream = http.stream
+    monkeypatch.setattr(http, "stream", lambda *args, **kwargs: asked.append(1) or stream(*args, **kwargs))
     with pytest.raises(ServerGoneError):
         client.generate([4], PARAMETERS, model=None)
     assert len(asked) == 1
 
 
 def test_a_sign_of_life_is_not_waited_for_as_long_as_an_answer(connect, monkeypatch):
-    monkeypatch.setattr(server_client, "_SIGN_OF_LIFE", 0.1)
+    monkeypatch.setattr(server_client, "SIGN_OF_LIFE", 0.1)
     _, client = connect(lambda path, number: HANG, attempts=1, timeout_seconds=60.0)
     started = time.perf_counter()
     with pytest.raises(ServerGoneError, match="ReadTimeout"):

@@ -7,7 +7,8 @@ import torch
 from safetensors import SafetensorError
 
 from rlft.config import EngineSettings, ServerSettings
-from rlft.engines.server_client import ServerClient, ServerGoneError
+from rlft.engines.server_client import ServerClient
+from rlft.engines.server_requests import ServerGoneError
 from rlft.engines.server_weights import ServerWeights
 from rlft.engines.vllm_process import vllm_module
 from rlft.engines.vllm_server import VllmServerEngine

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlft.config import EngineSettings, ServerSettings
-from rlft.engines import server_client
+from rlft.engines import server_requests
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_server import VllmServerEngine
@@ -35,8 +35,8 @@ SAMPLING = Sampling(1.0, 6)
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch):
-    monkeypatch.setattr(server_client, "_FIRST_WAIT", 0.001)
-    monkeypatch.setattr(server_client, "_LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(server_requests, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(server_requests, "_LONGEST_WAIT", 0.01)
 
 
 @pytest.fixture
@@ -271,7 +271,8 @@ def test_without_a_server_every_rollout_is_an_error_and_nothing_hangs(start):
     engine, servers = start(2)
     engine.load_policy(make_adapter())
     for client, server, fault in zip(engine.clients, servers, (HANG, DROP), strict=True):
-        client.settings = client.settings.model_copy(update={"timeout_seconds": 0.3})
+        requests = client._requests
+        requests.settings = requests.settings.model_copy(update={"timeout_seconds": 0.3})
         server.fault = lambda path, number, fault=fault: fault
     started = time.perf_counter()
     found = engine.generate(PROMPTS * 8, SAMPLING, range(64))

@@ -1,0 +1,109 @@
+"""A policy in memory, and the metadata that it has in memory and on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from rlft.attention.support import shares_prompts
+from rlft.head.split import SplitModel, split_model
+from rlft.policy.fused import Replacement, find_fusible
+from rlft.policy.optimizer import Optimizer
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMetadata:
+    """Holds what `policy.json` says.
+
+    `base_model`, `base_revision` and `base_hash` (of its weights) say which model the policy was made from; all are
+    `None` for one from scratch. `dtype` is the weights' type, such as `bfloat16`. `update` counts optimizer steps since
+    the optimizer was new. `parent` and `stage` say which policy it was trained from, and by which stage of a run.
+    `weights_hash` identifies the weights alone, `content_hash` also the optimizer state, the tokenizer, the settings of
+    model and adapter and the base under it: all that a later result depends on.
+    """
+
+    kind: Literal["full", "adapter"]
+    base_model: str | None
+    base_revision: str | None
+    base_hash: str | None
+    dtype: str
+    round: int = 0
+    update: int = 0
+    parent: str | None = None
+    stage: str = "base"
+    weights_hash: str = ""
+    content_hash: str = ""
+
+
+@dataclass
+class Policy:
+    """Holds a live policy: model, tokenizer and, once it is trained, its optimizer. The trainer changes it in place.
+
+    Code that changes the weights must call `note_change`, so that `identity` changes with them; `changes` counts that.
+    """
+
+    model: Any
+    tokenizer: PreTrainedTokenizerBase
+    metadata: PolicyMetadata
+    optimizer: Optimizer | None = None
+    changes: int = 0
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the model's parameters are on."""
+        return next(self.model.parameters()).device
+
+    @property
+    def context_length(self) -> int | None:
+        """The most tokens that the model can read at once; `None` where its config does not say."""
+        return getattr(self.model.config, "max_position_embeddings", None)
+
+    @cached_property
+    def split(self) -> SplitModel:
+        """The model as backbone and head, taken apart at the first use."""
+        return split_model(self.model)
+
+    @cached_property
+    def shares_prompts(self) -> bool:
+        """Whether the model can encode a prompt once for several completions, tried out at the first use."""
+        return shares_prompts(self.model)
+
+    @cached_property
+    def fusible(self) -> list[Replacement]:
+        """The operations that `rlft.policy.fused` can compute faster, tried out at the first use."""
+        return find_fusible(self.model)
+
+    def find_out(self) -> None:
+        """Compute `split`, `shares_prompts` and `fusible` now: each runs the model, which must be unchanged for that.
+
+        Otherwise their first use might be inside `fused` or `attending`, which replace parts of the model.
+        """
+        _ = self.split, self.shares_prompts, self.fusible
+
+    @property
+    def identity(self) -> str:
+        """The label of rollouts: the weights' hash, or the number of changes if they were not saved since."""
+        return self.metadata.weights_hash or f"unsaved after {self.changes} updates"
+
+    def note_change(self, *, update: int) -> None:
+        """Note that the weights have changed, which voids their hashes, after `update` steps of the optimizer."""
+        self.metadata = dataclasses.replace(self.metadata, update=update, weights_hash="", content_hash="")
+        self.changes += 1
+
+    def trainable(self) -> dict[str, torch.nn.Parameter]:
+        """Return the parameters that training changes, by name."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """Return the tokens that end a completion: the generation config's, else the tokenizer's end token, if any."""
+        configured: Any = self.model.generation_config.eos_token_id
+        if configured is None:
+            configured = self.tokenizer.eos_token_id
+        if configured is None:
+            return ()
+        return tuple(configured) if isinstance(configured, list) else (int(configured),)
