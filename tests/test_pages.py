@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -156,3 +157,10 @@ def test_the_tiny_model_reads_its_pages_call_in_as_many_tokens_as_the_page_says(
     # the turns that are sampled end with a token, and a newline stands before what follows them
     assert len(tokenizer(conversation.strip()).input_ids) + 2 <= 40
     assert settings.max_position_embeddings >= 40
+
+
+def test_contributing_has_the_line_of_rooms_that_is_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (rooms,) = [contract["layers"] for contract in contracts if contract.get("containers") == ["rlft"]]
+    (shown,) = re.findall(r"\n\n((?:    .+\n)+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert [layer.split(", ") for layer in " ".join(shown.split()).split(" → ")] == [r.split(" | ") for r in rooms]

@@ -94,7 +94,8 @@ def _merged(setting: str) -> Any:
     for loss, field in _DECLARED[setting].items():
         users.setdefault(field.description, []).append(loss)
     description = " ".join(f"{', '.join(losses)}: {text}" for text, losses in users.items())
-    return Annotated[(first.annotation, *first.metadata)], Field(default=first.default, description=description)
+    kind = Annotated[(first.annotation, *first.metadata)] if first.metadata else first.annotation
+    return kind, Field(default=first.default, description=description)
 
 
 def _with_settings_of_losses(section: type[_Any]) -> type[_Any]:

@@ -14,7 +14,10 @@ __all__ = ["LOSSES", "Divisor", "Loss"]
 
 
 def _shipped() -> dict[str, type[Loss]]:
-    """Return {name: class} of the losses in this room's files; classes that a file only imports are left out."""
+    """Return {name: class} of the losses in this room's files; classes that a file only imports are left out.
+
+    Raises TypeError if two classes have one name.
+    """
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     classes = [
         found
@@ -22,7 +25,13 @@ def _shipped() -> dict[str, type[Loss]]:
         for found in vars(module).values()
         if isinstance(found, type) and issubclass(found, Loss) and found.__module__ == module.__name__ and found.name
     ]
-    return {found.name: found for found in classes}
+    shipped: dict[str, type[Loss]] = {}
+    for found in classes:
+        if shipped.setdefault(found.name, found) is not found:
+            raise TypeError(
+                f"two losses are called {found.name!r}: {shipped[found.name].__module__}, {found.__module__}"
+            )
+    return shipped
 
 
 LOSSES = _shipped()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,6 +26,7 @@ class Loss(BaseModel, ABC):
         divisor: What the sum over tokens is divided by. `tokens`: the tokens of the batch. `rollouts`: each rollout's
             own tokens, then the rollouts of the batch, so that it is a mean of means. `length`: the rollouts of the
             batch times `rollout.max_completion_length`.
+        example: Values of the settings that must be given, with which the tests try a shipped loss.
     """
 
     model_config = ConfigDict(
@@ -40,6 +41,7 @@ class Loss(BaseModel, ABC):
     name: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     divisor: ClassVar[Divisor]
+    example: ClassVar[dict[str, Any]] = {}
 
     @abstractmethod
     def objective(self, ratio: Tensor, advantages: Tensor, logprobs: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ class Cispo(Loss):
     name: ClassVar[str] = "cispo"
     paper: ClassVar[str] = "arXiv:2506.13585"
     divisor: ClassVar[Divisor] = "tokens"
+    example: ClassVar[dict[str, Any]] = {"epsilon_high": 5.0}
 
     epsilon_high: float | None = Field(
         default=None,

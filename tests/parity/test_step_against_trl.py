@@ -11,6 +11,7 @@ import dataclasses
 import pytest
 import torch
 
+from rlft.losses import LOSSES
 from tests.factories import save_base
 from tests.parity.one_step import GROUP, by_rlft, by_trl, load, random_round, weights
 
@@ -28,8 +29,8 @@ def base(tmp_path_factory):
 
 def options_of(loss_type, **more):
     """Settings that both have under the same name. The norm of the gradient is 1 to 2: it is scaled down."""
-    cap = {"epsilon_high": 5.0} if loss_type == "cispo" else {}
-    return {"loss_type": loss_type, "learning_rate": RATE, "max_grad_norm": 0.3, **cap, **more}
+    example = LOSSES[loss_type].example
+    return {"loss_type": loss_type, "learning_rate": RATE, "max_grad_norm": 0.3, **example, **more}
 
 
 def assert_same_change(base, theirs, ours, *, rate=RATE):

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
+from rlft import losses
 from rlft.config import TrainingConfig
 from rlft.config import loss as config
-from rlft.losses import LOSSES, Loss
+from rlft.losses import LOSSES, Loss, sapo
 from rlft.losses.clipped import Dapo
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,3 +66,25 @@ def test_declarations_that_no_config_can_be_derived_from(monkeypatch, declared, 
     monkeypatch.setitem(config._DECLARED, "epsilon", fields)
     with pytest.raises(TypeError, match=said):
         config._merged("epsilon")
+
+
+class Unbounded(Loss):
+    """One whose settings have no bounds."""
+
+    flag: bool = False
+    shift: float = Field(default=0.5, description="Is added.")
+
+
+def test_a_setting_without_bounds_is_one_of_the_config(monkeypatch):
+    for name, field in Unbounded.model_fields.items():
+        monkeypatch.setitem(config._DECLARED, name, {"unbounded": field})
+    assert config._merged("flag")[0] is bool
+    kind, field = config._merged("shift")
+    assert (kind, field.default, field.description) == (float, 0.5, "unbounded: Is added.")
+
+
+def test_two_losses_of_one_name_are_refused(monkeypatch):
+    again = type("Again", (sapo.Sapo,), {"__module__": sapo.__name__})
+    monkeypatch.setattr(sapo, "Again", again, raising=False)
+    with pytest.raises(TypeError, match="two losses are called 'sapo'"):
+        losses._shipped()

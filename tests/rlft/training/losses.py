@@ -11,7 +11,6 @@ from rlft.losses import LOSSES
 from rlft.training.loss import LossReport, Part, Whole, policy_loss
 
 SETTINGS = {name for loss in LOSSES.values() for name in loss.model_fields}
-NEEDED: dict[str, dict[str, Any]] = {"cispo": {"epsilon_high": 5.0}}  # what has no default that could be used
 
 
 def loss_with(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, mask: Tensor, **options: Any) -> LossReport:
@@ -21,6 +20,6 @@ def loss_with(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, mask: 
     given = {name: value for name, value in own.items() if name in kind.model_fields}
     sizes = {name: options.pop(name) for name in Whole.__slots__ if name in options}
     tensors = {name: options.pop(name) for name in ("ref_logprobs", "sampling_logprobs") if name in options}
-    loss = kind(**(NEEDED.get(kind.name, {}) | given))
+    loss = kind(**(kind.example | given))
     part = Part(logprobs, old_logprobs, advantages, mask, **tensors)
     return policy_loss(part, Whole(**sizes), loss, LossTerms(**options))

@@ -14,7 +14,6 @@ from rlft.losses import LOSSES
 from rlft.training.chosen_loss import chosen_loss, loss_fingerprint, try_loss
 from tests.factories import make_training
 from tests.rlft.attention.models import make_small_policy
-from tests.rlft.training.losses import NEEDED
 from tests.rlft.training.test_update import gradients, make_groups
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "training.md"
@@ -107,7 +106,7 @@ def test_the_example_of_the_guide_can_be_trained_with(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_shipped_one_is_chosen_by_name_and_can_be_tried(name):
-    loss = chosen_loss(make_training(loss_type=name, **NEEDED.get(name, {})))
+    loss = chosen_loss(make_training(loss_type=name, **LOSSES[name].example))
     assert type(loss) is LOSSES[name]
     try_loss(loss)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlft.config.loss import Correction, Level
 from rlft.losses import LOSSES
-from tests.rlft.training.losses import NEEDED, loss_with
+from tests.rlft.training.losses import loss_with
 
 LOSS_TYPES = list(LOSSES)
 LEVELS = list(get_args(Level))
@@ -271,7 +271,7 @@ def test_a_row_or_a_part_without_tokens_adds_nothing(loss_type, level):
     new = torch.full((2, 3), -1.0, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[0, 0, 0], [0, 0, 1]])
     one = torch.ones(1, 1)
-    value = -LOSSES[loss_type](**NEEDED.get(loss_type, {})).objective(one, one, -one).item()
+    value = -LOSSES[loss_type](**LOSSES[loss_type].example).objective(one, one, -one).item()
     divisor = {"rollouts": 2, "length": 20, "tokens": 1}[LOSSES[loss_type].divisor]  # the empty row counts in a mean
     assert loss_of(new, [5.0, 1.0], old=new, mask=mask, **options).loss.item() == pytest.approx(value / divisor)
     empty = loss_of(new, [5.0, 1.0], old=new, mask=mask * 0, **options)

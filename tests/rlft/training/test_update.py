@@ -74,9 +74,8 @@ def flat(groups):
 
 def make_updater(policy, reference=None, temperature=1.0, **settings):
     settings = {"max_kl": 1e9, "max_grad_norm": 1e9} | settings
-    if settings.get("loss_type") == "cispo":
-        settings.setdefault("epsilon_high", 1.3)
-    training = make_training(**settings)
+    shipped = LOSSES.get(settings.get("loss_type", "dapo"))
+    training = make_training(**((shipped.example if shipped else {}) | settings))
     prepare_optimizer(policy, training, None)
     return Updater(policy, training, temperature=temperature, max_completion_length=10, reference=reference)
 
