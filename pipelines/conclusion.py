@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mlops.registry.versions import ChampionVersion
+from mlops.registry.champion import ChampionVersion
 from mlops.runs.lineage import registry_name
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds

@@ -17,7 +17,7 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
-from mlops.registry.versions import current_champion
+from mlops.registry.champion import current_champion
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import registry_name
 from mlops.runs.outcome import arm_metrics, difference, part_differences, promotion_section, status_of

@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
-from mlops.registry.versions import download_champion
+from mlops.registry.champion import download_champion
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import tracking_address
 from rlft.errors import RlftError
