@@ -13,12 +13,12 @@ from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.versions import CHAMPION, RUN_TAG
 from rlft.errors import StorageError
 
-ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}
+ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # errors that mean that the name has no versions
 
 
 @dataclass(frozen=True, slots=True)
 class ChampionVersion:
-    """The version in use. `policy_folder` is set once it has been downloaded."""
+    """The version in use; `run_id` is the MLflow run that made it, `policy_folder` is set once it is downloaded."""
 
     name: str
     version: str
@@ -28,7 +28,7 @@ class ChampionVersion:
 
 
 def current_champion(tracking_uri: str, name: str, registry_uri: str | None = None) -> ChampionVersion | None:
-    """The version that `champion` names; `None` before the first promotion. Raises what MLflow raises otherwise."""
+    """Return the version that `champion` names; `None` before the first promotion. Raises what MLflow raises."""
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     try:
         number = client.get_registered_model(name).aliases.get(CHAMPION)
@@ -45,9 +45,9 @@ def current_champion(tracking_uri: str, name: str, registry_uri: str | None = No
 def download_champion(
     tracking_uri: str, name: str, destination: Path, registry_uri: str | None = None
 ) -> ChampionVersion | None:
-    """Bring the champion's policy folder to `destination`; `None` when there is no champion.
+    """Download the champion's policy folder to `destination`; returns `None` if there is no champion.
 
-    Raises StorageError when what arrives is not what was registered.
+    Raises StorageError if what arrives is not what was registered.
     """
     champion = current_champion(tracking_uri, name, registry_uri)
     if champion is None:

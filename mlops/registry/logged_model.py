@@ -29,7 +29,7 @@ REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safete
 
 
 def read_policy(folder: Path) -> dict[str, Any]:
-    """Contents of `policy.json`. Raises PolicyError when the folder holds no policy with weights."""
+    """Return the contents of `policy.json`. Raises PolicyError if the folder holds no policy with weights."""
     file = Path(folder) / "policy.json"
     if not file.is_file():
         raise PolicyError("no policy.json here", where=str(folder), fix="name the folder of a policy artifact")
@@ -46,7 +46,11 @@ def log_model(
     policy: Mapping[str, Any],
     max_new_tokens: int,
 ) -> str:
-    """Make a logged model of the run and upload its files; returns its id."""
+    """Make a logged model of the run and upload its files; returns its id.
+
+    `name` is that of the registered model, `policy` what `read_policy` gives, and `max_new_tokens` the default of a
+    request.
+    """
     experiment_id = client.get_run(run_id).info.experiment_id
     config = {key: policy.get(key) for key in ("base_model", "base_revision", "base_hash")}
     params = {key: str(policy.get(key)) for key in ("kind", *config, "weights_hash", "round", "parent")}
@@ -74,7 +78,7 @@ def log_model(
 
 @contextmanager
 def _files_to_serve(policy_folder: Path) -> Iterator[tuple[Path, Path]]:
-    """A temporary folder `policy` with what is served, and a path beside it for the model to be saved to."""
+    """Yield a temporary folder `policy` with what is served, and a path beside it for the model to be saved to."""
     with tempfile.TemporaryDirectory() as temporary:
         served = Path(temporary) / "policy"
         served.mkdir()
@@ -88,7 +92,7 @@ def _files_to_serve(policy_folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def policy_signature(max_new_tokens: int) -> ModelSignature:
-    """What a registered policy takes and gives; either input column will do."""
+    """Return what a registered policy takes and gives; either input column will do."""
     return ModelSignature(
         inputs=Schema(
             [
@@ -108,5 +112,5 @@ def policy_signature(max_new_tokens: int) -> ModelSignature:
 
 
 def pinned_requirements() -> list[str]:
-    """The packages that the served model imports, at the versions installed here; local build labels are dropped."""
+    """Return the packages that the served model imports, at the versions installed here without local build labels."""
     return [f"{package}=={installed_version(package).split('+')[0]}" for package in REQUIREMENTS]

@@ -53,7 +53,7 @@ def register_policy_version(
         version = _create_version(client, name, run_id, model_id, all_tags)
     else:
         log.info("%s: version %s has these weights of this run already", name, version.version)
-    if DONE_TAG not in version.tags:
+    if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before it sets the aliases again
         client.set_registered_model_alias(name, CHALLENGER, version.version)
         if decision.promote:
             client.set_registered_model_alias(name, CHAMPION, version.version)
@@ -64,6 +64,7 @@ def register_policy_version(
 
 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
+    """Return the tags that rlft itself gives to a version."""
     return {
         RUN_TAG: run_id,
         HASH_TAG: policy["weights_hash"],
@@ -74,7 +75,7 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
 
 
 def _find_version(client: MlflowClient, name: str, run_id: str, weights_hash: str) -> ModelVersion | None:
-    """The version of these weights that this run registered, if it did."""
+    """Return the version of these weights that this run has registered, or `None`."""
     query = f"name = '{name}' AND tags.`{RUN_TAG}` = '{run_id}' AND tags.`{HASH_TAG}` = '{weights_hash}'"
     found = client.search_model_versions(query, max_results=1)
     return found[0] if found else None
