@@ -58,8 +58,8 @@ def evaluate_arms(
 ) -> Arms:
     """Evaluate base, warm start, SFT control, trained policy and champion on the same tasks with the same seeds.
 
-    The SFT control trains from the warm start for as many seconds as the rounds took; `note_training` is told its
-    stage's name and its report. `champion_version` is `None` before the first promotion.
+    The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
+    `note_training` is told its stage's name and its report. `champion_version` is `None` before the first promotion.
     """
     config = stages.config
     control = champion = warm = None
