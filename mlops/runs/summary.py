@@ -77,8 +77,8 @@ class Promotion(Section):
 class Seconds(Section):
     """Wall seconds by stage.
 
-    `warm_start`, `rollout`, `score` and `train` are those of the run that did the work, if a result came from the cache.
-    The others are this run's own.
+    If a result came from the cache, `warm_start`, `rollout`, `score` and `train` are those of the run that did the
+    work; the others are always this run's own.
     """
 
     setup: float = Field(default=0.0, description="Reading tasks, the reward audit and making the base model.")
