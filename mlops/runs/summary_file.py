@@ -10,6 +10,9 @@ from mlops.home.folder import Home
 from mlops.runs.summary import Summary
 from rlft.files import write_file
 
+# A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
+_TICK_SECONDS = 0.02
+
 
 def summary_text(summary: Summary) -> str:
     """Return the summary as JSON, in ASCII: an error may quote what a model wrote, which need not be valid Unicode."""
@@ -52,7 +55,7 @@ def summary_since(home: Home, started: float) -> Summary:
     for file in (home.root / "runs").glob("*.json"):
         with suppress(OSError):  # another process has removed it
             # `ID.json` is a summary; `ID.process.json` and `ID.missed.json` are not.
-            if file.name.count(".") == 1 and file.stat().st_mtime >= started:
+            if file.name.count(".") == 1 and file.stat().st_mtime >= started - _TICK_SECONDS:
                 found = read_summary(home, file.stem)
                 if found is not None and found.process == os.getpid():
                     return found
