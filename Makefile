@@ -92,7 +92,7 @@ bench-gpu: setup-dev
 ui: setup
 	$(BIN)/rlft ui
 
-# Pins without addresses; torch without the name of its build; the community's build of vLLM by the hashes of its files.
+# The pins name no addresses, and of torch no build. The community's build of vLLM is pinned by the hashes of its files.
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 requirements: $(BIN)/uv
 	$(COMPILE) --override requirements/overrides.txt requirements/base.in --output-file requirements/base.txt

@@ -1,8 +1,10 @@
-"""The command line: one file for each command, and what all of them share.
+"""The command line: one file for each command, and what several of them share.
 
-- `app`: the commands `run`, `resume`, `audit` and `stack`, and where the others are attached
-- `environments`, `show`, `doctor`, `ui`: the command of that name, or its group
-- `start`, `result`: what is looked at before a run, and what is said after it
+- `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
+- `run`, `resume`, `show`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: the command of that name
+- `options`: the arguments and options that several commands have
+- `start`, `result`: what is checked before a run, and what is printed after it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
-- `guard`, `interrupt`, `interrupted`: errors as sentences with an exit code; what Ctrl-C does, and the program after it
+- `guard`: logs, and errors as sentences with an exit code
+- `interrupt`, `interrupted`: what Ctrl-C does, and the program that the process then becomes
 """

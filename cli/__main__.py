@@ -1,4 +1,4 @@
-"""Where the console script and `python -m cli` begin: Ctrl-C is taken care of before anything is imported."""
+"""The entry point of the console script and of `python -m cli`. It handles Ctrl-C before anything slow is imported."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from cli.interrupt import Interrupt, ignore
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command, of the process's own arguments by default. Raises SystemExit with its exit code."""
+    """Run the command that `arguments` give, by default those of the process. Raises SystemExit with its exit code."""
     Interrupt().install()
-    from cli.app import app
+    from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 
     try:
         app(arguments)
     finally:
-        ignore()  # all is said; what is left is to end
+        ignore()  # the command has printed its result, and only Python's own shutdown could be interrupted
 
 
 if __name__ == "__main__":

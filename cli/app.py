@@ -1,9 +1,11 @@
-"""The command line: `rlft run | resume | show | audit | environments | serve-engine | ui | stack | doctor`.
+"""The Typer application: `rlft run | resume | show | audit | environments | serve-engine | ui | stack | doctor`.
 
-Heavy libraries are imported inside the commands: `rlft --help` is quick, and ZenML must see its environment first.
+Commands import heavy libraries inside their functions. So `rlft --help` is quick, and ZenML is imported after the
+environment variables that it reads at its import are set (`mlops.home.folder.use_own_setup`).
 
 Exit codes: 0 the run finished (improved or not), 1 it failed, 2 the set-up cannot work, 3 too hard, 4 already solved,
-130 interrupted.
+130 interrupted. `rlft audit` and `rlft environments check` end with 2, and `rlft doctor` with 1, if they find something
+that is wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ app.command()(resume)
 app.command()(show)
 app.add_typer(environments.app, name="environments")
 app.command()(audit)
-# What it does not know, `vllm serve` may.
+# Options that this command does not know are passed on to vLLM's server.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve_engine)
 app.command()(ui)
 app.command()(stack)

@@ -11,12 +11,16 @@ from rlft.config.file import load_config
 
 
 def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = False) -> None:
-    """Attack a config's reward with wrong answers, without training."""
+    """Attack a config's reward with wrong answers, without training.
+
+    The exit code is 2 if the reward pays them, or does not pay a right answer in full, and 0 otherwise.
+    """
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         from rlft.contract.importing import check_syntax
 
-        check_syntax(settings.environment.name, "environment.name", "Class")  # what follows takes seconds to import
+        # Before the imports below, which take seconds: a name of another form is refused at once.
+        check_syntax(settings.environment.name, "environment.name", "Class")
         from mlops.display.bars import Display
         from rlft.audit.rewards import audit_reward
         from rlft.contract.loading import load_environment

@@ -1,4 +1,7 @@
-"""A conversation and its score in the terminal. What a model or a tool said is shown as it is, and never obeyed."""
+"""Prints a conversation and its reward in the terminal, for `rlft show` and `rlft environments check`.
+
+What a model or a tool wrote may hold anything; it cannot steer the terminal (`mlops.display.terminal`).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from rich.table import Table
 from mlops.display.terminal import Terminal, styled
 from rlft.calls import marked
 
-LONGEST = 1500
-_LONGEST_NAME = 60
+LONGEST = 1500  # characters of a message or a call
+_LONGEST_NAME = 60  # characters of a tool's name
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 
 
 def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, full: bool = False) -> None:
-    """Every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`.
+    """Print every message under its role, tool calls as `name(argument=value)`; long texts are cut unless `full`.
 
     The result of a call that failed is marked. A call that could not be read is shown as the model wrote it, with the
     place at which reading stopped marked.
@@ -43,7 +46,7 @@ def show_messages(console: Terminal, messages: Sequence[Mapping[str, Any]], *, f
 def show_parts(
     console: Terminal, parts: Mapping[str, float | None], weights: Mapping[str, float], total: float | None
 ) -> None:
-    """The parts of a reward with their weights; a part that does not apply is a dash."""
+    """Print the parts of a reward with their weights, and its total; a part that does not apply is a dash."""
     table = Table("part", "score", "weight", box=None)
     for name, score in parts.items():
         table.add_row(name, number(score), number(weights.get(name, 1.0)))
@@ -52,7 +55,7 @@ def show_parts(
 
 
 def call_text(call: Mapping[str, Any]) -> str:
-    """A tool call as a person would write it: `search(query="moon", count=3)`."""
+    """Return a tool call as a person would write it: `search(query="moon", count=3)`."""
     function = call["function"]
     arguments = function["arguments"].items()
     given = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments)
@@ -60,17 +63,17 @@ def call_text(call: Mapping[str, Any]) -> str:
 
 
 def cut(text: str, full: bool) -> str:
-    """At most `LONGEST` characters, with a word on how many are missing."""
+    """Return the first `LONGEST` characters of a text and how many are missing, or with `full` the whole text."""
     if full or len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]} ... ({len(text) - LONGEST} more characters; --full shows them)"
 
 
 def _in_one_line(name: str | None) -> str:
-    """The name of a tool, which is what a model called, be it ever so long."""
+    """Return a tool's name in one line, cut if it is long: a model may have called anything a tool."""
     return " ".join((name or "").split())[:_LONGEST_NAME]
 
 
 def number(value: float | None) -> str:
-    """A score in three places, or a dash."""
+    """Return a score with at most three decimals, or a dash for `None`."""
     return "-" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

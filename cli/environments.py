@@ -1,4 +1,4 @@
-"""`rlft environments`: try an environment of one's own."""
+"""`rlft environments`: `check` tries an environment of one's own, `new` writes one to begin from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlft.audit.environment import CheckReport
     from rlft.audit.rewards import AuditReport
 
-_MEANS = {  # by what was found
+_MEANS = {  # {what was tried: {whether it went well: the sentence for it}}
     "gold": {True: "earns the full reward on every task", False: "does not earn the full reward on every task"},
     "silence": {True: "an empty answer earns nothing", False: "an empty answer earns something, or has no score"},
     "repeats": {
@@ -36,21 +36,27 @@ app = typer.Typer(no_args_is_help=True, help="Try an environment, or begin a new
 
 @app.command()
 def check(
-    environment: Annotated[str, typer.Argument(help="package.module:Class or path/to/file.py:Class")],
-    tasks: Annotated[Path, typer.Option(help="Tasks to try it on, as JSONL.")],
+    environment: Annotated[
+        str, typer.Argument(help="The environment, as package.module:Class or path/to/file.py:Class.")
+    ],
+    tasks: Annotated[Path, typer.Option(help="A JSONL file of tasks to try it on.")],
     kwargs: Annotated[str, typer.Option(help="Constructor arguments as a JSON object.")] = "{}",
     prompt: Annotated[
-        str | None, typer.Option(help="Field or template of the prompt.  [default: prompt, question or text]")
+        str | None,
+        typer.Option(help="Field or template of the prompt. Without it the field prompt, question or text is read."),
     ] = None,
     answer: Annotated[
-        str | None, typer.Option(help="Field or template of the right answer.  [default: answer or ground_truth]")
+        str | None,
+        typer.Option(help="Field or template of the right answer. Without it answer or ground_truth is read."),
     ] = None,
-    id: Annotated[str | None, typer.Option(help="Field with a unique id; otherwise made from the content.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds for one tool call, and for one score.")] = 10.0,
+    id: Annotated[
+        str | None, typer.Option(help="Field with a unique id. Without it ids are made from the content.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds that a tool call, or a score, may take.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
 ) -> None:
-    """Try an environment: the gold answer earns all, an empty one nothing, scores repeat, tools are described.
+    """Check that the gold answer earns all and an empty one nothing, that scores repeat and tools are described.
 
     The exit code is 0 without problems and 2 with problems.
     """
@@ -58,15 +64,17 @@ def check(
         arguments = _read_kwargs(kwargs)
         from rlft.contract.importing import check_syntax
 
-        if not as_json:  # there it is one of the problems
-            check_syntax(environment, "environment", "Class")  # what follows takes seconds to import
+        if not as_json:  # with --json it is one of the report's problems
+            # Before the imports below, which take seconds: a name of another form is refused at once.
+            check_syntax(environment, "environment", "Class")
         from mlops.display.bars import Display
         from rlft.audit.environment import check_named
         from rlft.config import SourceConfig
 
         source = SourceConfig(source="jsonl", path=str(tasks), prompt=prompt, answer=answer, id=id)
-        aside = redirect_stdout(sys.stderr) if as_json else nullcontext()  # an environment may print
-        # the report says in one place what is logged
+        # An environment may print, and stdout is for the JSON alone.
+        aside = redirect_stdout(sys.stderr) if as_json else nullcontext()
+        # What scoring logs as a warning is one of the report's problems, too.
         with aside, _errors_only(verbose), Display().stage("check") as progress:
             report = check_named(environment, arguments, source, timeout_seconds=timeout, progress=progress)
         if as_json:
@@ -79,7 +87,7 @@ def check(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Such as price_list: the name of the module, the tasks and the config.")],
+    name: Annotated[str, typer.Argument(help="Name of the module, the tasks and the config, such as price_list.")],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
 ) -> None:
     """Write a small environment that works, with a test, tasks and a config, to begin from."""
@@ -102,7 +110,7 @@ def new(
 
 @contextmanager
 def _errors_only(verbose: bool) -> Iterator[None]:
-    """Without the warnings of `rlft.rewards`, but where full logs were asked for."""
+    """Keep warnings of `rlft.rewards` out of the log, unless full logs were asked for."""
     logger = logging.getLogger("rlft.rewards")
     before = logger.level
     logger.setLevel(before if verbose else logging.ERROR)
@@ -113,7 +121,7 @@ def _errors_only(verbose: bool) -> Iterator[None]:
 
 
 def show_report(report: CheckReport) -> None:
-    """The first task's gold turn by turn, what the attacks earned, and what is wrong."""
+    """Print the first task's gold turn by turn, what the attacks earned, and what is wrong."""
     if report.rollout is not None and report.reward is not None:
         console.print(styled(f"gold of task {report.rollout.task_id}", "bold underline"))
         show_messages(console, report.rollout.messages)

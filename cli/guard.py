@@ -1,4 +1,4 @@
-"""Around every command: quiet logs, and errors as messages with an exit code instead of tracebacks."""
+"""What every command runs in: quiet logs, and errors as messages with an exit code instead of tracebacks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from rlft.errors import RlftError, StorageError
 from rlft.secrets import hide
 from rlft.visible import visible
 
-_OWN = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
+_OWN = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")  # rlft's packages, which are its loggers too
 
 
 @contextmanager
 def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
-    """Set up logs, and turn every error into a message and an exit code; the trace goes to a file.
+    """Set up logs, and turn every error into a message and an exit code; the trace of an unexpected one goes to a file.
 
-    Gives the handler of Ctrl-C, for the name of a run that begins.
+    Yields the handler of Ctrl-C, which a command that begins a run tells the run's name. `summary` is the file that
+    `--summary` names: a command that fails leaves one there that says so. Raises typer.Exit.
     """
     quieten(verbose)
     _show_logs(verbose)
@@ -71,7 +72,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
 
 
 def _import_from_working_directory() -> None:
-    """Environments are named by import path, and often lie beside the config."""
+    """Let environments be imported from the working directory, where they often lie beside the config."""
     for name in _OWN:
         importlib.import_module(name)  # first: a user's own repository may well have folders `steps` and `pipelines`
     if str(Path.cwd()) not in sys.path:
@@ -79,7 +80,10 @@ def _import_from_working_directory() -> None:
 
 
 def keep_trace(error: BaseException) -> Path:
-    """Write its trace, to be looked at in a terminal, to the home, or where temporary files go if that takes none."""
+    """Write an error's trace, without secrets and safe to look at in a terminal, to a file; returns the file.
+
+    It goes to the home's `logs`, else to the folder of temporary files. What no folder takes is printed.
+    """
     text = visible(hide("".join(traceback.format_exception(error))))
     name = f"rlft-error-{datetime.now():%Y%m%d-%H%M%S}.txt"
     home = find_home()
@@ -98,13 +102,13 @@ def keep_trace(error: BaseException) -> Path:
 
 
 def _way_on(started: float, interrupt: Interrupt) -> str:
-    """How the run of this command goes on, if it had begun one."""
+    """Return how to go on with the run of this command; nothing if it had begun none."""
     run = summary_since(find_home(), started).pipeline_run_id
     return f"; `rlft resume {quote(interrupt.run_name or run)}` goes on from there" if run else ""
 
 
 def _show_logs(verbose: bool) -> None:
-    """Our own logs, quiet or full. They do not go up to the root logger, whose handlers are ZenML's."""
+    """Show rlft's own logs, short or full. They are not passed on to the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
     for name in _OWN:
         logger = logging.getLogger(name)
@@ -113,7 +117,7 @@ def _show_logs(verbose: bool) -> None:
 
 
 def write_summary(target: Path, content: Summary) -> None:
-    """Write a summary where it was asked for, or say why it is not there."""
+    """Write a summary to the file that `--summary` names; print why if it cannot be written."""
     from rlft.files import write_file
 
     try:
@@ -123,6 +127,6 @@ def write_summary(target: Path, content: Summary) -> None:
 
 
 def _fail(target: Path | None, started: float, reason: str) -> None:
-    """Leave the summary of a command that failed, if one was asked for."""
+    """Write the summary of a command that failed to `target`, the file that `--summary` names, if there is one."""
     if target is not None:
         write_summary(target, failed(summary_since(find_home(), started), reason))

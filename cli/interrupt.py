@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the process is left where it stands, and one that starts afresh says what became of the run.
+"""What Ctrl-C and SIGTERM do: they replace the process by `cli.interrupted`, which says what became of the run.
 
 An exception would be raised inside whatever statement is being run: in a transaction of sqlite, in a callback that
 swallows it, in ZenML's handling of another error. A run that is killed anywhere can be resumed, so an interrupt is a
@@ -23,9 +23,10 @@ EXIT_CODE = 130
 
 @dataclass
 class Interrupt:
-    """The handler of both signals, and what it tells its successor of the command that it ends.
+    """The handler of both signals. It passes what it knows of the command on to `cli.interrupted`.
 
-    `started` is the command's beginning in seconds since the epoch; `run_name` is set once there may be a run.
+    `summary` is the file that `--summary` names, `started` the command's beginning in seconds since the epoch, and
+    `run_name` the name of its run, set once there may be a run.
     """
 
     summary: Path | None = None
@@ -39,13 +40,14 @@ class Interrupt:
                 signal.signal(number, self)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Become `cli.interrupted`. It finds both signals ignored, until it handles them itself."""
+        """Replace this process by `cli.interrupted`, which starts with both signals ignored."""
         ignore()
-        with suppress(RuntimeError, ValueError, OSError):  # the interrupted statement may be writing to it
-            if sys.stdout is not None:  # a daemon's is closed
+        # exec discards what is still in Python's buffer. The interrupted statement may be writing to it (RuntimeError).
+        with suppress(RuntimeError, ValueError, OSError):
+            if sys.stdout is not None:  # it is None in a process that was started without one
                 sys.stdout.flush()
         facts = {"summary": self.summary and str(self.summary), "started": self.started, "run_name": self.run_name}
-        # -P: a folder of the user's called `pipelines` is not ours
+        # With -P nothing is imported from the working directory, where the user may have a folder `pipelines`.
         os.execv(sys.executable, [sys.executable, "-P", "-m", "cli.interrupted", json.dumps(facts)])
 
 
@@ -62,8 +64,12 @@ def installed() -> Interrupt | None:
 
 
 def keep_from_zenml() -> None:
-    """Let steps leave an installed handler alone: ZenML's own asks its database in the middle of any statement."""
+    """Keep ZenML from replacing an installed handler by its own while a step runs.
+
+    ZenML's handler asks its database in the middle of whatever statement was interrupted, which may be one of that
+    database's own transactions.
+    """
     if installed() is not None:
         from zenml.orchestrators import signal_handler
 
-        signal_handler._SIGNALS = ()
+        signal_handler._SIGNALS = ()  # the signals that it handles; ZenML has no setting for it

@@ -1,9 +1,9 @@
-"""What an interrupted command becomes: one sentence on the terminal, the end of its run written down, exit code 130.
+"""The program that an interrupted command becomes: it says so, writes down that the run has ended, and exits with 130.
 
     python -P -m cli.interrupted FACTS
 
-FACTS are those of `cli.interrupt.Interrupt`, as JSON. The process is the interrupted one: it has its id, its
-environment and its children, and nothing else of it.
+FACTS are the fields of `cli.interrupt.Interrupt`, as JSON. Of the interrupted process there is still its id, its
+environment variables and its children.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, failed, summary_since
 
 INTERRUPTED = "interrupted"
-_CHILDREN_SECONDS = 2.0
+_CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM
 
 
 def main(facts: dict[str, Any]) -> None:
-    """Say what is true, end the children, and write it down: each of them, whatever became of the others.
+    """Say what there is to go on with, end the children, and write down the end of the run; each whatever fails before.
 
-    Both signals are ignored until the sentence is out and the children have ended; then a second one ends it at once.
+    Both signals are ignored until the first two are done; then another signal ends the process at once.
     """
     home = note = left = None
     try:
@@ -54,7 +54,7 @@ def main(facts: dict[str, Any]) -> None:
 
 
 def _say(*what: Any) -> None:
-    """On the terminal, if it still takes something: the same Ctrl-C ends a `tee` that reads it."""
+    """Print to stderr if somebody still reads it: the same Ctrl-C ends a `tee` that does."""
     with suppress(OSError, SystemExit):  # rich makes SystemExit of a broken pipe
         if errors.is_terminal:  # a progress bar has left its line and no cursor
             errors.show_cursor()
@@ -63,7 +63,7 @@ def _say(*what: Any) -> None:
 
 
 def _write_down(home: Home, note: Note | None, left: Summary, facts: dict[str, Any], *, ended: bool) -> None:
-    """The summary where it was asked for, and the end of the run in the stores."""
+    """Write the summary where it was asked for, and the end of the run into ZenML and MLflow."""
     try:
         if not ended:
             seconds = time.time() - facts["started"]
@@ -80,7 +80,7 @@ def _write_down(home: Home, note: Note | None, left: Summary, facts: dict[str, A
 
 
 def _state(home: Home, note: Note | None, summary: Summary | None) -> str:
-    """What there is to go on with."""
+    """Return what there is to go on with; `summary` is that of a run that had ended before the interrupt."""
     if note is not None:
         return f"`rlft resume {quote(note.run_name)}` goes on from here"
     if summary is not None:
@@ -89,7 +89,7 @@ def _state(home: Home, note: Note | None, summary: Summary | None) -> str:
 
 
 def _end_children() -> None:
-    """Programs in sandboxes, a server of MLflow: asked first, then killed."""
+    """End child processes, such as programs in sandboxes or MLflow's server: SIGTERM first, then SIGKILL."""
     children = psutil.Process().children(recursive=True)
     for child in children:
         _send(child, signal.SIGTERM)
@@ -105,7 +105,7 @@ def _send(child: psutil.Process, number: signal.Signals) -> None:
 
 
 def _settle(home: Home, run: str, summary: Summary, *, ended: bool) -> None:
-    """Tell ZenML and MLflow that the run goes on no more. A run that had ended has told MLflow itself."""
+    """Tell ZenML and MLflow that the run has ended. One that had ended before the interrupt has told MLflow itself."""
     from mlops.runs.runs import end_run
 
     end_run(home, run, completed=ended and summary.status != "failed")

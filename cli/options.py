@@ -9,10 +9,13 @@ import typer
 
 ConfigPath = Annotated[Path, typer.Argument(help="A YAML file such as configs/demo.yaml.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="Change one setting, such as training.rounds=3; may be given often.")
+    list[str] | None,
+    typer.Option(
+        "--set", help="Change a setting of the config, such as training.rounds=3. May be given several times."
+    ),
 ]
 Stack = Annotated[
     str | None, typer.Option(help="Run on this ZenML stack of yours; without it everything is kept in .rlft/.")
 ]
-Summary = Annotated[Path | None, typer.Option(help="Also write the summary here, as JSON.")]
+Summary = Annotated[Path | None, typer.Option(help="Also write the run's summary to this file, as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]

@@ -1,4 +1,4 @@
-"""What a run came to, at the end of the command that ran it: the summary as a person reads it, and the exit code."""
+"""Ends `rlft run` and `rlft resume`: prints the run's summary for a person, and ends with its exit code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ ARMS = (
 
 
 def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
-    """Show the summary, write it where it was asked for, and end with its exit code."""
+    """Print the summary of a run, write it to `target` if there is one, and raise typer.Exit with its exit code.
+
+    Raises StorageError if the summary cannot be read.
+    """
     summary = read_summary(home, run_id)
     if summary is None:
         file = home.summary_file(run_id)
@@ -48,7 +51,7 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
 
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
-    """Print the result: before and after with an interval, the promotion, and where to look next."""
+    """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
     parts: list[RenderableType] = [styled(*HEADLINES[summary.status])]
     if summary.error:
         parts.append(summary.error)
@@ -56,7 +59,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
         parts.append(summary.baseline.advice)
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
-    if len(summary.differences) > 1:
+    if len(summary.differences) > 1:  # a single part is the reward itself
         parts.append(_parts(summary.differences))
     promotion, ledger = summary.promotion, summary.ledger
     if promotion.version:
@@ -75,6 +78,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
 
 
 def _sentence(change: Difference) -> str:
+    """Return the difference in one sentence: accuracy in percentage points, the reward in its own unit."""
     metric, scale, unit = change.metric, 100, " points"
     if metric == "reward":
         scale, unit = 1, ""
@@ -97,6 +101,7 @@ def _arms(summary: Summary, metric: str) -> Table:
 
 
 def _parts(differences: Mapping[str, Difference | None]) -> Table:
+    """Return a table of the reward's parts and the environment's metrics before and after training."""
     table = Table(
         "on test", "before", "after", "change (95 % interval)", "tasks", title="parts and metrics", title_justify="left"
     )

@@ -1,4 +1,4 @@
-"""`rlft resume`: a run that was cut short goes on where it ended."""
+"""`rlft resume`: go on with a run that was cut short."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resume(
             from mlops.stacks.image import check_image
 
             check_image(again.config)
-        interrupt.run_name = again.name if stack is None else None
+        interrupt.run_name = again.name if stack is None else None  # on a stack it may go on elsewhere
         finished = train.with_options(run_name=again.name, **again.options).replay(
             pipeline_run=found.id, skip_successful_steps=True, input_overrides=again.inputs
         )

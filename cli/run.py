@@ -27,16 +27,19 @@ def run(
     stack: Stack = None,
     summary: Summary = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run every step again, also those whose results are stored.")
+        bool, typer.Option("--no-cache", help="Run every step again, even where its result is stored.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Name of the run; the experiment's with the time by default.")
+        str | None, typer.Option(help="Name of the run. Without it the config's name and the time make one.")
     ] = None,
-    note: Annotated[str | None, typer.Option(help="What MLflow shows as the run's description.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Tag the run: --tag dataset=2026-11")] = None,
+    note: Annotated[str | None, typer.Option(help="Text that MLflow shows as the run's description.")] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="Tag the run, as in --tag dataset=2026-11. May be given several times."),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Run an experiment from tasks to registry."""
+    """Run an experiment: from the tasks to a model in the registry."""
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         settings = load_config(config, overrides)
@@ -51,7 +54,7 @@ def run(
             from mlops.stacks.image import check_image
 
             check_image(settings)
-        held.enter_context(claimed(home, labels.name, stack))
+        held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
         keep_from_zenml()
         from mlops.runs.lineage import pipeline_inputs, run_options
@@ -65,6 +68,7 @@ def run(
         try:
             finished: Any = pipeline(**arguments)
         except WeightsRemovedError as removed:
+            # A step came from the cache, and `policy.keep` has removed the weights that it made: it is run again.
             from mlops.runs.retention import forget_removed
 
             forget_removed()

@@ -1,4 +1,4 @@
-"""A small environment to begin with: the files of `cli/templates/environment` under a name of one's own."""
+"""Writes a small environment to begin with: the files of `cli/templates/environment` under a name of one's own."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def write_environment(name: str, folder: Path) -> list[Path]:
 
 
 def class_name(name: str) -> str:
-    """The class of an environment: `price_list` is PriceList."""
+    """Return the name of an environment's class: PriceList for `price_list`."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _check_name(name: str) -> None:
+    """Raise ConfigError, which suggests a similar name, unless the name is a module's in snake case."""
     if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) and not keyword.iskeyword(name):
         return
     near = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")

@@ -20,7 +20,7 @@ def serve_engine(
     config: ConfigPath,
     overrides: Overrides = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than loopback only for adapters.")
+        str, typer.Option(help="Address to listen on. One that is not loopback needs a config with policy.lora.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
     verbose: Verbose = False,
@@ -36,5 +36,5 @@ def serve_engine(
         command, variables = serve_command(settings, folder, host=host, port=port, extra=context.args)
         name = f"[{host}]" if ":" in host else host
         console.print(f"http://{name}:{port} (Ctrl-C ends it)")
-        sys.stdout.flush()
+        sys.stdout.flush()  # exec discards what is still in Python's buffer
         os.execve(command[0], command, {**os.environ, **variables})

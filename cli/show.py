@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """Rollouts that one looks for."""
+    """The kinds of rollouts that `--only` can list."""
 
     SOLVED = "solved"
     UNSOLVED = "unsolved"
@@ -42,20 +42,23 @@ def show(
     round: Annotated[
         str,
         typer.Argument(
-            help="Number of a round, from 0, or an evaluation: baseline, validation_r001, warm_start, trained."
+            help="Number of a round, from 0, or name of an evaluation, such as baseline, validation_r001 or trained."
         ),
     ],
-    rollout: Annotated[
-        str | None, typer.Argument(help="Id of a rollout, or its place from 0; without it all are listed.")
-    ] = None,
-    only: Annotated[Kind | None, typer.Option(help="List only these.")] = None,
-    limit: Annotated[int, typer.Option(help="List so many at most; 0 for all. JSON has all.", min=0)] = 50,
+    rollout: Annotated[str | None, typer.Argument(help="Id of a rollout, or its place in the list, from 0.")] = None,
+    only: Annotated[Kind | None, typer.Option(help="List only rollouts of this kind.")] = None,
+    limit: Annotated[
+        int, typer.Option(help="List at most so many rollouts; 0 lists all, and --json has no limit.", min=0)
+    ] = 50,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long texts.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is stored as JSON.")] = False,
     stack: Annotated[str | None, typer.Option(help="The ZenML stack that the run used, if any.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")] = False,
 ) -> None:
-    """Show a rollout of a past run, message by message, with its reward and its fate."""
+    """Show a rollout of a past run, message by message, with its reward and its fate.
+
+    Without ROLLOUT the rollouts of the round are listed.
+    """
     with guarded(verbose, None):
         scored = _read(run, round, stack)
         if rollout is None:
@@ -70,7 +73,7 @@ def show(
 
 
 def _read(run: str, round: str, stack: str | None) -> ScoredRound:
-    """From the files of the home where that will do, else from ZenML, which takes seconds to import."""
+    """Read a round from the home's files if it is found there, else through ZenML, which takes seconds to import."""
     home = find_home()
     if stack is None:
         from mlops.runs.stored_files import read_round
@@ -86,7 +89,7 @@ def _read(run: str, round: str, stack: str | None) -> ScoredRound:
 
 
 def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) -> None:
-    """The first `limit` rows, how many there are, and how one goes on from here."""
+    """Print the first `limit` rows (0: all), how many there are, and the `command` that shows one of them."""
     shown = rows[:limit] if limit else rows
     table = Table("", "rollout", "total", "turns", "tool calls", "stop", "error", box=None)
     for row in shown:
@@ -103,7 +106,7 @@ def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) 
 
 
 def show_record(record: dict[str, Any], *, full: bool) -> None:
-    """One rollout: its conversation, its reward, and how it came to be."""
+    """Print one rollout, which is a `ScoredRound.record`: its conversation, its reward, and how it was sampled."""
     console.print(styled(record["rollout_id"], "bold underline"))
     show_messages(console, record["messages"], full=full)
     console.print()

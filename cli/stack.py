@@ -16,7 +16,7 @@ def stack(
     file: Annotated[Path, typer.Argument(help="A YAML file such as configs/stacks/local.yaml.")],
     verbose: Verbose = False,
 ) -> None:
-    """Register or update a stack from a file, in your own ZenML."""
+    """Register or update in your own ZenML the stack that a file describes."""
     with guarded(verbose, None):
         from mlops.stacks.file import apply_stack_file, read_stack_file
 

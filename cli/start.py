@@ -1,4 +1,4 @@
-"""What is looked at before a run begins, so that one that cannot work leaves nothing behind in ZenML or MLflow."""
+"""Checks before a run begins, so that one that cannot work leaves nothing behind in ZenML or MLflow."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 def say_start(name: str) -> None:
-    """The first line of a run, before what takes long to import."""
+    """Log the first line of a run, before the imports that take long."""
     logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded, which takes seconds", name)
 
 
 def check_start(config: Config, home: Home, summary: Path | None, *, stack: str | None) -> None:
-    """Raises NotReadyError that lists everything that would keep the run from starting.
+    """Raise NotReadyError, which lists everything that keeps the run from starting, if there is anything.
 
-    Where a stack runs it, paths, packages, variables and devices are those of its machines: only what this command
-    writes itself is looked at.
+    `summary` is the file that `--summary` names. Where a `stack` runs it, paths, packages, variables and devices are
+    those of its machines: then only the places that this command itself writes to are checked.
     """
     problems = [problem for problem in (_target_problem(summary), _home_problem(home)) if problem]
     if stack is None:
@@ -40,7 +40,7 @@ def check_start(config: Config, home: Home, summary: Path | None, *, stack: str 
 
 
 def _target_problem(summary: Path | None) -> RlftError | None:
-    """Why the summary cannot be written."""
+    """Return why the summary cannot be written, or `None`."""
     if summary is None:
         return None
     try:
@@ -54,7 +54,7 @@ def _target_problem(summary: Path | None) -> RlftError | None:
 
 
 def _home_problem(home: Home) -> RlftError | None:
-    """Why runs cannot be stored; nothing is made yet."""
+    """Return why runs cannot be stored in the home, or `None`, without making the folder."""
     place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return None

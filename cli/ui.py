@@ -24,9 +24,13 @@ HOST, PORT = "127.0.0.1", 5000
 
 
 def ui(
-    stack: Annotated[str | None, typer.Option(help="The MLflow server of this ZenML stack of yours.")] = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen.  [default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.  [default: 5000]", min=1, max=65535)] = None,
+    stack: Annotated[
+        str | None, typer.Option(help="Show the MLflow of this ZenML stack of yours; without it that of .rlft/.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 if none is given.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 5000 if none is given.", min=1, max=65535)
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Show runs, curves, traces and models in the MLflow UI, on loopback unless another host is named."""
@@ -35,7 +39,7 @@ def ui(
 
 
 def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, console: Terminal) -> int:
-    """Start the UI and wait for its end, or name the stack's server; gives an exit code.
+    """Start the UI and wait for its end, or print the address of the stack's server; returns an exit code.
 
     `host` and `port` default to `HOST` and `PORT`. Raises RlftError where there is nothing to show, where they are
     given for a server that runs already, and where nothing can listen there.
@@ -72,12 +76,12 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     console.print("Ctrl-C ends it.")
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
-    # A session of its own: Ctrl-C is for us, it would print a traceback.
+    # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback.
     return subprocess.call(arguments, start_new_session=True, env={**os.environ, **_allowed(host, port)})
 
 
 def pages(server: str) -> list[str]:
-    """Where a person finds runs and registered models on an MLflow server.
+    """Return lines that say where a person finds runs and registered models on an MLflow server.
 
     MLflow 3 opens in a mode for agents and prompts, whose menu has no registered models. An address chooses the mode
     for its own page alone; the switch in the menu is remembered by the browser.
@@ -98,10 +102,11 @@ def _check_store(uri: str) -> None:
 
 
 def _check_free(host: str, port: int) -> None:
-    """Raises RlftError where no server can listen, before one is started that says so in twenty lines."""
+    """Raise RlftError if nothing can listen there; MLflow itself would say so in twenty lines."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
+            # As servers do: a port on which only connections that are being closed are left is free.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
     except socket.gaierror as cause:
@@ -125,7 +130,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _allowed(host: str, port: int) -> dict[str, str]:
-    """MLflow answers only requests that name a host it knows: by default loopback and addresses of private networks."""
+    """Return the environment variable that lets MLflow answer requests that name `host` or this machine.
+
+    MLflow answers only requests that name a host it knows: by default loopback and addresses of private networks.
+    """
     name = "MLFLOW_SERVER_ALLOWED_HOSTS"
     if _is_loopback(host) or name in os.environ:
         return {}

@@ -1,4 +1,4 @@
-"""Writing to the artifact store, with an error that says what to do when it does not take it."""
+"""Turns a failure to write to the artifact store into an error that says what to do."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from rlft import temporary
 
 
 def writing(where: str) -> AbstractContextManager[None]:
-    """Turn what the operating system says of a full or broken disk into a StorageError that names `where`."""
+    """Raise StorageError, which names `where`, for what the operating system says inside of a full or broken disk."""
     return temporary.writing("the artifact", where, "the disk or the artifact store")

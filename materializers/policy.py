@@ -1,4 +1,4 @@
-"""Policies as folders in the artifact store."""
+"""Stores policies as folders in the artifact store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlft.policy import PolicyFolder
 
 
 class PolicyMaterializer(BaseMaterializer):
-    """`PolicyFolder` <-> `policy/`. On a local store files are hard-linked where that works, and read in place."""
+    """Stores a `PolicyFolder` as `policy/`. A local store gets hard links where that works, and is read in place."""
 
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (PolicyFolder,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.MODEL
@@ -41,7 +41,7 @@ class PolicyMaterializer(BaseMaterializer):
                     fileio.copy(str(source), target)
 
     def load(self, data_type: type[Any]) -> PolicyFolder:
-        """The folder in place on a local store, else a local copy that stays until the step has ended."""
+        """Return the folder in place on a local store, else a local copy that stays until the step has ended."""
         del data_type
         if self._is_local:
             return PolicyFolder(Path(self._folder))
@@ -56,11 +56,11 @@ class PolicyMaterializer(BaseMaterializer):
             return PolicyFolder(target)
 
     def compute_content_hash(self, data: PolicyFolder) -> str:
-        """Hash of weights, optimizer state and tokenizer."""
+        """Return the hash of weights, optimizer state and tokenizer."""
         return data.metadata.content_hash
 
     def extract_metadata(self, data: PolicyFolder) -> dict[str, Any]:
-        """What `policy.json` says, without empty fields."""
+        """Return what ZenML shows of a policy: kind, stage, round and update, its weights' hash, and its size."""
         metadata = data.metadata
         return {
             "kind": metadata.kind,

@@ -1,4 +1,4 @@
-"""Reports as JSON: frozen dataclasses, with the name of their type beside them."""
+"""Stores reports, which are frozen dataclasses, as JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from zenml.materializers.base_materializer import BaseMaterializer
 from materializers.disk import writing
 from rlft.types import Report
 
-_CLOCKS = {"seconds"}
+_CLOCKS = {"seconds"}  # fields that differ between two runs of the same work
 
 
 class ReportMaterializer(BaseMaterializer):
-    """Reports <-> report.json."""
+    """Stores a `Report` as `report.json`."""
 
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Report,)
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA_ANALYSIS
@@ -29,7 +29,7 @@ class ReportMaterializer(BaseMaterializer):
         return os.path.join(self.uri, "report.json").replace("\\", "/")
 
     def save(self, data: Any) -> None:
-        """Write the report; a disk that is full is an error that says so."""
+        """Write the report. Raises StorageError if the disk does not take it."""
         with writing(self._file), self.artifact_store.open(self._file, "w") as file:
             json.dump(dataclasses.asdict(data), file, indent=1, default=str)
 
@@ -39,11 +39,11 @@ class ReportMaterializer(BaseMaterializer):
             return TypeAdapter(data_type).validate_python(json.load(file))
 
     def compute_content_hash(self, data: Any) -> str:
-        """Hash of everything but the clocks."""
+        """Return the hash of the report without its field `seconds`."""
         content = {key: value for key, value in dataclasses.asdict(data).items() if key not in _CLOCKS}
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:
-        """The report itself."""
+        """Let ZenML's dashboard show the file itself."""
         del data
         return {self._file: VisualizationType.JSON}

@@ -1,6 +1,6 @@
-"""What surrounds the steps of a pipeline: ZenML, MLflow, and the folder that holds a run.
+"""What surrounds the steps of a pipeline: ZenML, MLflow, and the folder that holds its runs.
 
-- `display`: the terminal, and how far a stage has come
+- `display`: the terminal, and how far the stages of a run are
 - `home`: the folder `.rlft`, its databases, and the processes that use it
 - `tracking`: runs, curves and traces in MLflow
 - `registry`: versions of a model, and how a registered one is served

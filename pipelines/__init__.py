@@ -1,4 +1,5 @@
 """Pipelines chain steps into runs: `train` is the whole way from tasks to the registry.
 
-`stages`, `rounds` and `conclusion` are what pipelines share.
+What pipelines share: `stages` calls the steps with a config's settings, `rounds` trains, and `conclusion` evaluates,
+decides and registers.
 """

@@ -1,11 +1,14 @@
-"""The end of a run: the same tasks for every arm, a decision, a version in the registry."""
+"""The end of a run: evaluates every arm on the same tasks, decides on promotion, and registers the trained policy.
+
+An arm is one of the policies that are compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mlops.registry.versions import ChampionVersion
+from mlops.registry.champion import ChampionVersion
 from mlops.runs.lineage import registry_name
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
@@ -22,7 +25,7 @@ FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 
 @dataclass(frozen=True, slots=True)
 class Arms:
-    """Evaluation artifacts of everything that is compared at the end."""
+    """Holds the evaluation artifact of each arm; `None` for one that the run does not have."""
 
     base: Artifact
     trained: Artifact
@@ -31,7 +34,7 @@ class Arms:
     champion: Artifact | None
 
     def load(self) -> dict[str, Evaluation]:
-        """Evaluations of the arms that there are, by name."""
+        """Return the evaluations of the arms that there are, by their keys in the summary."""
         arms = {
             "base": self.base,
             "warm_start": self.warm_start,
@@ -53,9 +56,10 @@ def evaluate_arms(
     tracking_uri: str,
     note_training: Callable[[str, SftReport], None],
 ) -> Arms:
-    """Base, warm start, SFT for the same seconds, the trained policy and the champion: same tasks, same seeds.
+    """Evaluate base, warm start, SFT control, trained policy and champion on the same tasks with the same seeds.
 
-    `note_training` is told the name and report of the SFT.
+    The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
+    `note_training` is told its stage's name and its report. `champion_version` is `None` before the first promotion.
     """
     config = stages.config
     control = champion = warm = None
@@ -83,7 +87,10 @@ def evaluate_arms(
 def promote(
     stages: Stages, arms: Arms, rounds: Rounds, tracker: Tracker, tracking_uri: str, tags: dict[str, str]
 ) -> tuple[Decision, RegisteredVersion | None]:
-    """Decide on `gate`, and register the trained policy with the decision."""
+    """Decide on the split `gate`, and register the trained policy with the decision.
+
+    Returns no version if the run could not be opened in MLflow: then there is nothing to register the policy under.
+    """
     config = stages.config
     with stages.show("decision"):
         decision = decide_promotion(

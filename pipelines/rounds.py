@@ -1,4 +1,4 @@
-"""The rounds of a run: sample, score, train, now and then validate, and stop when it no longer helps."""
+"""The rounds of a run: sample, score, train and now and then validate, until it no longer helps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Rounds:
-    """What the rounds came to: the best validated policy, all reports, and why training ended."""
+    """What the rounds came to: the best validated policy, a report for each round, and why training ended early.
+
+    `best_round` is the number of rounds that were done when `best` was validated; it is 0 while `best` is the policy
+    that training started from.
+    """
 
     best: Artifact
     best_round: int = 0
@@ -29,7 +33,7 @@ class Rounds:
     validations_without_best: int = 0
 
     def note_validation(self, policy: Artifact, number: int, score: float) -> None:
-        """Remember the best policy, and how long ago it was."""
+        """Take the `score` of a policy after `number` rounds: it is the best so far, or one more without a new best."""
         if score > self.best_score:
             self.best, self.best_round, self.best_score = policy, number, score
             self.validations_without_best = 0
@@ -37,7 +41,7 @@ class Rounds:
             self.validations_without_best += 1
 
     def counts(self) -> dict[str, int]:
-        """The ledger of all rounds together."""
+        """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
         totals = {"sampled": 0, "trained": 0, "filtered": 0, "errored": 0}
         for report in self.reports:
             for key, value in report.counts().items():
@@ -45,12 +49,16 @@ class Rounds:
         return totals
 
     def seconds(self, kind: str) -> float:
-        """Wall seconds of `rollout`, `score` or `train`, over all rounds."""
+        """Return the wall seconds of `rollout`, `score` or `train`, over all rounds."""
         return sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in self.reports)
 
 
 def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker) -> Rounds:
-    """Train from `start`, also the reference policy. Ends after the last round, at a plateau, or at bad numbers."""
+    """Train from `start`, which is the reference policy too.
+
+    Ends after the last round, at a plateau of validation (`evaluation.patience`), or at a round that had to be undone
+    because its numbers went wrong (`TrainReport.stopped`).
+    """
     config = stages.config
     rounds = Rounds(best=start)
     policy = start
@@ -64,8 +72,9 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
         rounds.reports.append(report)
         counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
         spent = sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for kind in ("rollout", "score", "train"))
+        # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
         overhead = {"perf/orchestration_seconds": time.perf_counter() - started - spent}
-        tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)
+        tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
         _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
         if report.stopped:
             rounds.stopped = f"round {number}: {report.stopped}"
@@ -84,7 +93,10 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
 
 
 def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> float:
-    """Measure a policy on validation, log it, and return what counts."""
+    """Evaluate a policy on `validation` after `number` rounds, log it, and return the mean of `evaluation.metric`.
+
+    It is minus infinity if no rollout has a score.
+    """
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
@@ -100,7 +112,7 @@ def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tr
 
 
 def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:
-    """Show some rollouts of every n-th round as conversations."""
+    """Store `count` rollouts of every `every`-th round as traces, which MLflow shows as conversations; 0 for none."""
     if every and number % every == 0:
         if tracker.run_id is None or tracker.experiment_id is None:
             return
@@ -112,7 +124,7 @@ def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int
 
 
 def _numbers(count: int, show: Show) -> Iterator[int]:
-    """Round numbers, shown as a stage around those of each round."""
+    """Yield the numbers of rounds, within a stage `training` that shows how many are done."""
     with show("training") as progress:
         for number in range(count):
             progress(number, count, "rounds")

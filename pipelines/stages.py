@@ -1,4 +1,4 @@
-"""The steps with their settings filled in: what `train` calls, so that its body reads as the sequence of stages."""
+"""Calls every step with the settings of a config, so that the body of `train` reads as the sequence of stages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Show = Callable[[str], AbstractContextManager[Progress]]  # opens a stage of thi
 
 @contextmanager
 def unshown(name: str) -> Iterator[Progress]:
-    """A `Show` that nobody watches."""
+    """Open a stage that nobody watches; a `Show`."""
     del name
     yield silent
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Rollouts and their rewards, as artifacts."""
+    """Holds the artifacts of one sampling: rollouts, and their rewards."""
 
     rollouts: Artifact
     rewards: Artifact
@@ -43,7 +43,11 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """One experiment's stages. Every call of a step in a run has an id of its own, and is shown while it goes on."""
+    """The stages of one experiment, as methods that call a step and return its artifacts.
+
+    A step that a run calls several times has an id of its own at each call, such as `train_grpo_r007`. Every call is
+    shown by `show` while it goes on.
+    """
 
     config: Config
     fingerprints: EnvironmentFingerprints
@@ -51,26 +55,26 @@ class Stages:
 
     @classmethod
     def of(cls, config: Config, show: Show = unshown) -> Stages:
-        """Stages of a config; loads the environment to know its identity."""
+        """Make the stages of a config. Loads the environment to compute its fingerprints."""
         with show("environment"):
             environment = pipeline_environment(config.environment)
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
         return cls(config, prints, show)
 
     def ingest(self) -> Artifact:
-        """Tasks of all splits."""
+        """Read the tasks of all splits."""
         with self.show("tasks"):
             return ingest_tasks(self.config.tasks, self.config.environment.name)
 
     def audit(self, tasks: Artifact) -> Artifact:
-        """The attack on the reward."""
+        """Attack the reward with wrong answers."""
         config = self.config
-        prints = self.fingerprints.harness + self.fingerprints.reward  # gold is played with the tools
+        prints = self.fingerprints.harness + self.fingerprints.reward  # gold completions are played with the tools
         with self.show("reward audit"):
             return audit_rewards(tasks, config.environment, config.reward, config.harness, prints, config.seed)
 
     def initialize(self, tasks: Artifact) -> Artifact:
-        """The base policy."""
+        """Make the base policy."""
         config = self.config
         with self.show("policy"):
             return initialize_policy(
@@ -85,7 +89,10 @@ class Stages:
     def supervise(
         self, policy: Artifact, tasks: Artifact, *, stage: str, seconds: float | None = None
     ) -> tuple[Artifact, Artifact]:
-        """Supervised fine-tuning: the warm start, or the control arm when `seconds` are given."""
+        """Fine-tune on demonstrations: the warm start, or for so many `seconds` the control arm.
+
+        Returns the policy and the report. `stage` is `warm_start` or `sft_control`.
+        """
         config = self.config
         assert config.warm_start is not None
         with self.show(stage.replace("_", " ")):
@@ -103,7 +110,7 @@ class Stages:
             )
 
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
-        """Groups of attempts at the train tasks of a round, and their rewards."""
+        """Sample and score groups of attempts at the train tasks of a round."""
         training, rollout = self.config.training, self.config.rollout
         selection = Selection(
             label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
@@ -111,7 +118,7 @@ class Stages:
         return self._attempt(policy, tasks, selection, self._sampling(rollout.temperature), f"r{round:03d}")
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
-        """The next policy and what training did."""
+        """Train a policy on a round's rollouts; returns the next policy and the report."""
         config = self.config
         with self.show(f"updates r{round:03d}"):
             return train_grpo(
@@ -129,7 +136,7 @@ class Stages:
             )
 
     def baseline(self, policy: Artifact, tasks: Artifact) -> Artifact:
-        """Several attempts at validation tasks, as training would sample them."""
+        """Evaluate several attempts at validation tasks, sampled as training samples them."""
         config = self.config.baseline
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
@@ -137,7 +144,7 @@ class Stages:
         return self._evaluate(policy, tasks, selection, self._sampling(self.config.rollout.temperature), "baseline")
 
     def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
-        """The same tasks with the same random numbers for every policy."""
+        """Evaluate a policy on whole splits: every policy gets the same tasks and the same random numbers."""
         config = self.config.evaluation
         selection = Selection(label="evaluation", num_generations=config.num_generations, splits=splits)
         sampling = self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)

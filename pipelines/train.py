@@ -1,4 +1,4 @@
-"""The whole way: tasks, reward audit, policy, baseline, rounds of GRPO, evaluation, decision, registry.
+"""The pipeline `train`: tasks, reward audit, policy, baseline, rounds of GRPO, evaluation, decision, registry.
 
 `rlft/iteration.py` shows one round of it in one process.
 """
@@ -17,7 +17,7 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
-from mlops.registry.versions import current_champion
+from mlops.registry.champion import current_champion
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import registry_name
 from mlops.runs.outcome import arm_metrics, difference, part_differences, promotion_section, status_of
@@ -49,6 +49,7 @@ from steps.warm_start_policy import warm_start_policy
 
 logger = logging.getLogger(__name__)
 
+# All steps that the body may call: ZenML compiles them with the pipeline, before its body runs.
 STEPS = [
     ingest_tasks,
     audit_rewards,
@@ -64,7 +65,8 @@ STEPS = [
 ]
 
 
-# The image of a remote run: the clone is copied in. reasoning-gym's pycosat has no wheel, so there is a compiler.
+# The image of a remote run, into which ZenML copies the clone. reasoning-gym requires pycosat, which has no wheel: it
+# is compiled.
 IMAGE = DockerSettings(
     requirements=str(PINS),
     apt_packages=["gcc", "libc6-dev"],
@@ -74,7 +76,7 @@ IMAGE = DockerSettings(
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
 def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None) -> None:
-    """One experiment from tasks to registry.
+    """Run one experiment from tasks to registry.
 
     `config` is a `rlft.config.Config` as a mapping, `tracking_uri` an address of MLflow or `home`, `labels` the
     `mlops.runs.labels.Labels` that the run was started with.
@@ -97,7 +99,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
 
 def _lend(display: Display, record: Record) -> Lent:
-    """What the steps of this process get from its body. `--no-cache` goes on with nothing of earlier runs."""
+    """Return what the body lends to the steps of its process. With `--no-cache` they use no earlier checkpoints."""
     context = DynamicPipelineRunContext.get()
     assert context is not None, "this is called in the body of a pipeline"
     return Lent(
@@ -109,7 +111,10 @@ def _lend(display: Display, record: Record) -> Lent:
 
 
 def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, Artifact, Artifact]:
-    """Tasks, base policy, and the policy that training starts from. Raises RewardAuditError."""
+    """Make the tasks, the base policy, and the policy that training starts from.
+
+    Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
+    """
     started = time.perf_counter()
     tasks = stages.ingest()
     _note_tasks(tasks.load(), record)
@@ -132,13 +137,13 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
 
 
 def _note_training(record: Record, runtime: Runtime, stage: str, report: SftReport) -> None:
-    """Log the curves of supervised training, whose result is stored by now."""
+    """Log the curves of supervised training."""
     log_training(record.tracker, stage, report)
-    runtime.forget_checkpoints()
+    runtime.forget_checkpoints()  # only now: ZenML has stored the result, so no kill can lose both
 
 
 def _note_tasks(task_set: TaskSet, record: Record) -> None:
-    """Name the data in MLflow, and say what a person should know of it."""
+    """Name the data in MLflow, store what was noted while reading it, and warn of tasks without an answer."""
     notes = task_set.notes["tasks"]
     record.tracker.log_tasks(task_set, notes["source"])
     record.tracker.log_json("task_notes.json", task_set.notes)
@@ -147,7 +152,10 @@ def _note_tasks(task_set: TaskSet, record: Record) -> None:
 
 
 def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
-    """Measure the start on validation; a task that is hopeless or solved ends the run with advice."""
+    """Return whether training can help, as a baseline on validation shows.
+
+    If the tasks are too hard or solved already, the summary gets that as its status, with advice.
+    """
     report = stages.baseline(start, tasks).load().splits["validation"]
     record.tracker.log_metrics(flat_metrics(report, "baseline"), step=0)
     verdict = baseline_verdict(report, stages.config.baseline.already_solved)
@@ -185,7 +193,7 @@ def _conclude(
     runtime: Runtime,
     tracking_uri: str,
 ) -> None:
-    """Final evaluation of all arms, decision, registration, summary."""
+    """Evaluate all arms, decide, register the trained policy, and complete the summary."""
     champion = current_champion(tracking_address(tracking_uri), registry_name(stages.config))
     started = time.perf_counter()
     arms = evaluate_arms(
@@ -205,6 +213,7 @@ def _conclude(
 
 
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
+    """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     evaluation, seed = stages.config.evaluation, stages.config.seed
     loaded = arms.load()
     for name, result in loaded.items():

@@ -1,4 +1,4 @@
-"""The attack on the reward before any training."""
+"""The step `audit_rewards` attacks the reward with wrong answers before any training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def audit_rewards(
     seed: int,
 ) -> Annotated[AuditReport, "reward_audit"]:
     """Score gold, empty, echoed, swapped and constant answers; the pipeline stops if gold does not win."""
-    del fingerprints  # of reward and tools, part of the cache key
+    del fingerprints  # of the reward's code and the tools', part of the cache key
     runtime = current_runtime()
     return audit_reward(
         tasks.split("train"),

@@ -1,4 +1,4 @@
-"""Whether the trained policy may become the champion."""
+"""The step `decide_promotion` decides whether the trained policy becomes the champion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def decide_promotion(
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
-    """Compare on `gate` alone; nothing else has a say."""
+    """Compare the trained policy with every other arm on the split `gate`; no other split has a say."""
     return decide(
         trained.splits["gate"],
         warm_start.splits["gate"] if warm_start else None,

@@ -1,4 +1,4 @@
-"""What a policy is worth on some splits."""
+"""The step `evaluate_policy` turns the scores of a policy's rollouts into metrics."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 def evaluate_policy(
     tasks: TaskSet, rollouts: Rollouts, rewards: Rewards, resamples: int, seed: int
 ) -> Annotated[Evaluation, "evaluation"]:
-    """Metrics with bootstrap intervals, by split, and the per-task scores for paired comparisons."""
+    """Compute metrics with bootstrap intervals by split, and the per-task scores for paired comparisons."""
     reports = evaluate_rollouts(rollouts, rewards, tasks, resamples=resamples, seed=seed)
     return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds)

@@ -1,4 +1,4 @@
-"""The policy that holds the champion alias."""
+"""The step `fetch_champion` downloads the policy that holds the champion alias."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
-from mlops.registry.versions import download_champion
+from mlops.registry.champion import download_champion
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import tracking_address
 from rlft.errors import RlftError
@@ -18,7 +18,10 @@ from rlft.policy import PolicyFolder
 def fetch_champion(
     tracking_uri: str, name: str, version: str, weights_hash: str
 ) -> Annotated[PolicyFolder, "champion_policy"]:
-    """Bring a registered version back as a policy artifact, to be evaluated beside the new one."""
+    """Make a policy artifact of the registered version, to be evaluated beside the new one.
+
+    Raises RlftError if another version has become champion since the pipeline's body asked.
+    """
     del weights_hash  # part of the cache key: a deleted model may come back under the same name and version
     champion = download_champion(tracking_address(tracking_uri), name, current_runtime().new_folder())
     if champion is None or champion.version != version or champion.policy_folder is None:

@@ -1,4 +1,4 @@
-"""Attempts at tasks."""
+"""The step `generate_rollouts` samples attempts at tasks with a policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from rlft.types import Rollouts, Split, TaskSet
 
 
 class Selection(Section):
-    """Which tasks to attempt: `count` train tasks of a round, or at most `count` of each of some splits."""
+    """Which tasks to attempt: `count` train tasks of a `round`, or at most `count` (all if `None`) of each of `splits`.
+
+    Each task gets `num_generations` attempts. `label` begins the rollouts' ids and is part of their seeds.
+    """
 
     label: str
     num_generations: int
@@ -28,7 +31,7 @@ class Selection(Section):
 
 
 class SamplingSettings(Section):
-    """How to sample them, and with which seed."""
+    """How attempts are sampled, and with which seed; see `rollout`, `harness` and `seed` in the config."""
 
     temperature: float
     max_completion_length: int
@@ -51,7 +54,7 @@ def generate_rollouts(
     environment_fingerprint: str,
     device: str,
 ) -> Annotated[Rollouts, "rollouts"]:
-    """Sample groups of attempts with the policy; token ids, log-probabilities and mask are kept as sampled."""
+    """Sample a group of attempts at each task; token ids, log-probabilities and mask are kept as sampled."""
     tag_round("rollouts")
     runtime = current_runtime()
     runtime.lent.progress(0, None, "loading the policy into the engine")

@@ -1,4 +1,4 @@
-"""Tasks from their source."""
+"""The step `ingest_tasks` reads the tasks from their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy that everything starts from."""
+"""The step `initialize_policy` makes the base policy, which everything starts from."""
 
 from __future__ import annotations
 

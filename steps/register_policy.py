@@ -1,4 +1,4 @@
-"""The trained policy as a version in the model registry."""
+"""The step `register_policy` makes the trained policy a version in MLflow's model registry."""
 
 from __future__ import annotations
 

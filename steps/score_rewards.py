@@ -1,4 +1,4 @@
-"""Scores for attempts."""
+"""The step `score_rewards` scores attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One round of training."""
+"""The step `train_grpo` trains the policy on one round of rollouts."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def train_grpo(
     round: int,
     device: str,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
-    """Nudge the policy towards higher rewards. When the numbers go wrong, the policy that came in goes out."""
+    """Update the policy on a round's rollouts. If the numbers go wrong, its output is the policy that came in."""
     del loss_fingerprint  # of the loss's code, part of the cache key
     tag_round("policy", "train_report")
     runtime = current_runtime()
     live = runtime.borrow(policy, device)
     parent = live.metadata.content_hash
     prepare_optimizer(live, training, policy)
-    # An adapter switched off is the base model: the reference only of a run that starts from there.
+    # With its adapter switched off a policy is the base model. That is the reference only if training starts from it.
     needs_copy = training.beta > 0 and (live.metadata.kind == "full" or reference.metadata.stage != "base")
     report = train_round(
         live,
@@ -62,7 +62,7 @@ def train_grpo(
         "perf/train_seconds": report.seconds,
     }
     report = dataclasses.replace(report, metrics=round_metrics(rollouts, rewards) | report.metrics | clocks)
-    if report.stopped:
+    if report.stopped:  # `live` may have changed: it is not kept, and the next step loads `policy` from its folder
         return policy, report
     folder = save_policy(live, runtime.new_folder(), stage="grpo", round=round + 1, parent=parent)
     runtime.keep(live)

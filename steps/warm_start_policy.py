@@ -1,4 +1,4 @@
-"""Supervised fine-tuning before reinforcement learning, and as the control arm beside it."""
+"""The step `warm_start_policy` fine-tunes on demonstrations, before reinforcement learning and as its control arm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def warm_start_policy(
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
     """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm.
 
-    What was cut off goes on from its last checkpoint.
+    Training that was cut off goes on from its last checkpoint.
     """
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()

@@ -1,1 +1,1 @@
-"""What a person sees: `terminal` cleans text, `pace` estimates, `bars` show the stages of a run that are going on."""
+"""What a person sees: `terminal` makes text safe to show, `pace` estimates, `bars` shows the open stages of a run."""

@@ -1,4 +1,4 @@
-"""Stages that go on, outer ones first: bars in a terminal, a line each half minute where there is none."""
+"""Shows the open stages of a run, outer ones first: bars in a terminal, else a line every half minute."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Display:
         self._open: list[Stage] = []
         verbose = logging.getLogger("mlops").isEnabledFor(logging.DEBUG)
         self._bars = _Bars(console) if console.is_interactive and not verbose else None
-        self._said = float("-inf")
-        self._over = threading.Event()
+        self._said = float("-inf")  # when the last line was printed, by the clock
+        self._over = threading.Event()  # ends the thread that prints lines
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
-        """A stage that is open meanwhile; gives what takes its progress."""
+        """Show a stage while the context is open; yields the `Progress` that takes its reports."""
         stage = Stage(name, self._clock)
         self._open.append(stage)
         if len(self._open) == 1:
@@ -61,12 +61,12 @@ class Display:
     def report(
         self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
     ) -> None:
-        """A `Progress` for whatever stage is innermost at the time."""
-        if stages := tuple(self._open):
+        """Pass a report on to the stage that is innermost now; a `Progress`."""
+        if stages := tuple(self._open):  # a copy, as another thread may close a stage meanwhile
             stages[-1](done, total, what, tokens=tokens, loss=loss)
 
     def look(self) -> None:
-        """Say a line when half a minute has gone by since the last one, or since the outermost stage began."""
+        """Print a line if half a minute has passed since the last one, or since the outermost stage began."""
         stages, now = tuple(self._open), self._clock()
         if stages and now - max(self._said, stages[0].began) >= EVERY_SECONDS:
             self._said = now
@@ -91,7 +91,7 @@ class Display:
 
 
 class _Bars(Progress):
-    """A bar for each open stage. They ask the stages, so that reporting costs a stage nothing."""
+    """A bar for each open stage. Bars ask the stages four times a second, so that a report costs next to nothing."""
 
     def __init__(self, console: Terminal) -> None:
         super().__init__(
@@ -101,11 +101,11 @@ class _Bars(Progress):
             console=console,
             transient=True,
             refresh_per_second=4,
-            redirect_stdout=sys.stdout.isatty(),  # one that goes to a file is nobody's terminal
+            redirect_stdout=sys.stdout.isatty(),  # what goes to a file must get there, not into the display
         )
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The table, with every stage as it is now."""
+        """Yield the table, with every stage as it is now."""
         for task in self.tasks:
             stage: Stage = task.fields["stage"]
             task.completed, task.total = stage.done, stage.total
@@ -116,6 +116,6 @@ class _Facts(ProgressColumn):
     """What is known of a stage, in words."""
 
     def render(self, task: Task) -> RenderableType:
-        """The most important first: what a narrow terminal has no room for is left out."""
+        """Return the facts, the most important first: what a narrow terminal has no room for is left out."""
         stage: Stage = task.fields["stage"]
         return styled(", ".join(stage.facts()))

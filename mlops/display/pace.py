@@ -1,4 +1,4 @@
-"""How fast a stage is, and when it will be over, in the words that people read."""
+"""Estimates how fast a stage is and when it will be over, in words for people."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-_SAMPLES = 64
+_SAMPLES = 64  # reports that are kept at most
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
+    """A report, with the time `at` which it came."""
+
     at: float
     done: float
     total: float | None
@@ -24,10 +26,10 @@ class _Sample:
 
 
 class Stage:
-    """An open stage: a `rlft.progress.Progress` that remembers what it was told. `clock` gives seconds.
+    """An open stage: a `rlft.progress.Progress` that remembers reports. `clock` gives seconds.
 
-    Its pace is that of the later half of the time, as what came from a cache or before a resume says nothing of the
-    rest. So some earlier reports are kept, spread over the time.
+    Its pace is that of the later half of the time, as steps from the cache or before a resume, which took no time, say
+    nothing of the rest. So some earlier reports are kept, spread over the time.
     """
 
     def __init__(self, name: str, clock: Callable[[], float]) -> None:
@@ -48,19 +50,19 @@ class Stage:
 
     @property
     def done(self) -> float:
-        """As it was last told."""
+        """How much is done, as last reported."""
         return self._samples[-1].done if self._samples else 0.0
 
     @property
     def total(self) -> float | None:
-        """As it was last told."""
+        """How much there is to do, as last reported; `None` if that is not known."""
         return self._samples[-1].total if self._samples else None
 
     def facts(self, *, now: datetime | None = None) -> list[str]:
-        """Done and total, time left (and until when, given `now`) or spent, rates, loss: as far as they are known.
+        """Return done and total, time left (and until when, given `now`) or spent, rates, loss: as far as known.
 
-        The rates are those of the later half of the time. Of what is done there are none: beside the whole time, in
-        which a model was loaded, they would not fit.
+        The rates are those of the later half of the time. A stage that is done shows none: they would contradict the
+        whole time beside them, in which a model was loaded.
         """
         samples = self._samples
         spent = f"{duration(self._clock() - self.began)} so far"
@@ -71,7 +73,8 @@ class Stage:
         seconds = None if window is None else window[1].at - window[0].at
         per_second = None if window is None or not seconds else (window[1].done - window[0].done) / seconds
         left = self._left(last, per_second)
-        facts = [_counted(last), _remaining(left, now) if left else spent]  # nothing left, and it goes on: nobody knows
+        # With an estimate that is over (0 s) nobody knows how long it takes, and the time spent is shown.
+        facts = [_counted(last), _remaining(left, now) if left else spent]
         if window and per_second and not last.is_done:
             if last.what != "s":
                 facts.append(f"{_rate(per_second)} {last.what.split()[0]}/s")
@@ -82,17 +85,18 @@ class Stage:
         return facts
 
     def words(self, *, now: datetime | None = None) -> str:
-        """The stage in one line."""
+        """Return the stage's name and facts in one line."""
         return f"{self.name}: {', '.join(self.facts(now=now))}"
 
     def _left(self, last: _Sample, per_second: float | None) -> float | None:
+        """Return the seconds that are left at this rate, counted from now; `None` if that is not known."""
         if last.total is None or not per_second or last.is_done:
             return None
         return max((last.total - last.done) / per_second - (self._clock() - last.at), 0.0)
 
 
 def duration(seconds: float) -> str:
-    """Two units at most, such as `45 s`, `12 min` or `2 h 5 min`."""
+    """Return a time in two units at most, such as `45 s`, `12 min` or `2 h 5 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -100,7 +104,7 @@ def duration(seconds: float) -> str:
 
 
 def _window(samples: list[_Sample]) -> tuple[_Sample, _Sample] | None:
-    """The last report, and the last one of the first half of the time before it."""
+    """Return the last report of the first half of the time, and the last of all; `None` if no time lies between."""
     last = samples[-1]
     middle = (samples[0].at + last.at) / 2
     first = next(sample for sample in reversed(samples) if sample.at <= middle)
@@ -108,8 +112,8 @@ def _window(samples: list[_Sample]) -> tuple[_Sample, _Sample] | None:
 
 
 def _thinned(samples: list[_Sample]) -> list[_Sample]:
-    """At most half of them, about equally far apart in time; the first and the last stay."""
-    gap = (samples[-1].at - samples[0].at) * 2 / (_SAMPLES - 4)
+    """Return at most half of the reports, about equally far apart in time; the first and the last stay."""
+    gap = (samples[-1].at - samples[0].at) * 2 / (_SAMPLES - 4)  # fits in (_SAMPLES - 4) / 2 times
     kept = samples[:1]
     for sample in samples[1:-1]:
         if sample.at - kept[-1].at >= gap > 0:

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: our own style around text from anywhere, which is shown and never obeyed.
+"""Prints and logs text from anywhere in rlft's own style, so that nothing in it can steer the terminal.
 
 Every command prints through a `Terminal`, styles text with `styled`, and logs through `visible_logs`; nothing else in
 the pipelines makes a rich `Console` or `Text` or writes to stdout (ruff's `banned-api` and `T20` hold this).
@@ -33,16 +33,16 @@ class Terminal(Console):
         super().__init__(markup=False, emoji=False, **settings)
 
     def render_str(self, text: str, **style: Any) -> Text:
-        """Strings, wherever they stand: in cells, titles, panels. Written out before their width is measured."""
+        """Make strings in cells, titles and panels visible, before their width is measured."""
         return super().render_str(visible(text), **style)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The last look at what anything renders to, such as a progress bar's own `Text`."""
+        """Make whatever is rendered visible, such as a progress bar's own `Text`; rich's control codes pass."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def print_behind(self, margin: str, text: str, style: str | Style = "") -> None:
-        """Text from anywhere behind a margin, which is blank from its second line on, however long its lines are.
+        """Print text behind a margin, which is blank from its second line on, however long its lines are.
 
         So nothing that a model wrote stands where a heading does.
         """
@@ -51,18 +51,18 @@ class Terminal(Console):
             self.print(Text(" " * len(margin) if place else margin, style=style).append_text(line))
 
     def on_broken_pipe(self) -> None:
-        """Nobody reads this any more, as after `| head -1`: what goes on goes on, and says nothing here.
+        """Print nothing more when nobody reads this any more, as after `| head -1`; the process goes on.
 
         Rich would end the process, a training run too, and take stdout away although it was stderr that nobody reads.
         """
         self.quiet = True
-        with suppress(OSError, ValueError):  # a file without a number
+        with suppress(OSError, ValueError):  # a file object without a descriptor
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.file.fileno())  # for the libraries that write there, and for Python's end
             os.close(nowhere)
 
     def write_json(self, value: Any) -> None:
-        """A value as JSON that a program can read, as wide as it is."""
+        """Write a value as JSON that a program can read, with lines as wide as they are."""
         try:
             self.file.write(visible_json(value) + "\n")
             self.file.flush()
@@ -71,7 +71,7 @@ class Terminal(Console):
 
 
 def styled(text: str, style: str | Style = "") -> Text:
-    """Text from anywhere in a style of ours."""
+    """Return text from anywhere as rich's `Text`, made visible and in a style of ours."""
     return Text(visible(text), style=style)
 
 
@@ -82,7 +82,7 @@ errors = Terminal(stderr=True)
 class _VisibleRecord(logging.LogRecord):
     """A record whose message and trace cannot steer a terminal and hold no value of a variable, in any handler."""
 
-    hides = True  # `rlft.secrets.hide_in_logs` has nothing to add
+    hides = True  # tells `rlft.secrets.hide_in_logs` that it need not wrap this class
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -95,9 +95,9 @@ class _VisibleRecord(logging.LogRecord):
 
 @contextmanager
 def visible_logs() -> Iterator[None]:
-    """Every log record and warning of this process as a person may see it: an environment's and a library's too.
+    """Make every log record and warning of this process safe to show, an environment's and a library's too.
 
-    So are the exceptions that end a thread, which Python prints as they are.
+    Exceptions that end a thread, which Python would print as they are, are logged.
     """
     make_record, write_warning, end_thread = logging.getLogRecordFactory(), warnings.formatwarning, threading.excepthook
 
@@ -115,7 +115,7 @@ def visible_logs() -> Iterator[None]:
 
 
 def _log_thread(failed: threading.ExceptHookArgs) -> None:
-    """A thread that ended with an exception, in the log; SystemExit ends one silently, as it does in Python."""
+    """Log the exception that ended a thread; SystemExit ends one silently, as it does in Python."""
     if failed.exc_type is not SystemExit and failed.exc_value is not None:
         name = failed.thread.name if failed.thread else "?"
         log.error("thread %s failed", name, exc_info=failed.exc_value)

@@ -1,4 +1,4 @@
-"""Where a run lives: by default all of it in `.rlft/`, apart from any ZenML or MLflow set-up the user has.
+"""The home of runs: `.rlft/` holds all that they leave, apart from any ZenML or MLflow set-up the user has.
 
 Nothing here imports ZenML, which reads its environment when it is imported.
 """
@@ -23,13 +23,14 @@ PINS = PROJECT / "requirements" / "base.txt"
 logger = logging.getLogger(__name__)
 LOCK, BACKUP = "stores.lock", "before-move"
 _NAME = ".rlft"
+# All that rlft, the databases' own journals and `make demo` put into a home.
 _CONTENTS = {
     BACKUP, LOCK, "checkpoints", "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db",
     "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
 
-_ALWAYS = {
+_ALWAYS = {  # environment variables of every process of rlft
     "ZENML_ANALYTICS_OPT_IN": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "ZENML_PARAMETER_SIZE_THRESHOLD": "65536",  # small settings stay readable parameters instead of artifacts
@@ -42,40 +43,40 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of all runs without a stack of their own."""
+    """The folder that holds all runs that are not on a stack of the user's."""
 
     root: Path
 
     @property
     def tracking_uri(self) -> str:
-        """MLflow database of this folder."""
+        """The address of the MLflow database in this folder."""
         return f"sqlite:///{self.root / 'mlflow.db'}"
 
     @property
     def mlflow_artifacts(self) -> Path:
-        """Where MLflow keeps files."""
+        """The folder in which MLflow keeps artifacts."""
         return self.root / "mlflow-artifacts"
 
     @property
     def checkpoints(self) -> Path:
-        """Where supervised stages keep what they would lose if they were cut off."""
+        """The folder in which supervised stages keep checkpoints."""
         return self.root / "checkpoints"
 
     def summary_file(self, run_id: str) -> Path:
-        """Summary of one pipeline run."""
+        """Return the path of the summary of a run, by ZenML's id."""
         return self.root / "runs" / f"{run_id}.json"
 
     def missed_file(self, run_id: str) -> Path:
-        """What tracking could not deliver for one pipeline run."""
+        """Return the path of what tracking could not write into MLflow, by ZenML's id of a run's first attempt."""
         return self.root / "runs" / f"{run_id}.missed.json"
 
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
 
-        One that is there is narrowed, unless it is someone else's, or has another name than rlft gives it and holds
-        more than what rlft puts there. What stays open to others is said.
+        The access to a folder that exists is narrowed, unless it is someone else's, or has another name than rlft gives
+        it and holds more than what rlft puts there. A warning says if it stays open to others.
         """
-        if "?" in str(self.root):  # what stands before it would be a file of its own, beside this folder
+        if "?" in str(self.root):  # SQLite would make a file beside this folder, named by what stands before the mark
             raise StorageError(
                 "the path holds a question mark, which ends the path in the address of a database",
                 where=str(self.root),
@@ -97,14 +98,14 @@ class Home:
             ) from cause
 
     def _is_ours(self) -> bool:
-        """Whether nothing but rlft uses it."""
+        """Return whether nothing but rlft uses the folder."""
         if self.root.name == _NAME or not self.root.exists():
             return True
         return {entry.name for entry in self.root.iterdir()} <= _CONTENTS
 
 
 def find_home() -> Home:
-    """`RLFT_HOME`, else `.rlft` in the working directory."""
+    """Return the home: the environment variable `RLFT_HOME`, else `.rlft` in the working directory."""
     return Home(Path(os.environ.get("RLFT_HOME") or _NAME).resolve())
 
 
@@ -120,7 +121,7 @@ def use_own_setup(home: Home) -> None:
         raise StorageError(
             f"nothing can be written there: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
         ) from cause
-    for name in list(os.environ):
+    for name in list(os.environ):  # what a user has set for a ZenML of their own would go before the settings in `home`
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]
     _opt_out(home.root / "zenml" / "config.yaml")
@@ -133,7 +134,7 @@ def use_own_setup(home: Home) -> None:
 
 
 def _opt_out(config: Path) -> None:
-    """Telemetry off in settings that an earlier version made, for ZenML's own commands."""
+    """Turn telemetry off in settings that an earlier version of rlft made, so that ZenML's own commands send none."""
     if config.is_file() and os.access(config.parent, os.W_OK):
         text = config.read_text(encoding="utf-8")
         if (off := text.replace("analytics_opt_in: true", "analytics_opt_in: false")) != text:
@@ -141,7 +142,10 @@ def _opt_out(config: Path) -> None:
 
 
 def _zenml_settings(home: Home) -> Path:
-    """The folder of ZenML's settings, which it writes whenever it starts: for an archive, a copy of this process."""
+    """Return the folder of ZenML's settings, which ZenML writes to whenever it starts.
+
+    For a home that cannot be written to, such as an archive, it is a copy that lasts as long as this process.
+    """
     own = home.root / "zenml"
     if os.access(own, os.W_OK) or not (own / "config.yaml").is_file():
         return own
@@ -152,7 +156,7 @@ def _zenml_settings(home: Home) -> Path:
 
 
 def quieten(verbose: bool) -> None:
-    """Telemetry off; library logs only where they are asked for. Call before importing zenml."""
+    """Turn telemetry off, and the logs of libraries unless `verbose`. Call before importing zenml."""
     os.environ.update(_ALWAYS)
     os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "CRITICAL"
     os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"

@@ -1,4 +1,4 @@
-"""A home that was moved or copied: ZenML and MLflow store absolute paths, which are rewritten for the new place.
+"""Rewrites the paths in a home that was moved or copied, since ZenML and MLflow store absolute ones.
 
 ZenML's `config.yaml` says where the databases are, so it tells where the home was. Both databases are changed in one
 transaction and `config.yaml` after it: cut short anywhere, the next command does the rest.
@@ -23,7 +23,7 @@ from rlft.files import write_file
 
 _DATABASES = {"zenml": "zenml/local_stores/default_zen_store/zenml.db", "mlflow": "mlflow.db"}
 _CONFIG = "zenml/config.yaml"
-# What is read as a path. Texts that tell of the past, such as an error's, keep the place they happened in.
+# (database, table, column) of what is read as a path. Texts that tell of the past, such as errors, keep the old place.
 _PATHS = (
     ("zenml", "artifact_version", "uri"),
     ("zenml", "artifact_visualization", "uri"),
@@ -38,7 +38,7 @@ _PATHS = (
 
 
 def former_place(home: Home) -> Path | None:
-    """Where the home was when it was last used; `None` when it is there still, or nothing is in it yet."""
+    """Return where the home was when it was last used; `None` if it is there still, or nothing is in it yet."""
     url = (_read_config(home).get("store") or {}).get("url") or ""
     scheme, end = "sqlite:///", f"/{_DATABASES['zenml']}"
     if not (url.startswith(scheme) and url.endswith(end)):
@@ -48,10 +48,10 @@ def former_place(home: Home) -> Path | None:
 
 
 def settle(home: Home) -> Path | None:
-    """Rewrite the paths of a home that was moved, and return where it was; `None` when there is nothing to do.
+    """Rewrite the paths of a home that was moved, and return where it was; `None` if there is nothing to do.
 
-    What both databases held before stays in `before-move/`. Raises StorageError when a run is going on in it, and when
-    it cannot be written to. Call before ZenML is asked anything.
+    What both databases held before stays in `before-move/`. Raises StorageError if a run is going on in it, or if it
+    cannot be written to. Call before ZenML is asked anything.
     """
     if former_place(home) is None:
         return None
@@ -90,11 +90,11 @@ def _refuse_while_used(home: Home) -> None:
 
 
 def _back_up(home: Home) -> None:
-    """Both databases and ZenML's settings as they are; the settings last, as the sign that all of it is there."""
+    """Copy both databases and ZenML's settings; the settings last, as the sign that the copy is complete."""
     folder, config = home.root / BACKUP, (home.root / _CONFIG).read_text(encoding="utf-8")
     sign = folder / "config.yaml"
     if sign.is_file() and sign.read_text(encoding="utf-8") == config:
-        return  # of an attempt that was cut short, which may have rewritten a database
+        return  # an attempt that was cut short made it, and may have rewritten the databases since
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for path in _databases(home).values():
@@ -105,6 +105,7 @@ def _back_up(home: Home) -> None:
 
 
 def _rewrite(home: Home, was: Path) -> None:
+    """Rewrite the paths in both databases in one transaction."""
     (first, main), *others = _databases(home).items()
     schemas = {first: "main", **{name: name for name, _ in others}}
     with closing(sqlite3.connect(_address(main), uri=True, isolation_level=None)) as connection:
@@ -119,13 +120,13 @@ def _rewrite(home: Home, was: Path) -> None:
 
 
 def _has_table(connection: sqlite3.Connection, schema: str, table: str) -> bool:
-    """A database that was cut short while it was made, and will be made anew, may not."""
+    """Return whether there is such a table: a database whose making was cut short may lack it."""
     found = connection.execute(f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?", (table,))
     return found.fetchone() is not None
 
 
 def _replace(connection: sqlite3.Connection, table: str, column: str, old: str, new: str) -> None:
-    """Put `new` for `old` where a text begins with it; not again, should the new place lie within the old one."""
+    """Replace `old` by `new` where a text begins with it. One that begins with `new` stays: `new` may lie in `old`."""
     begins = f"substr({column}, 1, ?)"
     connection.execute(
         f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {begins} = ? AND {begins} != ?",
@@ -152,9 +153,9 @@ def _read_config(home: Home) -> dict[str, Any]:
 
 
 def _databases(home: Home) -> dict[str, Path]:
-    """Those that are there; SQLite would make others."""
+    """Return the paths of the databases that exist, by their names."""
     return {name: home.root / path for name, path in _DATABASES.items() if (home.root / path).is_file()}
 
 
 def _address(path: Path) -> str:
-    return f"{path.as_uri()}?mode=rw"
+    return f"{path.as_uri()}?mode=rw"  # never creates a database

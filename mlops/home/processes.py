@@ -1,4 +1,4 @@
-"""What a run that goes on has left in its home: a note of its process, its name's lock, a summary that is `running`."""
+"""Tells which runs of a home go on, by notes of their processes, and keeps two processes from running the same one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlft.files import write_file
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A run and its process; `started` (seconds since the epoch) tells it from a later one of the same number."""
+    """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id."""
 
     run_id: str
     run_name: str
@@ -36,14 +36,14 @@ class Note:
 
 
 def note_process(home: Home, run_id: str, run_name: str) -> None:
-    """Leave this process's identity, so that a later one can tell whether the run is alive."""
+    """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
     process = psutil.Process()
     note = Note(run_id, run_name, process.pid, process.create_time())
     write_file(_file(home, run_id), json.dumps(asdict(note)))
 
 
 def read_note(home: Home, run_id: str) -> Note | None:
-    """The note of a run; `None` where there is none that can be read."""
+    """Return the note of a run; `None` if there is none that can be read."""
     try:
         return Note(**json.loads(_file(home, run_id).read_text()))
     except (OSError, ValueError, TypeError):
@@ -51,18 +51,18 @@ def read_note(home: Home, run_id: str) -> Note | None:
 
 
 def own_note(home: Home) -> Note | None:
-    """The note that this process left, if its run goes on."""
+    """Return the note that this process has left, if its run goes on."""
     process = psutil.Process()
     return next((note for note in living_notes(home) if note.pid == process.pid), None)
 
 
 def living_notes(home: Home) -> list[Note]:
-    """The notes of runs whose process still exists."""
+    """Return the notes of runs whose process still exists."""
     return [note for note in _notes(home) if note.is_alive]
 
 
 def dead_notes(home: Home) -> list[Note]:
-    """The notes of runs whose process is gone without having removed them."""
+    """Return the notes of runs whose process is gone without having removed them."""
     return [note for note in _notes(home) if not note.is_alive]
 
 
@@ -73,9 +73,10 @@ def _notes(home: Home) -> list[Note]:
 
 @contextmanager
 def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
-    """Hold the name of a run for this process: between its checks and its note another one could begin the same.
+    """Hold the name of a run for this process: between its checks and its note another one could begin the same run.
 
-    Raises RlftError when another process of this home holds it. Every end of the process gives it back.
+    `stack` is the one that the run is on: names on different stacks are different. Raises RlftError if another process
+    of this home holds the name. However the process ends, the kernel releases the lock.
     """
     key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
     file = home.root / "runs" / f"{key}.lock"
@@ -93,7 +94,7 @@ def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
 
 
 def forget_process(home: Home, run_id: str) -> None:
-    """The run has ended by itself."""
+    """Remove the note of a run that has ended."""
     _file(home, run_id).unlink(missing_ok=True)
 
 

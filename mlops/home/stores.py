@@ -1,7 +1,8 @@
-"""The databases of ZenML and MLflow in a home, made whole: one cut short while it is made cannot be opened again.
+"""Makes the databases of ZenML and MLflow in a home, and looks into them without importing either.
 
-Both are made in hundreds of statements, none of which can be repeated. So what is being made is noted first, and what
-was noted and never finished is made anew. Nothing else is ever removed: before the note is gone no run begins.
+Both are made in hundreds of statements, none of which can be repeated: a database whose making was cut short cannot be
+opened again. So what is being made is noted first, and what was noted and never finished is made anew. Nothing else is
+ever removed: before the note is gone no run begins.
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ from mlops.home.folder import LOCK, Home
 from rlft.errors import StorageError
 from rlft.files import write_file
 
+DATABASE = "zenml/local_stores/default_zen_store/zenml.db"
+RESTORE = "put a copy of it in its place, or set RLFT_HOME to another folder and start anew there"
+_ENDED = {"completed", "failed", "cached", "stopped"}  # ZenML's states of a run that does not go on
+_NOTE = "unfinished.json"
+_FILES = ("zenml/config.yaml", "zenml/local_stores/default_zen_store", "mlflow.db")
+_JOURNALS = ("-journal", "-wal", "-shm")
+
 
 def make_stores(home: Home) -> None:
-    """Make what is missing. Another process that makes them is waited for. Call with `home` as ZenML's set-up.
+    """Make the databases that are missing. Another process that makes them is waited for.
 
-    A home that has all of it is not written to, so that an archive can be read. Raises StorageError when they cannot be
-    made, or when it cannot be known which of them are unfinished.
+    Call once `home` is ZenML's set-up. A home that has both is not written to, so that an archive can be read. Raises
+    StorageError if they cannot be made, or if it cannot be known which of them are unfinished.
     """
-    # In this order: who makes them writes the note before the first of them, and removes it after the last.
+    # The files are looked for before the note: who makes them writes the note before the first and removes it after
+    # the last, so files that are all there without a note after them are complete.
     if not _missing(home) and not (home.root / _NOTE).exists():
         return
     from sqlalchemy.exc import OperationalError
@@ -32,7 +41,7 @@ def make_stores(home: Home) -> None:
     try:
         _make(home)
     except (OSError, OperationalError) as cause:
-        reason = cause.orig if isinstance(cause, OperationalError) else cause  # without its statement and rows
+        reason = cause.orig if isinstance(cause, OperationalError) else cause  # SQLAlchemy's adds statement and rows
         raise StorageError(
             f"the databases of the runs cannot be made: {reason}",
             where=str(home.root),
@@ -41,7 +50,7 @@ def make_stores(home: Home) -> None:
 
 
 def all_runs_ended(home: Home) -> bool:
-    """Whether ZenML's database says of every run that it has ended. `False` also where that cannot be read so quickly.
+    """Return whether ZenML's database says of every run that it has ended; `False` also if it cannot be read quickly.
 
     ZenML itself takes seconds to import; whoever must know more asks it.
     """
@@ -54,7 +63,7 @@ def all_runs_ended(home: Home) -> bool:
 
 
 def damaged_databases(home: Home) -> dict[Path, str]:
-    """Databases of the home that cannot be read as such, and why. One that is merely locked is not among them."""
+    """Return the databases of the home that cannot be read as such, and why. One that is merely locked is left out."""
     found = {}
     for file in (home.root / DATABASE, home.root / "mlflow.db"):
         try:
@@ -68,19 +77,12 @@ def damaged_databases(home: Home) -> dict[Path, str]:
     return found
 
 
-DATABASE = "zenml/local_stores/default_zen_store/zenml.db"
-RESTORE = "put a copy of it in its place, or set RLFT_HOME to another folder and start anew there"
-_ENDED = {"completed", "failed", "cached", "stopped"}
-_NOTE = "unfinished.json"
-_FILES = ("zenml/config.yaml", "zenml/local_stores/default_zen_store", "mlflow.db")
-_JOURNALS = ("-journal", "-wal", "-shm")
-
-
 def _missing(home: Home) -> list[str]:
     return [name for name in _FILES if not (home.root / name).exists()]
 
 
 def _make(home: Home) -> None:
+    """Under a lock, remove what was noted and never finished, and make what is missing."""
     note = home.root / _NOTE
     with (home.root / LOCK).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -94,7 +96,7 @@ def _make(home: Home) -> None:
 
 
 def _read(note: Path) -> list[str]:
-    """Names that a process noted. A note that a loss of power left empty could mean any: then nothing is removed."""
+    """Return the names in a note. Raises StorageError for one that a loss of power left empty: it could mean any."""
     try:
         names = json.loads(note.read_text(encoding="utf-8"))
     except ValueError:
@@ -109,7 +111,7 @@ def _read(note: Path) -> list[str]:
 
 
 def _open(home: Home) -> None:
-    """Open both, which makes them."""
+    """Open both databases, which makes them."""
     from mlflow import MlflowClient
     from zenml.client import Client
     from zenml.config.global_config import GlobalConfiguration
@@ -120,7 +122,7 @@ def _open(home: Home) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A file with its journals, or a folder; never what merely begins with its name."""
+    """Remove a file with its journals, or a folder; never what merely begins with its name."""
     if path.is_dir():
         shutil.rmtree(path)
         return

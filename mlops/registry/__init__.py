@@ -1,1 +1,5 @@
-"""MLflow's registry: `versions` registers a policy and promotes it, `served_policy` is what a version answers with."""
+"""MLflow's model registry.
+
+- `logged_model`, `served_policy`: a policy as MLflow stores it, and the program that answers with it
+- `versions`, `champion`: registering a policy and promoting it; asking for the version in use
+"""

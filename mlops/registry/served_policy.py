@@ -1,7 +1,7 @@
-"""The model that a registered policy becomes: MLflow runs this file by itself when it loads a version.
+"""The model that a registered policy becomes: MLflow runs this file when it loads a version.
 
-So it imports nothing of rlft. What it shares with `rlft.policy` (how messages become a prompt, how weights are
-hashed) is written out again here, and a test holds the two together.
+That may be where rlft is not installed, so nothing of rlft is imported. What the file shares with `rlft.policy` (how
+messages become a prompt, how weights are hashed) is written out again here, and a test holds the two together.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class ServedPolicy(PythonModel):
     def predict(  # type: ignore[reportIncompatibleMethodOverride]
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> list[str]:
-        """One answer for each row, in their order."""
+        """Return one answer for each row, in their order. Raises ValueError for rows that have no prompt."""
         del context
         options = DEFAULTS | (params or {})
         rows = conversations(model_input)
@@ -56,7 +56,7 @@ class ServedPolicy(PythonModel):
 
     @torch.inference_mode()
     def answer(self, messages: list[dict[str, Any]], *, max_new_tokens: int, temperature: float, seed: int) -> str:
-        """Go on from one conversation until a stop token or `max_new_tokens`; the text without special tokens."""
+        """Answer one conversation, until a stop token or `max_new_tokens`; returns text without special tokens."""
         prompt = torch.tensor([prompt_ids(self.tokenizer, messages)], device=self.model.device)
         sampling = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature > 0 else {}
         settings = GenerationConfig(
@@ -66,7 +66,7 @@ class ServedPolicy(PythonModel):
             pad_token_id=self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.stop_ids[0],
             **sampling,
         )
-        with torch.random.fork_rng():
+        with torch.random.fork_rng():  # the server's own random state stays as it is
             torch.manual_seed(seed)
             tokens = self.model.generate(
                 inputs=prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
@@ -75,7 +75,7 @@ class ServedPolicy(PythonModel):
 
 
 def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
-    """The rows as lists of messages. Raises ValueError when neither column is there, or a row has neither."""
+    """Return the rows as lists of messages. Raises ValueError if neither column is there, or a row has neither."""
     columns = set(table.columns)
     if not columns & {"messages", "prompt"}:
         raise ValueError(
@@ -99,7 +99,7 @@ def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
 
 
 def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]]) -> list[int]:
-    """Token ids of a prompt, as in training (`rlft.policy.tokens.render_prompt`).
+    """Return the token ids of a prompt, as in training (`rlft.policy.tokens.render_prompt`).
 
     With a chat template the messages are rendered by it; without one the contents are joined with newlines, and an
     end token that the tokenizer adds is taken off, because the text goes on.
@@ -116,7 +116,10 @@ def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]]) -> list[int]:
 
 
 def stop_token_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Tokens that end an answer, from the generation config, else the tokenizer's end token."""
+    """Return the ids of the tokens that end an answer: those of the generation config, else the tokenizer's end token.
+
+    Raises ValueError if neither names one.
+    """
     configured = model.generation_config.eos_token_id
     if configured is None:
         configured = tokenizer.eos_token_id
@@ -126,7 +129,10 @@ def stop_token_ids(model: Any, tokenizer: Any) -> list[int]:
 
 
 def load_weights(folder: Path, settings: dict[str, Any]) -> Any:
-    """The policy's model. An adapter takes its base from the environment variable BASE_MODEL, else `base_model`."""
+    """Load the policy's model. An adapter takes its base from the environment variable BASE_MODEL, else `base_model`.
+
+    Raises RuntimeError if the base does not load, or is not the one that the adapter was trained on.
+    """
     dtype = getattr(torch, settings.get("dtype") or "float32")
     if settings["kind"] == "full":
         return AutoModelForCausalLM.from_pretrained(folder / "model", dtype=dtype, use_safetensors=True)
@@ -149,7 +155,7 @@ def load_weights(folder: Path, settings: dict[str, Any]) -> Any:
 
 
 def check_base(name: str, revision: str | None, expected: str) -> None:
-    """Refuse a base model other than the one the adapter was trained on: its answers would be silently wrong."""
+    """Raise RuntimeError for a base model other than the adapter's own: its answers would be silently wrong."""
     folder = Path(name)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
@@ -164,9 +170,9 @@ def check_base(name: str, revision: str | None, expected: str) -> None:
 
 
 def hash_weights(folder: Path) -> str:
-    """sha256 over the name and bytes of every *.safetensors file, in the order of their names.
+    """Return the sha256 over the name and bytes of every *.safetensors file, in the order of their names.
 
-    The same as `rlft.policy.origin.hash_weights`.
+    It is the same as that of `rlft.policy.origin.hash_weights`.
     """
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):

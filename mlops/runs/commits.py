@@ -1,4 +1,4 @@
-"""Which commits a run came from: rlft's own, and those of the user's repositories that it takes something from."""
+"""Finds the commits that a run comes from: rlft's own, and those of the user's repositories that it uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlops.home.folder import PROJECT
 RLFTS_OWN = "rlft's own"
 NO_REPOSITORY = "no repository"
 UNKNOWN = "unknown"
-# A hook has these set for its own repository.
+# git sets these for a hook, and they would lead every call to the hook's repository.
 _LEADS_ELSEWHERE = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -21,12 +21,13 @@ _LEADS_ELSEWHERE = (
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
 )
-# A monitor is a command in the repository's own settings; a file's name is no pattern.
+# core.fsmonitor may name a command in the repository's own settings, which looking must not run. A file's name is taken
+# as it is, not as a pattern.
 _ONLY_LOOK = ("-c", "core.fsmonitor=false", "--literal-pathspecs")
 
 
 def rlft_commit() -> str:
-    """Commit of rlft's clone, with `-dirty` when files differ from it; `unknown` where rlft is no clone.
+    """Return the commit of rlft's clone, with `-dirty` if files differ from it; `unknown` if rlft is no clone.
 
     An installed copy may lie within someone else's repository, whose commit would say nothing of rlft.
     """
@@ -34,11 +35,11 @@ def rlft_commit() -> str:
 
 
 def users_commits(config: Path, environment: str) -> dict[str, str]:
-    """Commits of the repositories that hold the `config`, the `environment`'s file and the `working_directory`.
+    """Return the commits of the repositories with the `config`, the `environment`'s file and the `working_directory`.
 
-    A commit has 40 hexadecimal digits, and `-dirty` behind it when a tracked file differs from it, or when the file
-    itself is not in it. Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` when git
-    cannot tell. No address of a remote is read.
+    A commit has 40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself
+    is not in it. Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell.
+    No address of a remote is read.
     """
     source = _environment_file(environment)
     return {
@@ -53,7 +54,7 @@ def _commit_of_file(file: Path) -> str:
     if "site-packages" in file.parts:  # an installed package, perhaps in a .venv within the user's repository
         return NO_REPOSITORY
     commit = _commit_of_folder(file.parent)
-    has_commit = len(commit) == 40
+    has_commit = len(commit) == 40  # else it is `-dirty` already, or says why there is none
     if has_commit and _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
         return f"{commit}-dirty"
     return commit
@@ -73,11 +74,12 @@ def _root(folder: Path) -> Path | None:
 
 
 def _commit(root: Path) -> str:
+    # `describe` alone knows --dirty; excluding all tags leaves the commit.
     return _git(root, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or UNKNOWN
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says there, or `None` when it fails."""
+    """Return what git says there, or `None` if it fails."""
     variables = {name: value for name, value in os.environ.items() if name not in _LEADS_ELSEWHERE}
     try:
         done = subprocess.run(
@@ -94,7 +96,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _environment_file(name: str) -> Path | None:
-    """The file of `path/to/file.py:Class` or `package.module:Class`."""
+    """Return the file of `path/to/file.py:Class` or `package.module:Class`; `None` if it cannot be found."""
     module = name.partition(":")[0]
     if module.endswith(".py"):
         return Path(module)

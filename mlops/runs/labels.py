@@ -1,4 +1,4 @@
-"""What a person calls a run and says of it, and the commits it was started from; a resume keeps all of it."""
+"""The name, note and tags that a person gives to a run, and the commits it was started from; a resume keeps them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rlft.errors import RlftError
 from rlft.secrets import find_secrets, redact
 from rlft.visible import visible
 
-AGAIN = "-again"
+AGAIN = "-again"  # ends the name of a run that was started once more, since weights were missing
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
 RESERVED = ("experiment", "run", "round", "outcome")
 STAGES = ("none", "staging", "production", "archived", "latest")
-LONGEST_NOTE, LONGEST_TAG = 5000, 250
+LONGEST_NOTE, LONGEST_TAG = 5000, 250  # characters
 
 
 class Labels(Section):
-    """`name` of the run, `note` and `tags` that the user gave it, `commits` by the place they are of."""
+    """The `name` of a run, `note` and `tags` that the user gave it, and `commits` as `users_commits` finds them."""
 
     name: str
     note: str = ""
@@ -37,9 +37,10 @@ class Labels(Section):
 def make_labels(
     experiment: str, *, name: str | None, note: str | None, tags: Sequence[str], commits: dict[str, str]
 ) -> Labels:
-    """Check what was asked for; without a name it is the experiment's with the time. Raises RlftError.
+    """Check what the user gave, and make labels of it. Raises RlftError.
 
-    `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
+    Without a `name` the `experiment` and the time make one. `tags` are texts `key=value`. What looks like a secret is
+    refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)
     repeated = [key for key, count in Counter(tag.partition("=")[0] for tag in tags).items() if count > 1]
@@ -59,7 +60,7 @@ def make_labels(
 
 
 def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
-    """The labels that a pipeline was given; where there are none, those of a run of this name."""
+    """Return the labels that a pipeline was given; if there are none, those of a run of this name."""
     return Labels.model_validate(parameter or {"name": run_name})
 
 
@@ -77,6 +78,7 @@ def refuse_taken(name: str) -> None:
 
 
 def _check_run_name(name: str) -> None:
+    """Raise RlftError for a name that rlft or ZenML would take for something else."""
     try:
         check_name(name)
     except ValueError as wrong:
@@ -101,6 +103,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _pair(tag: str) -> tuple[str, str]:
+    """Split `key=value`. Raises RlftError for a tag of another form, or one that is reserved."""
     key, separator, value = tag.partition("=")
     if not separator or not key or not value:
         raise _refused("--tag", "a tag is key=value", "write --tag dataset=2026-11")

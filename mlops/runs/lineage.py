@@ -1,6 +1,6 @@
-"""A run in ZenML's words: a version of the model that the registry names, and tags that its artifacts bear too.
+"""Links a run to its artifacts and its model in ZenML, by tags and by a version of the model.
 
-Tags cascade: ZenML puts them on what a step made, and on what it took from the cache, which then bears the tags of all
+Tags cascade: ZenML puts them on what a step made, and on what it took from the cache, which then has the tags of all
 runs that it belongs to. Neither they nor the model are part of a cache key.
 """
 
@@ -28,7 +28,7 @@ _STAGES = {"promoted": ModelStages.PRODUCTION, "rejected": ModelStages.STAGING}
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The name of a resume, the run's config, what `train.with_options` takes for it, and its arguments."""
+    """How a run is resumed: a new name, its config, the options of `train.with_options`, the arguments of `train`."""
 
     name: str
     config: Config
@@ -37,12 +37,12 @@ class Resumed:
 
 
 def registry_name(config: Config) -> str:
-    """Name of the model in MLflow's registry and in ZenML."""
+    """Return the name of the model in MLflow's registry and in ZenML."""
     return config.promotion.name or config.name
 
 
 def run_options(config: Config, labels: Labels) -> dict[str, Any]:
-    """What `train.with_options` takes: tags, and the model version, which all attempts at a run share by its name."""
+    """Return what `train.with_options` takes: tags, and the model version, which all attempts at a run share."""
     experiment = config.tracking.experiment or config.name
     own = [f"{key}={value}" for key, value in labels.tags.items()]
     model = Model(
@@ -58,7 +58,7 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
 
 
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None) -> dict[str, Any]:
-    """Arguments of `train`; without an address MLflow is that of the home, wherever it lies."""
+    """Return the arguments of `train`; without an address MLflow is that of the home, wherever it lies."""
     return {
         "config": config.model_dump(mode="json"),
         "tracking_uri": tracking_uri or HOME,
@@ -67,9 +67,9 @@ def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None) ->
 
 
 def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
-    """How to go on with a run: as the same model version, with the same labels, and to MLflow where it is now.
+    """Return how to resume a run: with the same model version and labels, and with MLflow where it is now.
 
-    Raises ConfigError where its config is of a version that had other settings.
+    Raises ConfigError if its config is from a version of rlft that had other settings.
     """
     parameters = run.config.parameters or {}
     config = check_config(parameters["config"], where=run.name)
@@ -79,9 +79,9 @@ def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
 
 
 def outcome_of(summary: Summary) -> str:
-    """What became of a run's model: `promoted`, `rejected`, or, where none was registered, why.
+    """Return what became of a run's model: `promoted`, `rejected`, or, where none was registered, why.
 
-    That is `failed`, `too_hard`, `already_solved`, or `not_registered` when the registry could not be reached.
+    That is `failed`, `too_hard`, `already_solved`, or `not_registered` if the registry could not be reached.
     """
     promotion, status = summary.promotion, summary.status
     if promotion.version is not None:
@@ -90,10 +90,10 @@ def outcome_of(summary: Summary) -> str:
 
 
 def close_model_version(run: PipelineRunResponse, summary: Summary) -> None:
-    """Say of the run's model version what became of it, and which version of MLflow's registry it is.
+    """Record on the run's model version what became of it, and which version of MLflow's registry it is.
 
-    Promoted is `production`, registered but not promoted `staging`, and one without a registered model `archived`.
-    A run that was started without a model has nothing to say.
+    Its stage is `production` if promoted, `staging` if registered but not promoted, and `archived` if not registered.
+    Nothing is done for a run that was started without a model.
     """
     if run.model_version is None:
         return
@@ -104,7 +104,7 @@ def close_model_version(run: PipelineRunResponse, summary: Summary) -> None:
         version.model.id,
         version.id,
         stage=_STAGES.get(outcome, ModelStages.ARCHIVED),
-        force=True,
+        force=True,  # the version that had this stage becomes archived, instead of an error
         add_tags=[said],
         remove_tags=[tag.name for tag in version.tags if tag.name.startswith("outcome=") and tag.name != said],
     )

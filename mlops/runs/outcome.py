@@ -1,4 +1,4 @@
-"""What a run came to, in the words of its summary: metrics of the arms, differences, status, promotion."""
+"""Computes what a run's summary says of its end: metrics of the arms, differences, status, promotion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlft.types import Evaluation
 
 
 def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
-    """Metrics of one arm: those of `test` by their plain names, the other splits' with the split in front."""
+    """Return the metrics of an arm: those of `test` by their plain names, the other splits' with the split in front."""
     metrics: dict[str, float] = {}
     for split, report in evaluation.splits.items():
         prefix = "" if split == "test" else f"{split}/"
@@ -20,7 +20,7 @@ def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
 
 
 def difference(trained: Evaluation, other: Evaluation, *, metric: str, resamples: int, seed: int) -> Difference | None:
-    """Paired difference on `test`, with its 95 % interval; `None` when no task was scored for both.
+    """Return the paired difference on `test`, with its 95 % interval; `None` if no task was scored for both.
 
     `before` and `after` are the means of `other` and `trained` over the same tasks as the difference: a part of the
     reward need not apply to every task of both.
@@ -43,21 +43,21 @@ def difference(trained: Evaluation, other: Evaluation, *, metric: str, resamples
 def part_differences(
     trained: Evaluation, other: Evaluation, *, resamples: int, seed: int
 ) -> dict[str, Difference | None]:
-    """`difference` of every part of the reward and every metric of the environment, by its name."""
+    """Return the `difference` of every part of the reward and every metric of the environment, by its name."""
     names = [name for name in trained.splits["test"].per_task if name.startswith("rewards/")]
     both = [name for name in names if name in other.splits["test"].per_task]
     return {name: difference(trained, other, metric=name, resamples=resamples, seed=seed) for name in both}
 
 
 def status_of(difference_to_start: Difference | None) -> Status:
-    """`improved` when the whole interval on `test` is above zero; `failed` when there is nothing to compare."""
+    """Return `improved` if the whole interval on `test` is above zero, `failed` if there is nothing to compare."""
     if difference_to_start is None:
         return "failed"
     return "improved" if difference_to_start.ci_low > 0 else "not_improved"
 
 
 def promotion_section(decision: Decision, version: RegisteredVersion | None, name: str) -> Promotion:
-    """What happened in the registry."""
+    """Return what happened in the registry; `version` is `None` if nothing was registered."""
     return Promotion(
         promoted=decision.promote and version is not None,
         name=name,

@@ -1,4 +1,4 @@
-"""What a run leaves beside its artifacts: the MLflow run, the summary, and the links between them."""
+"""Opens and closes what a run leaves beside its artifacts: the MLflow run, the summary, and the links between them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 
 logger = logging.getLogger(__name__)
-PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
+PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")  # whose versions are tags of the run
 
 
 @dataclass
 class Record:
-    """The open record of a run; filled while it goes on."""
+    """The open record of a run, which the pipeline's body fills: its MLflow run, its summary, and the run's tags."""
 
     tracker: Tracker
     summary: Summary
@@ -53,9 +53,9 @@ class Record:
 def open_record(
     config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels
 ) -> Iterator[Record]:
-    """Open the MLflow run of this pipeline run, or the one it began in; write summary and end state at the end.
+    """Open the MLflow run of this pipeline run, or of the one that it resumes; write summary and end state at the end.
 
-    A run that fails leaves a summary with `status: failed` and the reason, and the error goes on.
+    A run that fails leaves a summary with `status: failed` and the reason, and the error is raised again.
     """
     context = DynamicPipelineRunContext.get()
     assert context is not None, "a record is opened in the body of a pipeline"
@@ -74,14 +74,14 @@ def open_record(
         tags=tags,
         missed_path=home.missed_file(root),
     )
-    record = Record(tracker, Summary(status="failed"), tags)
+    record = Record(tracker, Summary(status="failed"), tags)  # until the body has set another status
     record.summary.pipeline_run_id = str(run.id)
     record.summary.process = os.getpid()
     name = labels.name or run.name
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
     logger.info("run %s (`rlft resume %s%s` if it is cut short)", run.name, quote(name), there)
     record.summary.mlflow_run_id = tracker.run_id
-    keep_summary(home, record.summary.model_copy(update={"status": "running"}))
+    keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
     tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"
@@ -99,7 +99,7 @@ def open_record(
 
 
 def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
-    """Everything that must be written whatever happened."""
+    """Write everything that must be written however the run has ended, after so many seconds."""
     run_id = str(run.id)
     record.seconds.total = seconds
     gpus = torch.cuda.device_count()
@@ -118,11 +118,11 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, record.summary)
-    forget_process(home, run_id)
+    forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
 
 
 def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, str]:
-    """Tags that say what exactly ran, code, environment and versions, and those that the user gave."""
+    """Return tags that say what exactly ran (code, environment, versions), and those that the user gave."""
     return {
         **labels.tags,
         "rlft.name": config.name,
@@ -136,7 +136,7 @@ def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labe
 
 
 def _disk_use(home: Home) -> int:
-    """Bytes under the run's home."""
+    """Return the bytes of all files in the home."""
     total = 0
     for file in home.root.rglob("*"):
         try:

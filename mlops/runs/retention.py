@@ -1,4 +1,4 @@
-"""Which rounds keep their weights on disk: old ones lose theirs, their records stay."""
+"""Removes the weights of old rounds from disk; their records stay."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ logger = logging.getLogger(__name__)
 class Retention:
     """Removes weights and optimizer state of rounds that `policy.keep` does not name.
 
-    What resuming and the final evaluation need always stays: the first policy, the newest, the best. The same run again
-    needs no other. A changed one may need a removed policy after all: then `forget_removed` makes ZenML train it again.
+    What resuming and the final evaluation need always stays: the policy that training starts from, the newest, the
+    best. Running the same config again needs no other. A changed one may need a removed policy after all: then
+    `forget_removed` makes ZenML train it again.
     """
 
     def __init__(self, keep: KeepConfig) -> None:
@@ -28,7 +29,7 @@ class Retention:
         self._stored: dict[int, Any] = {}
 
     def keep(self, policy: Any, round: int, *, best: int) -> None:
-        """Note the policy artifact of this round, and remove what is no longer kept."""
+        """Note the policy after `round` rounds, and remove what is no longer kept; `best` is a number of rounds too."""
         self._stored[round] = policy
         newest = sorted(self._stored)[-self._keep.last :]
         for number in list(self._stored):
@@ -47,7 +48,7 @@ class Retention:
 
 
 def _large_files(folder: str) -> list[str]:
-    """Weights and optimizer state in a policy folder; records and tokenizer stay."""
+    """Return the files of weights and optimizer state in a policy folder."""
     return [
         os.path.join(path, name)
         for path in (folder, os.path.join(folder, "model"))
@@ -66,10 +67,11 @@ def forget_removed() -> None:
     for run in client.list_pipeline_runs(pipeline="train", size=1000):
         for step in client.list_run_steps(pipeline_run_id=run.id, size=1000):
             if step.name.startswith("train_grpo") and not _has_weights(client.get_run_step(step.id)):
+                # ZenML's times are in UTC, without a zone.
                 client.update_step_run(step.id, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))
 
 
 def _has_weights(step: StepRunResponse) -> bool:
-    """Whether the policies that a step made still have their weights; a step that made none has lost none."""
+    """Return whether the policies that a step made still have their weights; a step that made none has lost none."""
     folders = [os.path.join(artifact.uri, "policy") for artifact in step.outputs.get("policy", [])]
     return all(any(name.endswith(".safetensors") for name in _large_files(folder)) for folder in folders)

@@ -1,4 +1,4 @@
-"""Runs of the past: find one, tell whether it is alive, mark a killed one as failed, resume it."""
+"""Runs in ZenML: finds one, tells whether it is alive, ends one that was killed, chooses the attempt to resume."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rlft.errors import RlftError
 
 PIPELINE = "train"
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
-STARTING_SECONDS = 60
+STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
 
 
 def find_run(name: str) -> PipelineRunResponse:
-    """A run by id, name, or the beginning of either. Raises RlftError when there is none or several."""
+    """Return a run by id, name, or the beginning of either. Raises RlftError if there is none or several."""
     try:
         return Client().get_pipeline_run(name)
     except (KeyError, ValueError) as cause:
@@ -35,26 +35,27 @@ def find_run(name: str) -> PipelineRunResponse:
 
 
 def recent_runs(count: int) -> list[PipelineRunResponse]:
-    """The newest runs, newest first."""
+    """Return the newest runs, newest first."""
     return list(Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=count))
 
 
 def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
-    """The run that this one resumes, resumes of resumes included; the run itself if it resumes none."""
+    """Return the first attempt at a run: the one that it resumes in the end, or itself if it resumes none."""
     while run.original_run:
         run = Client().get_pipeline_run(run.original_run.id)
     return run
 
 
 def name_of(run: PipelineRunResponse) -> str:
-    """What a person calls it: all attempts at it share the name."""
+    """Return the name that a person calls the run, which all attempts at it share."""
+    # A run that was started before there were labels: ZenML's name of it, without what a resume adds.
     return labels_of((run.config.parameters or {}).get("labels"), run.name.split("-resumed-")[0]).name
 
 
 def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
-    """All runs that were started as this one, newest first: what it resumes, what resumes it, and itself.
+    """Return all attempts at a run, newest first: what it resumes, what resumes it, and itself.
 
-    Runs that were started before runs bore tags are found among the newest 1000.
+    They share a tag. Runs that were started before runs had tags are looked for among the newest 1000.
     """
     found = list(Client().list_pipeline_runs(tags=f"equals:run={name_of(run)}", sort_by="desc:created", size=1000))
     if any(other.id == run.id for other in found):
@@ -64,7 +65,7 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
 
 
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
-    """Whether the process of the run still exists. A run without a note may just be starting, for a while."""
+    """Return whether the process of the run still exists. A run without a note counts as starting for a while."""
     note = read_note(home, str(run.id))
     if note is None:
         return (datetime.now(UTC) - run.created.replace(tzinfo=UTC)).total_seconds() < STARTING_SECONDS
@@ -72,7 +73,7 @@ def is_alive(home: Home, run: PipelineRunResponse) -> bool:
 
 
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
-    """Runs that ZenML takes for running, and whose process is gone."""
+    """Return the runs that ZenML takes for running, and whose process is gone."""
     running = [
         run for status in UNFINISHED for run in Client().list_pipeline_runs(pipeline=PIPELINE, status=status, size=100)
     ]
@@ -104,11 +105,11 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
 
 
 def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunResponse:
-    """Of the runs that began as this one, itself and its resumes, the one with most to go on with; killed ones fail.
+    """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
 
-    Not simply the newest: a resume that was cut short has repeated less than the run that it began from. A run that
-    began anew, since weights were missing, leaves those before it behind. Raises RlftError when one has finished or
-    still goes on.
+    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
+    that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt has
+    finished or still goes on.
     """
     attempts = attempts_of(run)
     newest = root_run(attempts[0]).id

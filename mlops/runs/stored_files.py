@@ -1,7 +1,7 @@
-"""A round of a home, read from its files: ZenML, which knows where they lie, takes six seconds to say so.
+"""Reads a round's rollouts from the files of a home, without ZenML, which takes six seconds to say where they are.
 
-Its database is asked for that alone, and only read. What it does not answer without doubt (a run by an ambiguous name,
-a step that was tried twice, files elsewhere, another version's tables) is left to ZenML itself.
+Instead its database is read, for the places of the files alone. What that does not answer without doubt (a run by an
+ambiguous name, a step that was tried twice, files elsewhere, another version's tables) is left to ZenML itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class _UnclearError(Exception):
 
 
 def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
-    """The rollouts of a round of a run in `home`, as `load_round` gives them; `None` where ZenML has to be asked."""
+    """Return the rollouts of a round as `load_round` does; `None` if ZenML has to be asked.
+
+    `run` is an id or a name, or the beginning of one; `round` is what `round_name` takes.
+    """
     name = round_name(round)
     try:
         with closing(sqlite3.connect(f"{(home.root / DATABASE).as_uri()}?mode=ro", uri=True, timeout=1)) as database:
@@ -54,8 +57,8 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
 
 
 def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
-    """The id of the run that is meant, and of those that it resumes."""
-    asked = (run.replace("-", "").lower(), run)
+    """Return the id of the run that is meant, and the ids of those that it resumes. Raises _UnclearError."""
+    asked = (run.replace("-", "").lower(), run)  # ZenML's database has ids without hyphens
     found = database.execute(_EXACT, asked).fetchall() or database.execute(_BEGINS, asked).fetchall()
     if len(found) != 1:
         raise _UnclearError
@@ -72,7 +75,10 @@ def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
 def _file(
     home: Home, database: sqlite3.Connection, attempts: list[str], step: str, output: str, name: str
 ) -> Path | None:
-    """The file of a step's output, of the newest attempt that has it; `None` where none has."""
+    """Return the file of a step's output, of the newest attempt that has it; `None` if none has.
+
+    Raises _UnclearError.
+    """
     for attempt in attempts:
         found = [Path(uri) for (uri,) in database.execute(_OUTPUT, (attempt, step, output))]
         if not found:

@@ -1,4 +1,4 @@
-"""Rollouts of a past run: found by round, and one of them as a record of all that is known about it."""
+"""Rollouts of a past run: finds those of a round, and makes a record of all that is known about one of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ScoredRound:
     fates: Mapping[str, str]
 
     def reward_of(self, rollout: Rollout) -> Reward | None:
-        """Its reward; `None` when the round was not scored."""
+        """Return the reward of a rollout; `None` if the round was not scored."""
         return next((each for each in self.rewards or () if each.rollout_id == rollout.rollout_id), None)
 
     def find(self, rollout: str) -> Rollout:
-        """A rollout by its id, or by its place from 0. Raises RlftError."""
+        """Return a rollout by its id, or by its place from 0. Raises RlftError, which suggests similar ids."""
         rows = self.rollouts.rows
         if found := [row for row in rows if row.rollout_id == rollout]:
             return found[0]
@@ -42,7 +42,7 @@ class ScoredRound:
         raise RlftError(f"{self.name} has no rollout {rollout!r}", where="ROLLOUT", fix=hint)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One line for each rollout, in the order in which they are stored."""
+        """Yield a summary of each rollout, as JSON, in the order in which they are stored."""
         totals = {reward.rollout_id: reward for reward in self.rewards or ()}
         for index, rollout in enumerate(self.rollouts):
             reward = totals.get(rollout.rollout_id)
@@ -59,7 +59,7 @@ class ScoredRound:
             }
 
     def record(self, rollout: Rollout) -> dict[str, Any]:
-        """All that is stored of a rollout but its tokens, as JSON: they are counted.
+        """Return all that is stored of a rollout, as JSON; its tokens are only counted.
 
         `tokens` says how many stand in the `prompt`, were `sampled`, and were `told` (by tools and the environment).
         `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training).
@@ -84,7 +84,7 @@ class ScoredRound:
 
 
 def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any]:
-    """A reward as JSON, with the weight of each of its parts."""
+    """Return a reward as JSON, with the weight of each of its parts."""
     return {
         "total": reward.total,
         "parts": dict(reward.parts),
@@ -97,15 +97,15 @@ def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any
 
 
 def round_name(text: str) -> str:
-    """What a step's id says of a round: `7` and `r7` are `r007`; other names, such as `baseline`, stay."""
+    """Return a round as steps' ids have it: `7` and `r7` become `r007`; other names, such as `baseline`, stay."""
     number = re.fullmatch(r"r?([0-9]+)", text)
     return f"r{int(number[1]):03d}" if number else text
 
 
 def load_round(run: str, round: str) -> ScoredRound:
-    """The rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
+    """Return the rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
 
-    A run that was resumed is looked through together with its resumes, under whichever name.
+    They are looked for in all attempts at the run, whichever of them is named.
     """
     from mlops.runs.runs import find_run
 
@@ -120,7 +120,10 @@ def load_round(run: str, round: str) -> ScoredRound:
 
 
 def _output(run: Any, step: str, name: str) -> Any:
-    """What a step gave out, or `None` where there is no such step or it has not ended."""
+    """Return an output of a step, or `None` if there is no such step or it has not ended.
+
+    Raises StorageError if the output's files are gone.
+    """
     from zenml.client import Client
 
     for attempt in _attempts(run):
@@ -138,7 +141,7 @@ def _output(run: Any, step: str, name: str) -> Any:
 
 
 def _rounds(run: Any) -> list[str]:
-    """The names of the rounds of a run, in the order in which they were sampled."""
+    """Return the names of the rounds of a run, in the order in which they were sampled."""
     from zenml.client import Client
 
     begins = "generate_rollouts_"
@@ -151,7 +154,7 @@ def _rounds(run: Any) -> list[str]:
 
 
 def _attempts(run: Any) -> Iterator[Any]:
-    """The run first, then all others that were started as it, the newest of them first."""
+    """Yield the run first, then the other attempts at it, the newest of them first."""
     from mlops.runs.runs import attempts_of
 
     yield run

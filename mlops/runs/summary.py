@@ -1,4 +1,7 @@
-"""The summary of a run: a contract for people and programs, with every key described at its field."""
+"""The summary of a run, which people and programs rely on; every key is described at its field.
+
+`docs/guide/summary.md` is made from it: `python -m tests.summary_page`.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ class Section(BaseModel):
 class Difference(Section):
     """One policy minus another on `test`, over the tasks that were scored for both."""
 
-    metric: str
+    metric: str = Field(description="The metric that is compared, such as `accuracy`.")
     before: float = Field(description="Mean of the other policy.")
     after: float = Field(description="Mean of the trained policy.")
     mean: float = Field(description="Mean of after minus before.")
     ci_low: float = Field(description="Lower end of the 95 % interval, by a paired bootstrap over tasks.")
-    ci_high: float = Field(description="Its upper end.")
+    ci_high: float = Field(description="Upper end of the same interval.")
     tasks: int = Field(description="How many tasks were scored for both.")
 
 
@@ -34,41 +37,58 @@ class Baseline(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    verdict: Literal["trainable", "too_hard", "already_solved"]
-    advice: str
-    frac_tasks_with_variance: float = Field(description="Share of tasks whose attempts were not all worth the same.")
+    verdict: Literal["trainable", "too_hard", "already_solved"] = Field(description="Whether training can help.")
+    advice: str = Field(description="What the measurements mean, and what to do, in sentences.")
+    frac_tasks_with_variance: float = Field(
+        description="Share of tasks, from 0 to 1, whose attempts did not all earn the same reward."
+    )
 
 
 class Ledger(Section):
-    """The fates of all sampled rollouts: `sampled` = `trained` + `filtered` + `errored`."""
+    """How many rollouts all rounds of training have sampled, and what became of them.
 
-    sampled: int = 0
-    trained: int = 0
-    filtered: int = Field(default=0, description="Left out because all attempts at their task were worth the same.")
-    errored: int = Field(default=0, description="Left out because they, or their reward, failed.")
+    `sampled` = `trained` + `filtered` + `errored`.
+    """
+
+    sampled: int = Field(default=0, description="Number of rollouts that were sampled for training.")
+    trained: int = Field(default=0, description="Number of rollouts that were trained on.")
+    filtered: int = Field(
+        default=0,
+        description="Number of rollouts that were left out: the attempts at their task did not differ in reward, they "
+        "were cut off (`training.mask_truncated_completions`), or their round was undone.",
+    )
+    errored: int = Field(
+        default=0, description="Number of rollouts that were left out because they or their score failed."
+    )
 
 
 class Promotion(Section):
     """What happened in the registry."""
 
-    promoted: bool = False
-    name: str | None = None
-    version: str | None = None
-    alias: Literal["champion", "challenger"] | None = None
-    reasons: list[str] = []
+    promoted: bool = Field(default=False, description="Whether the trained model became the champion.")
+    name: str | None = Field(default=None, description="Name of the registered model.")
+    version: str | None = Field(default=None, description="Its version; null if nothing was registered.")
+    alias: Literal["champion", "challenger"] | None = Field(
+        default=None, description="The alias of the version; a champion is the challenger, too."
+    )
+    reasons: list[str] = Field(default=[], description="Why it was promoted or not, in sentences.")
 
 
 class Seconds(Section):
-    """Wall seconds. A stage that came from the cache has the seconds of the run that did the work."""
+    """Wall seconds by stage.
 
-    setup: float = 0.0
-    warm_start: float = 0.0
-    rollout: float = 0.0
-    score: float = 0.0
-    train: float = 0.0
-    evaluate: float = 0.0
-    rounds: float = Field(default=0.0, description="All rounds, orchestration included.")
-    total: float = 0.0
+    If a result came from the cache, `warm_start`, `rollout`, `score` and `train` are those of the run that did the
+    work; the others are always this run's own.
+    """
+
+    setup: float = Field(default=0.0, description="Reading tasks, the reward audit and making the base model.")
+    warm_start: float = Field(default=0.0, description="Training of the warm start.")
+    rollout: float = Field(default=0.0, description="Sampling in all rounds.")
+    score: float = Field(default=0.0, description="Scoring in all rounds.")
+    train: float = Field(default=0.0, description="Updates in all rounds.")
+    evaluate: float = Field(default=0.0, description="Final evaluation of all arms, and training of the SFT control.")
+    rounds: float = Field(default=0.0, description="All rounds, with validation, storage and orchestration.")
+    total: float = Field(default=0.0, description="The whole run, from the moment its record in MLflow was opened.")
 
 
 class Summary(Section):
@@ -80,42 +100,59 @@ class Summary(Section):
         "`failed`: see `error`. `running`: the run goes on, or was killed in a way that left no time to say so "
         "(`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
     )
-    error: SkipValidation[str | None] = Field(  # may quote a model, whose text need not be valid Unicode
+    # Not validated: it may quote a model, and pydantic refuses text that is not valid Unicode.
+    error: SkipValidation[str | None] = Field(
         default=None,
-        description="Why it failed. `interrupted` after Ctrl-C or SIGTERM and `the process was killed` after "
+        description="Why the run failed. `interrupted` after Ctrl-C or SIGTERM and `the process was killed` after "
         "`kill -9`; the summary then holds no measurements.",
     )
     pipeline_run_id: str | None = Field(default=None, description="The run's id in ZenML.")
     mlflow_run_id: str | None = Field(default=None, description="The run's id in MLflow.")
-    process: int | None = Field(default=None, description="Number of the process that ran it.")
+    process: int | None = Field(default=None, description="Id of the process that ran it.")
     base: Metrics = Field(
         default={},
         description="The untrained model's metrics on `test`, and under `gate/…` and `off_distribution/…` those on the "
         "other splits. The models that are compared are called arms.",
     )
-    warm_start: Metrics = Field(default={}, description="The same after the warm start, if the config has one.")
-    sft_control: Metrics = Field(default={}, description="The same of the SFT control, which only a warm start has.")
-    final: Metrics = Field(default={}, description="The same of the trained model.")
-    champion: Metrics = Field(default={}, description="The same of the champion before this run, if there was one.")
+    warm_start: Metrics = Field(
+        default={}, description="The same metrics of the model after the warm start, if the config has one."
+    )
+    sft_control: Metrics = Field(
+        default={},
+        description="The same metrics of the SFT control, which is trained from the warm start by supervised "
+        "fine-tuning for as many seconds as sampling, scoring and updates took.",
+    )
+    final: Metrics = Field(default={}, description="The same metrics of the trained model.")
+    champion: Metrics = Field(
+        default={}, description="The same metrics of the champion before this run, if there was one."
+    )
     difference: Difference | None = Field(
         default=None,
         description="The trained model minus the model that training started from, on `test`: the warm start if the "
         "config has one, else the base model.",
     )
-    difference_base: Difference | None = Field(default=None, description="The same, minus the base model.")
-    difference_sft_control: Difference | None = Field(default=None, description="The same, minus the SFT control.")
+    difference_base: Difference | None = Field(
+        default=None, description="The trained model minus the base model, on `test`."
+    )
+    difference_sft_control: Difference | None = Field(
+        default=None, description="The trained model minus the SFT control, on `test`."
+    )
     differences: dict[str, Difference | None] = Field(
         default={},
         description="What `difference` is, for every part of the reward and every metric of the environment: "
-        "`rewards/<part>` → difference.",
+        "`rewards/<part>` → difference; null for a part that applied to no task of both models.",
     )
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
-    ledger: Ledger = Field(default_factory=Ledger, description="The fates of all sampled rollouts.")
+    ledger: Ledger = Field(default_factory=Ledger, description="What became of the rollouts of all rounds.")
     promotion: Promotion = Field(default_factory=Promotion, description="What happened in the registry.")
     seconds: Seconds = Field(default_factory=Seconds, description="Wall seconds of the stages.")
     rounds: int = Field(default=0, description="How many rounds were done.")
     best_round: int | None = Field(
-        default=None, description="The round, from 0, whose policy is `final`: the best in validation."
+        default=None,
+        description="The number of rounds after which the model in `final` was the best in validation; 0 if no "
+        "validation could be scored, and `final` is the model that training started from.",
     )
-    stopped: str | None = Field(default=None, description="Why training ended early.")
+    stopped: str | None = Field(
+        default=None, description="Why training ended early; empty or null if all its rounds were done."
+    )
     disk_megabytes: float | None = Field(default=None, description="Size of `.rlft/` at the end.")

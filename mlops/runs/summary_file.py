@@ -1,4 +1,4 @@
-"""The summaries of a home's runs, as files: written, found, read, and ended where a run was cut off."""
+"""Writes and reads the summary files of a home's runs, and ends those of runs that were cut off."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from mlops.home.folder import Home
 from mlops.runs.summary import Summary
 from rlft.files import write_file
 
+# A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
+_TICK_SECONDS = 0.02
+
 
 def summary_text(summary: Summary) -> str:
-    """The summary as JSON, in ASCII: an error may quote what a model wrote, which need not be valid Unicode."""
+    """Return the summary as JSON, in ASCII: an error may quote what a model wrote, which need not be valid Unicode."""
     return json.dumps(summary.model_dump(), indent=1)
 
 
@@ -23,7 +26,7 @@ def keep_summary(home: Home, summary: Summary) -> None:
 
 
 def read_summary(home: Home, run_id: str) -> Summary | None:
-    """The summary of a run; `None` where there is none that can be read."""
+    """Return the summary of a run; `None` if there is none that can be read."""
     try:
         return Summary.model_validate(json.loads(home.summary_file(run_id).read_text(encoding="utf-8")))
     except (OSError, ValueError):  # pydantic's and json's are both of them
@@ -31,9 +34,9 @@ def read_summary(home: Home, run_id: str) -> Summary | None:
 
 
 def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = None) -> bool:
-    """Let a summary that still says `running` say that the run failed, why, and after how many seconds if known.
+    """Change a summary that still says `running`: the run failed for this reason, after so many seconds if known.
 
-    One that was damaged is written anew, with nothing measured. Gives whether there was something to change.
+    One that was damaged is written anew, with nothing measured. Returns whether there was something to change.
     """
     if not home.summary_file(run_id).is_file():
         return False
@@ -45,10 +48,14 @@ def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = No
 
 
 def summary_since(home: Home, started: float) -> Summary:
-    """The summary of the run that this process began since `started`, or an empty one."""
+    """Return the summary of the run that this process began since `started`; an empty, failed one if there is none.
+
+    `started` is in seconds since the epoch.
+    """
     for file in (home.root / "runs").glob("*.json"):
         with suppress(OSError):  # another process has removed it
-            if file.name.count(".") == 1 and file.stat().st_mtime >= started:
+            # `ID.json` is a summary; `ID.process.json` and `ID.missed.json` are not.
+            if file.name.count(".") == 1 and file.stat().st_mtime >= started - _TICK_SECONDS:
                 found = read_summary(home, file.stem)
                 if found is not None and found.process == os.getpid():
                     return found
@@ -56,6 +63,6 @@ def summary_since(home: Home, started: float) -> Summary:
 
 
 def failed(summary: Summary, reason: str, seconds: float | None = None) -> Summary:
-    """The summary of a run that failed, after so many seconds if known."""
+    """Return the summary as that of a run that failed for this reason, after so many seconds if known."""
     spent = summary.seconds if seconds is None else summary.seconds.model_copy(update={"total": seconds})
     return summary.model_copy(update={"status": "failed", "error": reason, "seconds": spent})

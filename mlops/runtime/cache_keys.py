@@ -1,4 +1,4 @@
-"""Cache keys of a home's own artifact store, wherever the home lies."""
+"""Makes ZenML's cache keys independent of where the home lies, so that a home that was moved keeps its cache."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mlops.home.folder import find_home
 
 
 def leave_home_out() -> None:
-    """Make ZenML hash the place of an artifact store within the home, not that of the home: then it can be moved.
+    """Make ZenML hash the path of an artifact store from the home on, instead of its absolute path.
 
-    ZenML has no setting for it. Other artifact stores keep their keys.
+    ZenML has no setting for it, so its function is wrapped, once a process. Artifact stores elsewhere keep their keys.
     """
     from zenml.orchestrators import cache_utils
 
@@ -30,7 +30,7 @@ def leave_home_out() -> None:
 
 
 def _placeless(store: Any) -> Any:
-    """What a key is made of (see ZenML's `generate_cache_key`), with the path from the home on."""
+    """Return what ZenML's `generate_cache_key` reads of an artifact store, with a path that begins in the home."""
     place, home = Path(store.path), find_home().root
     if not place.is_relative_to(home):
         return store

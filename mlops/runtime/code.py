@@ -1,6 +1,6 @@
-"""Cache keys of thin steps: the code they call, since ZenML sees only the step's own lines.
+"""Cache policies of the steps: a cache key holds the code that a step calls, as ZenML sees only the step's own lines.
 
-Read once a process: what is imported does not change when a file does.
+A fingerprint is computed once a process: code that was imported does not change when its file does.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from rlft.fingerprints.identity import code_fingerprint
 
 @cache
 def audit_code() -> str:
-    """Code behind `audit_rewards`."""
+    """Return the fingerprint of the code behind `audit_rewards`."""
     return code_fingerprint("rlft.audit.rewards")
 
 
 @cache
 def warm_start_code() -> str:
-    """Code behind `warm_start_policy`, which is the warm start and the SFT control."""
+    """Return the fingerprint of the code behind `warm_start_policy`, which is the warm start and the SFT control."""
     return code_fingerprint("rlft.sft.training")
 
 
 @cache
 def rollout_code() -> str:
-    """Code behind `generate_rollouts`."""
+    """Return the fingerprint of the code behind `generate_rollouts`."""
     return code_fingerprint("rlft.rollout", "rlft.engines.create")
 
 
 @cache
 def reward_code() -> str:
-    """Code behind `score_rewards`."""
+    """Return the fingerprint of the code behind `score_rewards`."""
     return code_fingerprint("rlft.rewards.scoring")
 
 
 @cache
 def training_code() -> str:
-    """Code behind `train_grpo`, but for the losses: it is told the fingerprint of its own."""
+    """Return the fingerprint of the code behind `train_grpo`, losses left out: the step is given that of its loss."""
     return code_fingerprint("rlft.training.trainer", "rlft.metrics")
 
 
 @cache
 def evaluation_code() -> str:
-    """Code behind `evaluate_policy` and `decide_promotion`."""
+    """Return the fingerprint of the code behind `evaluate_policy` and `decide_promotion`."""
     return code_fingerprint("rlft.evaluation", "rlft.promotion")
 
 
 def _policy(function: str) -> CachePolicy:
-    """By name: ZenML would look for the source root as soon as this module is imported otherwise."""
+    """Make a cache policy of a function's name. Of the function itself ZenML would look up the source at the import."""
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
 
 

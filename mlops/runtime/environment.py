@@ -1,4 +1,4 @@
-"""The environment of a config, with what the active stack has for it."""
+"""Loads the environment of a config, with the sandbox of the active stack if it asks for that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlft.contract.loading import load_environment
 
 
 def open_environment(settings: EnvironmentConfig) -> BaseEnv:
-    """Load it; `sandbox: stack` among its arguments becomes the sandbox of the active stack.
+    """Load an environment; `sandbox: stack` among its arguments becomes the sandbox of the active stack.
 
     Raises EnvironmentSetupError.
     """

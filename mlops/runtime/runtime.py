@@ -1,7 +1,7 @@
-"""What stays warm from step to step in the pipeline's process: the live policies, the environment and the engine.
+"""What stays in memory from step to step in the pipeline's process: live policies, the environment and the engine.
 
-A step asks for the policy of a folder and gets the live one with that content, or loads it cold. Both have the same
-bytes, so a step may run in a process of its own.
+A step asks for the policy of a folder and gets the live one with that content, else one that is loaded from the folder.
+Both have the same bytes, so a step may run in a process of its own.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ WARM_POLICIES = 2  # the one in training, and the reference or the one that is e
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """What the pipeline's body lends to the steps of its process; a step in one of its own does without.
+    """What the pipeline's body lends to the steps of its process; a step in a process of its own has these defaults.
 
-    `progress` is that of the stage which is going on, `checkpoints` a folder that lasts (what is in it from earlier
-    does not count for a run that does all `anew`), and `note_training` is told the name of a supervised stage and how
-    far it is, whenever that is safe on disk.
+    `progress` takes the reports of the stage that is open, `checkpoints` is a folder that outlasts the process (what is
+    in it from earlier is not used if `anew`), and `note_training` is called with the name of a supervised stage and
+    its state, whenever that is safe on disk.
     """
 
     progress: Progress = silent
@@ -50,41 +50,41 @@ class Lent:
 
 
 class Runtime:
-    """Live policies by content hash, least recently used first, and a scratch folder for what steps write."""
+    """Holds live policies, environments and engines, and a scratch folder for the policies that steps write."""
 
     def __init__(self) -> None:
-        self._policies: dict[str, Policy] = {}
-        self._environments: dict[str, BaseEnv] = {}
+        self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
+        self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
 
     def policy(self, folder: PolicyFolder, device: str) -> Policy:
-        """The live policy with the content of `folder`; it must not be changed."""
+        """Return the live policy with the content of `folder`, loaded if need be; it must not be changed."""
         policy = self.borrow(folder, device)
         self.keep(policy)
         return policy
 
     def borrow(self, folder: PolicyFolder, device: str) -> Policy:
-        """Like `policy`, for a step that changes it: it is forgotten here until `keep` brings it back."""
+        """Return it like `policy`, for a step that changes it: it is not kept here until `keep` brings it back."""
         return self._policies.pop(folder.metadata.content_hash, None) or load_policy(folder, choose_device(device))
 
     def keep(self, policy: Policy) -> None:
-        """Keep a policy, in the state that was last saved, for later steps."""
+        """Keep a policy for later steps. It must be in the state that was last saved or loaded."""
         self._policies[policy.metadata.content_hash] = policy
         while len(self._policies) > WARM_POLICIES:
             self._policies.pop(next(iter(self._policies)))
 
     def environment(self, settings: EnvironmentConfig) -> BaseEnv:
-        """The environment of these settings, made once."""
+        """Return the environment of these settings, made once. Raises EnvironmentSetupError."""
         key = settings.model_dump_json()
         if key not in self._environments:
             self._environments[key] = open_environment(settings)
         return self._environments[key]
 
     def engine(self, settings: EngineSettings, batch_size: int, device_type: str) -> Engine:
-        """The engine of these settings: one that has to be started is started once."""
+        """Return the engine of these settings; one that has to be started is started once."""
         if choose_engine(settings.engine, device_type) == "transformers":
             return TransformersEngine(batch_size)  # samples with the live policy itself; there is nothing to keep
         key = f"{settings.model_dump_json()} {batch_size} {device_type}"
@@ -93,13 +93,16 @@ class Runtime:
         return self._engines[key]
 
     def new_folder(self) -> Path:
-        """A path for a policy to be saved to. The folders of earlier steps have been stored by then and go."""
+        """Return a new path to save a policy to, and remove those of earlier steps, which are stored by now."""
         for old in self._scratch.iterdir():
             shutil.rmtree(old, ignore_errors=True)
         return Path(tempfile.mkdtemp(dir=self._scratch)) / "policy"
 
     def checkpoints(self, stage: str, code: str) -> Checkpoints | None:
-        """Where a supervised stage of this name and code keeps what it has, if there is a place that lasts."""
+        """Return the checkpoints of a supervised stage; `None` if no folder for them was lent.
+
+        `stage` is the name that `note_training` is told, `code` the fingerprint of the code that trains.
+        """
         lent = self.lent
         if lent.checkpoints is None:
             return None
@@ -109,13 +112,13 @@ class Runtime:
         return made
 
     def forget_checkpoints(self) -> None:
-        """The results of the stages that kept some are stored."""
+        """Remove the checkpoints that were made here. Call once the results of their stages are stored."""
         for checkpoints in self._checkpoints:
             checkpoints.remove()
         self._checkpoints.clear()
 
     def close(self) -> None:
-        """Give back memory and disk."""
+        """End the engines, and give back memory and the scratch folder."""
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
@@ -124,7 +127,7 @@ class Runtime:
 
 
 def _make_scratch() -> Path:
-    """A folder for this process beside the artifacts, where links to it work; what killed processes left there goes."""
+    """Make a folder for this process beside the artifacts, where hard links work; remove what killed processes left."""
     parent = Path(os.environ.get(SCRATCH_VARIABLE) or tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     remove_left_behind("scratch", parent)
@@ -132,27 +135,27 @@ def _make_scratch() -> Path:
 
 
 def start_runtime() -> Runtime:
-    """The pipeline's init hook: what it returns is the state that all steps of this process share."""
-    hide_in_logs()  # a remote run's process has no command line
+    """Make the state that all steps of this process share; the pipeline's init hook."""
+    hide_in_logs()  # a remote run's process has no command line, which would do it
     return Runtime()
 
 
 def stop_runtime() -> None:
-    """The pipeline's cleanup hook."""
+    """Close the shared state; the pipeline's cleanup hook."""
     state = get_or_create_run_context().state
     if isinstance(state, Runtime):
         state.close()
 
 
 def shared_runtime() -> Runtime:
-    """The runtime of the run that this process is going through, for the pipeline's body."""
+    """Return the runtime of the run that goes on in this process, for the pipeline's body."""
     state = get_or_create_run_context().state
     assert isinstance(state, Runtime), "the pipeline has start_runtime as its init hook"
     return state
 
 
 def current_runtime() -> Runtime:
-    """The runtime of this process, or a new one for a step that runs outside a pipeline."""
+    """Return the runtime of this process for a step; a new one for a step that runs outside a pipeline."""
     if StepContext.get() is not None:
         state = get_step_context().pipeline_state
         if isinstance(state, Runtime):
@@ -161,7 +164,7 @@ def current_runtime() -> Runtime:
 
 
 def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
-    """The environment of these settings for a pipeline's body: the one that steps in this process use too."""
+    """Return the environment of these settings for a pipeline's body: the one that steps in this process use too."""
     context = get_or_create_run_context()
     state = context.state if context.initialized else None
     return state.environment(settings) if isinstance(state, Runtime) else open_environment(settings)

@@ -1,4 +1,4 @@
-"""Tags of what a step makes."""
+"""Tags the artifacts that a step makes with their round of training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUND_STEPS = ("generate_rollouts", "score_rewards", "train_grpo")
 def tag_round(*outputs: str) -> None:
     """Tag outputs of the running step `round=N` if its id is that of a round of training, such as `train_grpo_r007`.
 
-    N counts from 0, as in the id. A validation between rounds is of no round.
+    N counts from 0, as in the id. A validation between rounds belongs to no round, and outside a step nothing is done.
     """
     if StepContext.get() is None:
         return
@@ -24,6 +24,6 @@ def tag_round(*outputs: str) -> None:
 
 
 def round_of(step_id: str) -> int | None:
-    """The round that a step of this id belongs to: 7 for `train_grpo_r007`, none for `..._validation_r007`."""
+    """Return the round that a step of this id belongs to: 7 for `train_grpo_r007`, none for `..._validation_r007`."""
     found = re.fullmatch(rf"(?:{'|'.join(_ROUND_STEPS)})_r([0-9]+)", step_id)
     return int(found[1]) if found else None

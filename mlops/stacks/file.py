@@ -1,4 +1,4 @@
-"""Stacks as files: infrastructure apart from experiments, applied to the user's ZenML as often as one likes."""
+"""Reads a stack from a file, and registers it in the user's ZenML; applied again, the file updates the stack."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlft.errors import StackError
 
 
 class ComponentFile(Section):
-    """One component; without a flavor it is one that exists already."""
+    """One component of a stack; without a flavor it names one that is registered already."""
 
     name: str
     flavor: str | None = None
@@ -51,7 +51,7 @@ class StackFile(Section):
         return check_name(name)
 
     def components(self) -> dict[StackComponentType, ComponentFile]:
-        """The components that are there."""
+        """Return the components that the file has, by their types."""
         return {
             kind: component
             for kind in StackComponentType
@@ -60,7 +60,10 @@ class StackFile(Section):
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read a file and fill in `${VARIABLES}` from the environment. Raises StackError that names what is missing."""
+    """Read a file and fill in `${VARIABLES}` from the environment.
+
+    Raises StackError, which names what is wrong or missing; variables in comments need not be set.
+    """
     if not path.is_file():
         raise StackError("no such file", where=str(path), fix="name a file such as configs/stacks/local.yaml")
     text = path.read_text(encoding="utf-8")
@@ -85,7 +88,7 @@ def read_stack_file(path: Path) -> StackFile:
 
 
 def validate_components(stack: StackFile) -> None:
-    """Check each component's settings against its flavor. Raises StackError that names component and setting."""
+    """Check each component's settings against its flavor. Raises StackError, which names component and setting."""
     for kind, component in stack.components().items():
         if component.flavor is None:
             continue
@@ -111,9 +114,9 @@ def validate_components(stack: StackFile) -> None:
 
 
 def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> dict[str, Any]:
-    """The component's settings, with what ZenML asks for at an MLflow server that asks for nothing.
+    """Return the component's settings, with a placeholder for the login that ZenML wants for every MLflow server.
 
-    Raises StackError for an address that holds a password.
+    It is added where the file names none (`NO_AUTHENTICATION`). Raises StackError for an address that holds a password.
     """
     config = component.config
     address = config.get("tracking_uri")
@@ -126,7 +129,10 @@ def as_zenml_takes_them(kind: StackComponentType, component: ComponentFile) -> d
 
 
 def apply_stack_file(stack: StackFile) -> str:
-    """Register or update the components and the stack in the active ZenML; returns the stack's name."""
+    """Register or update the components and the stack in the active ZenML; returns the stack's name.
+
+    Raises StackError before anything is registered if a component's settings are wrong.
+    """
     validate_components(stack)
     client = Client()
     ids = {kind: _apply_component(client, kind, component) for kind, component in stack.components().items()}
@@ -139,6 +145,7 @@ def apply_stack_file(stack: StackFile) -> str:
 
 
 def _apply_component(client: Client, kind: StackComponentType, component: ComponentFile) -> Any:
+    """Register or update a component, or find the one that is only named; returns its id. Raises StackError."""
     existing = client.list_stack_components(name=component.name, type=kind)
     if component.flavor is None:
         if not existing:
@@ -156,7 +163,7 @@ def _apply_component(client: Client, kind: StackComponentType, component: Compon
                 where=f"{kind.value}.name",
                 fix="give this one another name",
             )
-        # ZenML keeps what is not mentioned, and another way to log in beside the file's is one too many.
+        # ZenML keeps settings that an update does not mention: a login that the file no longer has is unset.
         forgotten = {name: None for name in CREDENTIALS if name in existing[0].configuration}
         return client.update_stack_component(
             existing[0].id, component_type=kind, configuration={**forgotten, **settings}

@@ -1,4 +1,4 @@
-"""The files of a run that the image of a stack will not hold."""
+"""Finds files that a run needs and that the image of a stack will not hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlft.files import named_files
 
 
 def check_image(config: Config) -> None:
-    """Raises StackError that names every file of this machine that the active stack's image will not hold.
+    """Raise StackError, which names every file of this machine that the active stack's image will not hold.
 
     ZenML copies the folder that rlft lies in into the image, and the run begins there. So a path that is not on this
     machine may well be one of a volume that the stack mounts, and is not refused. A stack whose orchestrator is ZenML's
@@ -40,7 +40,7 @@ def check_image(config: Config) -> None:
 
 
 def files_of(config: Config) -> Iterator[tuple[str, Path]]:
-    """Each file or folder of this machine that a setting names, as it is named, with the setting."""
+    """Yield each setting that names a file or folder of this machine, with the path as it is named."""
     tasks, environment = config.tasks, config.environment
     named = {
         "environment.name": _code(environment.name),
@@ -56,7 +56,10 @@ def files_of(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def is_held(named: Path) -> bool:
-    """Whether a path leads to the same file where the run begins, which is the folder that rlft lies in."""
+    """Return whether a path leads to the same file where the run begins, which is the image's copy of rlft's folder.
+
+    An absolute path does not: in the image that folder has another place.
+    """
     if not named.is_absolute():
         there = PROJECT / named
         return there.resolve().is_relative_to(PROJECT) and there.exists() and there.samefile(named)
@@ -64,7 +67,7 @@ def is_held(named: Path) -> bool:
 
 
 def _code(name: str) -> str | None:
-    """The file that `path/to/file.py:Name` or `package.module:Name` is read from; none for what rlft ships."""
+    """Return the file that `path/to/file.py:Name` or `package.module:Name` is read from; `None` for what rlft ships."""
     location, _, attribute = name.rpartition(":")
     if not attribute or not location:
         return None

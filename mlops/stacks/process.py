@@ -21,20 +21,24 @@ from rlft.errors import SandboxError
 from rlft.sandbox.base import Limits, SandboxResult, Stopped
 
 logger = logging.getLogger(__name__)
-_KILLED = 128 + signal.SIGKILL
-_START_SECONDS = 120.0  # of Python and the relay, in a session that is there
+_KILLED = 128 + signal.SIGKILL  # the exit code of a program that was killed together with the relay
+_START_SECONDS = 120.0  # that Python and the relay may take to start in a session that exists
+_COMPLAINT = 500  # characters of the relay's own stderr that are kept
 
 
 class StackProcess:
-    """Like `rlft.sandbox.base.SandboxProcess`; made by `StackSandbox.open`."""
+    """A `rlft.sandbox.base.SandboxProcess` in a session of the stack's sandbox; made by `StackSandbox.open`.
+
+    Threads read what the relay writes and hand it to the event loop, which alone changes the state of the process.
+    """
 
     def __init__(self, session: SandboxSession, running: SandboxProcess, limits: Limits) -> None:
         self._session, self._running, self._limits = session, running, limits
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._started, self._ended = asyncio.Event(), asyncio.Event()
         self._begun, self._runs = time.perf_counter(), False
-        self._rest, self._stderr, self._complaints = b"", b"", ""
-        self._said, self._sent = 0, 0
+        self._begun_line, self._stderr, self._complaints = b"", b"", ""
+        self._stdout_bytes, self._files_sent = 0, 0
         self._code: int | None = None
         self._stopped: Stopped | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -49,7 +53,7 @@ class StackProcess:
         except TimeoutError:
             self._complain(f"nothing within {_START_SECONDS:g} s")
         if not self._runs:
-            await asyncio.sleep(0.1)  # what it complains of comes by another way
+            await asyncio.sleep(0.1)  # what the relay writes to stderr is read by another thread, and may come later
             raise SandboxError(f"the stack's sandbox did not run a program: {self._complaints}", where="sandbox")
         self._begun = time.perf_counter()
         self._timer = loop.call_later(self._limits.seconds, self.stop, "time")
@@ -64,7 +68,7 @@ class StackProcess:
         if self._stopped is None and not self._ended.is_set():
             self._stopped = why
             self._lines.put_nowait(None)
-            threading.Thread(target=self._running.kill, daemon=True).start()
+            threading.Thread(target=self._running.kill, daemon=True).start()  # it blocks, and the loop must not
 
     async def write(self, data: bytes) -> None:
         """Send bytes to its stdin. Raises SandboxError when a sandbox that lives does not take them."""
@@ -75,27 +79,29 @@ class StackProcess:
         await self._send(b"-1\n")
 
     async def read_line(self) -> bytes | None:
-        """The next whole line of its stdout, or `None`."""
+        """Return the next whole line of its stdout; `None` after the last one, or when it was stopped."""
         line = await self._lines.get()
         if line is None or self._stopped is not None:
-            self._lines.put_nowait(None)
+            self._lines.put_nowait(None)  # for the next call
             return None
         return line
 
     async def result(self) -> SandboxResult:
-        """Wait for its end."""
+        """Wait for its end and return how it ended, with the lines of stdout that were not read."""
         unread: list[bytes] = []
         while (line := await self._lines.get()) is not None:
             unread.append(line)
         self._lines.put_nowait(None)
-        stdout = b"".join([*unread, self._rest])
+        stdout = b"".join([*unread, self._begun_line])
         code = _KILLED if self._code is None else self._code
         seconds = time.perf_counter() - self._begun
-        return SandboxResult(128 - code if code < 0 else code, stdout, self._stderr, seconds, self.stopped)
+        exit_code = 128 - code if code < 0 else code  # Python's -n after signal n is 128 + n in a `SandboxResult`
+        return SandboxResult(exit_code, stdout, self._stderr, seconds, self.stopped)
 
     async def _send(self, content: bytes) -> None:
-        self._sent += 1
-        path = f"in/{self._sent}"
+        """Upload the next file that the relay reads. A program that has ended need not take it."""
+        self._files_sent += 1
+        path = f"in/{self._files_sent}"
         try:
             await in_thread(lambda: upload(self._session, content, path))
         except Exception as cause:
@@ -103,7 +109,7 @@ class StackProcess:
                 raise SandboxError(f"the stack's sandbox takes no files: {cause}", where="sandbox") from cause
 
     def _take(self, line: str) -> None:
-        """A line of the relay, or what the program says in its place."""
+        """Take a line of the relay (see `rlft.sandbox.relay`); one of another form is the program's, and ignored."""
         kind, _, text = line.strip().partition(" ")
         try:
             data = base64.b64decode(text, validate=True)
@@ -114,24 +120,24 @@ class StackProcess:
             self._runs = True
             self._started.set()
         elif kind == "o" and self._stopped is None:
-            *whole, self._rest = (self._rest + data).split(b"\n")
+            *whole, self._begun_line = (self._begun_line + data).split(b"\n")
             for each in whole:
                 self._lines.put_nowait(each + b"\n")
         elif kind == "e" and self._stopped is None:
             self._stderr += data
-        self._said += len(data) * (kind == "o")
-        if max(self._said, len(self._stderr)) > self._limits.output_bytes:
+        self._stdout_bytes += len(data) * (kind == "o")
+        if max(self._stdout_bytes, len(self._stderr)) > self._limits.output_bytes:
             self.stop("output")
 
     def _complain(self, line: str) -> None:
-        self._complaints = (self._complaints + line)[-500:]
+        self._complaints = (self._complaints + line)[-_COMPLAINT:]
 
     def _end(self) -> None:
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()
         self._lines.put_nowait(None)
-        self._started.set()
+        self._started.set()  # a program that ends before it has started must not be waited for
 
 
 def upload(session: SandboxSession, content: bytes, path: str) -> None:
@@ -148,7 +154,7 @@ def _listen(
     take: Callable[[str], None],
     end: Callable[[], None] | None = None,
 ) -> None:
-    """Hand on what a stream says, line by line, from a thread of its own."""
+    """Call `take` in the loop with each line of a stream, and `end` after the last; a thread reads the stream."""
 
     def tell(function: Callable[..., Any], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody listens

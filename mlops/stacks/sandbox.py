@@ -1,4 +1,4 @@
-"""The sandbox of the active ZenML stack (a container, a remote service) as one that environments run programs in."""
+"""Lets environments run programs in the sandbox of the active ZenML stack (a container, a remote service)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RELAY = Path(relay.__file__)
 
 
 def stack_sandbox() -> StackSandbox:
-    """The sandbox of the active stack. Raises EnvironmentSetupError where it has none."""
+    """Return the sandbox of the active stack. Raises EnvironmentSetupError if it has none."""
     stack = Client().active_stack
     if stack.sandbox is None:
         raise EnvironmentSetupError(
@@ -53,14 +53,14 @@ class StackSandbox:
 
     @property
     def python(self) -> tuple[str, ...]:
-        """Python as it is found there, without its site packages."""
+        """How to start Python inside: as it is found there, without its site packages."""
         return ("python3", "-S", "-s", "-P", "-B")
 
     @asynccontextmanager
     async def open(
         self, argv: Sequence[str], *, files: Mapping[str, str] | None = None, limits: Limits | None = None
     ) -> AsyncIterator[StackProcess]:
-        """Start a program; see `Sandbox`."""
+        """Start a program, as `rlft.sandbox.base.Sandbox.open` says. Raises SandboxError."""
         limits = limits or Limits()
         try:
             session = await in_thread(lambda: self._component.create_session(destroy_on_exit=True))
@@ -78,7 +78,7 @@ class StackSandbox:
 
 
 def _start(session: SandboxSession, argv: Sequence[str], files: Mapping[str, str], limits: Limits) -> StackProcess:
-    """Blocks: files go there one by one."""
+    """Upload the relay and the program's files, and start them. Raises SandboxError. Blocks: files go one by one."""
     try:
         upload(session, _RELAY.read_bytes(), "relay.py")
         for path, text in files.items():
@@ -90,7 +90,11 @@ def _start(session: SandboxSession, argv: Sequence[str], files: Mapping[str, str
 
 
 def _bounds(limits: Limits) -> dict[str, tuple[int, int]]:
-    """Of each process. The first of a pair is told by a signal that says which limit it was, the second kills."""
+    """Return the (soft, hard) limits of each process, by their names in `resource`.
+
+    At the soft limit of processor time the kernel sends SIGXCPU, which tells that limit from others; at the hard one it
+    kills.
+    """
     memory, seconds = limits.memory_mib * MIB, limits.cpu_seconds
     files = limits.file_bytes
     return {

@@ -1,4 +1,4 @@
-"""Which ZenML stack a run uses: its own in `.rlft/`, or a named one of the user's with its MLflow tracker."""
+"""Connects a process to the ZenML stack that a run uses: rlft's own in `.rlft/`, or a named one of the user's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def connect(home: Home, stack: str | None) -> str:
-    """Prepare this process for a run and return the MLflow tracking uri.
+    """Prepare this process for a run and return the address of its MLflow. Call before ZenML is imported.
 
     Without a stack, ZenML and MLflow live in `home`. With one, the user's ZenML is used and `stack` is active for this
     process alone. Raises StackError when the stack is unknown, has no MLflow tracker, or cannot run dynamic pipelines.
@@ -31,6 +31,7 @@ def connect(home: Home, stack: str | None) -> str:
         home.make()  # for summaries and what tracking missed
     from zenml.utils import source_utils
 
+    # ZenML finds steps below this folder, whatever the working directory is.
     source_utils.set_custom_source_root(str(PROJECT))
     if stack is None:
         make_stores(home)
@@ -51,6 +52,7 @@ def settle_home(home: Home) -> None:
 
 
 def _use_stack(name: str) -> str:
+    """Make a stack of the user's active in this process; returns the address of its MLflow. Raises StackError."""
     from zenml.client import Client
 
     client = Client()
@@ -64,7 +66,7 @@ def _use_stack(name: str) -> str:
             fix="`zenml stack list` shows them; leave --stack out to run in .rlft/",
         ) from cause
     os.environ["ZENML_ACTIVE_STACK_ID"] = str(found.id)
-    active = _made(client, name)
+    active = _active_stack(client, name)
     tracker = active.experiment_tracker
     if tracker is None or tracker.flavor != "mlflow":
         raise StackError(
@@ -82,8 +84,8 @@ def _use_stack(name: str) -> str:
     return _tracking_uri(tracker)
 
 
-def _made(client: Any, name: str) -> Any:
-    """The active stack; ZenML may have stored settings of its components that it takes no more."""
+def _active_stack(client: Any, name: str) -> Any:
+    """Return the active stack. Raises StackError if ZenML has stored settings of a component that it takes no more."""
     from pydantic import ValidationError
 
     try:
@@ -98,7 +100,7 @@ def _made(client: Any, name: str) -> Any:
 
 
 def describe_refusal(cause: Exception, where: str = "") -> str:
-    """What ZenML or pydantic has against a component's settings: a line for each, with the setting, without values.
+    """Return what ZenML or pydantic refuses of a component's settings: a line for each, without its value.
 
     `where` is what stands before the name of a setting, such as `orchestrator.config`.
     """
@@ -111,13 +113,14 @@ def describe_refusal(cause: Exception, where: str = "") -> str:
             lines.append(f"{key}: {error['msg'].removeprefix('Value error, ')}" if key else error["msg"])
     else:
         said = str(cause.args[0] if cause.args else cause)
-        said = re.sub(r" of stack component `.*?`(?=[:.])", "", said, flags=re.DOTALL)  # all its settings, as they are
+        # ZenML quotes all settings of the component there, secrets too.
+        said = re.sub(r" of stack component `.*?`(?=[:.])", "", said, flags=re.DOTALL)
         lines = [f"{where}: {said}" if where else said]
     return "\n".join(f"  {hide(redact(line))}" for line in lines)
 
 
 def _tracking_uri(tracker: Any) -> str:
-    """Address of the tracker; its credentials go into the environment, where MLflow reads them."""
+    """Return the tracker's address, and put its credentials into the environment, where MLflow reads them."""
     uri: str = tracker.get_tracking_uri()
     check_tracking_address(uri, where="--stack")
     use_credentials(tracker)
@@ -125,7 +128,7 @@ def _tracking_uri(tracker: Any) -> str:
 
 
 def check_tracking_address(uri: str, *, where: str) -> None:
-    """Raises StackError for an address that holds a secret, or hands out a machine's own credentials."""
+    """Raise StackError for an address that holds a secret, or that is a cloud's metadata service."""
     if find_secrets(uri):
         raise StackError(
             "the tracker's address holds a secret, which would end up in the run's parameters",

@@ -1,5 +1,9 @@
-"""MLflow: `run` logs without ever stopping a run, `missed` keeps what could not be logged, `reach` tests the server.
+"""What a run logs to MLflow.
 
-`values` turns what is logged into what MLflow takes, `traces` and `spans` make conversations traces, `sft_curves` logs
-supervised training, and `address` says where the server is.
+- `run`, `writer`: the MLflow run, which never stops training; what writes into it, each thing once
+- `missed`: what could not be written, kept in a file
+- `values`: what is logged, in the form that MLflow takes
+- `traces`, `spans`: rollouts as conversations that MLflow shows
+- `sft_curves`: the curves of supervised training
+- `address`, `reach`: where MLflow is and with which credentials; whether it answers
 """

@@ -1,4 +1,7 @@
-"""Where MLflow is, and its credentials: an address, or `home`, whose place may change and is no part of a cache key."""
+"""Where MLflow is, and its credentials.
+
+Steps and runs are given an address or the word `home`, which stays the same in cache keys when the home is moved.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ NO_AUTHENTICATION = "no-authentication"
 
 
 def tracking_address(uri: str) -> str:
-    """The address itself; for `home` that of the folder in which this process keeps its runs.
+    """Return the address `uri`; for `home` that of the folder in which this process keeps its runs.
 
-    At an address of a stack's, this process has its tracker's credentials from here on: a pod on which the stack runs a
-    pipeline or a step does not have those of the machine from which it was started.
+    For another address than `home` the credentials of the active stack's tracker are put into the environment: a pod on
+    which the stack runs a pipeline or a step does not have those of the machine from which it was started.
     """
     if uri == HOME:
         return os.environ[VARIABLE]

@@ -1,4 +1,4 @@
-"""What tracking could not deliver, kept in a file until the next attempt of the same run."""
+"""Keeps what tracking could not write into MLflow in a file, until the next attempt of the same run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from rlft.files import write_file
 
 log = logging.getLogger(__name__)
 
-Entry = dict[str, Any]
+Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
 
 
 def read_missed(path: Path, root_run: str) -> list[Entry]:
-    """Entries that an earlier attempt of this root run could not write; none if the file is absent or another's."""
+    """Return entries that an earlier attempt of this root run could not write; none if the file is absent or another's.
+
+    The end of that attempt is left out, since the run goes on.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["root_run"] != root_run:

@@ -26,7 +26,10 @@ def quick_http() -> Iterator[None]:
 
 
 def check_reachable(tracking_uri: str) -> None:
-    """Raise ConnectionError at once where MLflow would try a database for minutes. HTTP has its own limits."""
+    """Raise OSError at once if a database does not answer or cannot be written, which MLflow would retry for minutes.
+
+    Addresses of HTTP servers are not tried: `quick_http` limits the calls to them.
+    """
     parts = urlsplit(tracking_uri)
     ports = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
     flavour = parts.scheme.split("+")[0]

@@ -54,9 +54,9 @@ class Tracker:
         self.run_id: str | None = None
         self.experiment_id: str | None = None
         self._writer: RunWriter | None = None
-        self._backlog: list[Entry] = []
-        self._warned: set[str] = set()
-        self._quiet_until: dict[str, float] = {}
+        self._backlog: list[Entry] = []  # what is to be written, in order
+        self._warned: set[str] = set()  # kinds of entries whose failure was told
+        self._quiet_until: dict[str, float] = {}  # until when a place (see `_place`) is not tried, by the clock
 
     @classmethod
     def open(
@@ -70,10 +70,10 @@ class Tracker:
         *,
         missed_path: Path,
     ) -> Tracker:
-        """Find the run tagged with `root_run` in `experiment`, or make both.
+        """Find the run tagged with `root_run` (ZenML's id of the first attempt) in `experiment`, or make both.
 
-        `artifact_location` is given to a new experiment. What cannot be written is left in `missed_path` (JSON);
-        entries that an earlier attempt of the same root run left there are tried again.
+        `artifact_location` is given to a new experiment, `tags` to a new run. What cannot be written is left in
+        `missed_path` (JSON); entries that an earlier attempt of the same root run left there are tried again.
         """
         tracker = cls(
             tracking_uri,
@@ -90,7 +90,7 @@ class Tracker:
 
     @property
     def where(self) -> str:
-        """Where a person finds the run: an address for a server, else the store and the run id."""
+        """Where a person finds the run: its page on a server, else the store and the run's id."""
         store = redact(self.tracking_uri).rstrip("/")
         if self.run_id is None:
             return f"{store} (no run: it could not be opened)"
@@ -121,6 +121,7 @@ class Tracker:
         """
         values = {legal_name(name): list(map(float, curve)) for name, curve in curves.items() if curve}
         if values:
+            # A waiting entry of the same curves is an earlier state of them.
             self._backlog = [e for e in self._backlog if e["kind"] != "curves" or e["values"].keys() != values.keys()]
             self._write({"kind": "curves", "time_ms": int(time.time() * 1000), "values": values})
 
@@ -182,10 +183,12 @@ class Tracker:
                     self._backlog.append(entry)
 
     def _is_quiet(self, place: str) -> bool:
+        """Return whether a place is left alone for now; while the store is, all are."""
         now = time.monotonic()
         return any(now < self._quiet_until.get(name, 0.0) for name in {place, "store"})
 
     def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
+        """Call and return whether it worked. The first failure of a kind is warned of; a place that fails is paused."""
         try:
             call()
         except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
@@ -200,6 +203,7 @@ class Tracker:
         return True
 
     def _open(self) -> None:
+        """Find or make experiment and run. Raises what MLflow, a driver or the network throws."""
         check_reachable(self.tracking_uri)
         client = MlflowClient(tracking_uri=self.tracking_uri)
         experiment = client.get_experiment_by_name(self.experiment)
@@ -230,5 +234,5 @@ def end_killed(tracking_uri: str, run_id: str) -> None:
 
 
 def _place(kind: str) -> str:
-    """Artifacts lie elsewhere than the rest: a bucket that is away does not hold up the curves."""
+    """Return where entries of a kind go. Artifacts go elsewhere: a bucket that is away does not hold up the curves."""
     return "artifacts" if kind == "text" else "store"

@@ -1,4 +1,4 @@
-"""The curves of supervised fine-tuning in the tracker: `sft/*` of the warm start, `sft_control/*` of the control."""
+"""Logs the curves of supervised fine-tuning: `sft/*` of the warm start, `sft_control/*` of the control arm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _SECTIONS = {"warm_start": "sft", "sft_control": "sft_control"}
 
 
 def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
-    """Log what every step so far came to, of training that goes on or of its report. Steps count from 1."""
+    """Log loss, learning rate and gradient norm of every step so far, of training that goes on or of its report.
+
+    `stage` is `warm_start` or `sft_control`. Steps count from 1.
+    """
     section = _SECTIONS[stage]
     curves = {
         f"{section}/loss": training.losses,

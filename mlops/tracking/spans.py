@@ -1,4 +1,4 @@
-"""A rollout as the spans of a trace: who said what, in order, in the form that MLflow shows as a conversation."""
+"""Turns a rollout into the spans of a trace: who said what, in the form that MLflow shows as a conversation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _LONGEST_NAME = 100
 
 
 def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, end: int) -> list[Span]:
-    """An AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
+    """Return an AGENT span over the whole, a CHAT_MODEL child for each answer, a TOOL child for each tool result.
 
-    A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. The
-    result of a call that failed is shown as an error. A call that could not be read stands in the content of its
-    message as the model wrote it, and in the input of its TOOL child with the place marked. `start` and `end` are
-    nanoseconds. Only the time of the whole is recorded in a rollout: the children get equal shares of it, so that they
-    stand in order.
+    The first `prompt` messages are the prompt; `trace_key` is the trace's id as 16 bytes; `start` and `end` are
+    nanoseconds since the epoch. Only the time of the whole is recorded in a rollout: the children get equal shares of
+    it, so that they stand in order.
+
+    A CHAT_MODEL child has read all messages before its own: those of users and tools in later turns too. The result of
+    a call that failed is shown as an error. A call that could not be read stands in the content of its message as the
+    model wrote it, and in the input of its TOOL child with the place marked.
     """
     messages = [_shown(message) for message in rollout.messages]
     children = [i for i in range(prompt, len(messages)) if messages[i]["role"] in ("assistant", "tool")]
@@ -56,9 +58,10 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
 
 
 def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
-    """Name and arguments of the call that a tool message answers; what was `written` where it could not be read.
+    """Return name and arguments of the call that a tool message answers; what was `written` if it could not be read.
 
-    Results stand in the order of their calls: ids come from models, which may give two calls the same one.
+    The call is found by its place, as results stand in the order of their calls: ids come from models, which may give
+    two calls the same one.
     """
     results = 0
     for message in reversed(before):
@@ -77,7 +80,7 @@ def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, A
 
 
 def _shown(message: Message) -> dict[str, Any]:
-    """The message as OpenAI's clients have it: they know no calls that cannot be read, so their text is content."""
+    """Return the message in OpenAI's form. It has no calls that could not be read, so their text joins the content."""
     shown = as_openai(message) | {"content": written(message)}
     shown.pop("invalid_tool_calls", None)
     return shown
@@ -93,7 +96,7 @@ def _span(
     outputs: Any,
     error: str | None = None,
 ) -> Span:
-    """One span in MLflow's stored form. Place 0 is the root, all others are its children."""
+    """Return one span, made from MLflow's stored form. Place 0 is the root, all others are its children."""
     is_tool = kind == SpanType.TOOL
     attributes = {
         "mlflow.traceRequestId": trace_id(trace_key),
@@ -118,14 +121,14 @@ def _span(
 
 
 def token_usage(rollout: Rollout) -> dict[str, int]:
-    """Tokens as MLflow counts them: `output` is what the model sampled, `input` all else, each token once."""
+    """Return counts of tokens for MLflow: `output` is what the model sampled, `input` all else, each token once."""
     sampled = int(rollout.loss_mask.sum())
     total = len(rollout.token_ids)
     return {"input_tokens": total - sampled, "output_tokens": sampled, "total_tokens": total}
 
 
 def trace_id(trace_key: bytes) -> str:
-    """As MLflow writes it."""
+    """Return a trace's id as MLflow writes it."""
     return f"tr-{trace_key.hex()}"
 
 

@@ -1,4 +1,4 @@
-"""Chosen rollouts as MLflow traces: a conversation that a person can read, with its scores beside it.
+"""Stores chosen rollouts as MLflow traces: conversations that a person can read, with their scores beside them.
 
 Traces are written straight to the store of the given address, one after the other: no tracer, no queue that drops
 under load, no global state. Their ids come from the run and the rollout, so writing one again changes nothing.
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
 TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
 STOP_TAG = "rlft.stop_reason"
-PREVIEW = 1000
+PREVIEW = 1000  # characters of a request or response in MLflow's list of traces
 SOURCE = AssessmentSource(source_type="CODE", source_id="rlft")
 
 
 def choose_rollouts(rollouts: Rollouts, rewards: Rewards, count: int) -> tuple[Rollout, ...]:
-    """At most `count` rollouts, evenly spread from the worst reward to the best, both ends included.
+    """Return at most `count` rollouts, evenly spread from the worst reward to the best, both ends included.
 
     Those without a score rank below the worst: they are what a person wants to see first. The choice depends on
     rewards and rollout ids alone.
@@ -101,7 +101,7 @@ def log_rollout_traces(
 
 
 def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: int) -> set[str]:
-    """Ids of the rollouts of one round that the run has traces of."""
+    """Return the ids of the rollouts of one round that the run has traces of."""
     client = MlflowClient(tracking_uri=tracking_uri)
     query = f"metadata.`mlflow.sourceRun` = '{run_id}' AND tags.`{ROUND_TAG}` = '{round}'"
     found: set[str] = set()
@@ -117,9 +117,9 @@ def stored_rollouts(tracking_uri: str, experiment_id: str, run_id: str, round: i
 
 
 def prompt_count(rollout: Rollout, task: Task | None) -> int:
-    """How many of the rollout's first messages are its prompt: the task's, and what the context put before them.
+    """Return how many of the rollout's first messages are its prompt: the task's, and what the context put before them.
 
-    Without the task, those before the first answer of the model.
+    Without the task they are those before the first answer of the model.
     """
     if task is not None:
         size = len(task.prompt)
@@ -139,10 +139,10 @@ def _store(
     prompt: int,
     round: int,
 ) -> None:
-    """Spans first: a trace that the search finds by its run is whole."""
+    """Store one trace. Its spans go first, so that a trace which a search by the run finds is complete."""
     trace_key = _trace_key(run_id, rollout)
     end = time.time_ns()
-    start = end - max(1_000_000, int(rollout.seconds * 1e9))
+    start = end - max(1_000_000, int(rollout.seconds * 1e9))  # nanoseconds, at least a millisecond
     client.log_spans(experiment_id, rollout_spans(rollout, prompt, trace_key, start, end))
     client.start_trace(
         TraceInfo(
@@ -177,9 +177,9 @@ def _store(
 
 
 def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_id: str) -> list[Assessment]:
-    """`reward` and `solved`, and each part that applies as `rewards/<part>` with its weight in the metadata.
+    """Return `reward`, `solved`, and each part that applies as `rewards/<part>` with its weight in the metadata.
 
-    A failed score is an error, not a 0. Without a reward there is nothing.
+    A failed score is an error, not a 0. Without a reward the list is empty.
     """
     if reward is None:
         return []
@@ -200,9 +200,11 @@ def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_i
 
 
 def _trace_key(run_id: str, rollout: Rollout) -> bytes:
+    """Return the 16 bytes of a trace's id, made from run and rollout: storing a rollout again makes no other trace."""
     return hashlib.sha256(f"{run_id}/{rollout.rollout_id}".encode()).digest()[:16]
 
 
 def _last_text(messages: Sequence[Message]) -> str:
-    """Without what a database refuses or a terminal obeys; the messages themselves are stored as JSON."""
+    """Return the beginning of the last message, without characters that a database refuses or that steer a terminal."""
+    # Cut twice: what is made visible is longer. The messages themselves are stored whole, as JSON.
     return visible(messages[-1]["content"][:PREVIEW])[:PREVIEW] if messages else ""

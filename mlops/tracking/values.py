@@ -1,4 +1,4 @@
-"""What goes to MLflow, in the form and length it takes, and without secrets."""
+"""Brings what is logged into the form and length that MLflow takes, without secrets."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mlflow.entities import Dataset, DatasetInput, InputTag
 from rlft import secrets
 from rlft.types import SPLITS, TaskSet
 
-MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36
+MAX_VALUE, MAX_TAG, MAX_DIGEST = 6000, 5000, 36  # characters that MLflow takes of a parameter, a tag and a digest
 
 
 def redact(text: str, tracking_uri: str = "") -> str:
-    """The text without secrets, user names in addresses, and the password of `tracking_uri`."""
+    """Return the text without secrets, user names in addresses, and the password of `tracking_uri`."""
     password = urlsplit(tracking_uri).password if tracking_uri else None
     return secrets.hide(secrets.redact(text.replace(password, secrets.MASK) if password else text))
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """{`outer.inner`: text}; lists become JSON, values are cut at MLflow's 6,000 characters."""
+    """Return {`outer.inner`: text}; lists become JSON, values are cut at MLflow's 6,000 characters."""
     flat: dict[str, str] = {}
     for key, value in nested.items():
         name = f"{prefix}{key}"
@@ -36,12 +36,12 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def legal_name(name: str) -> str:
-    """The name as MLflow takes it: `@` becomes `_at_`, other signs it refuses `_`, at most 250 characters."""
+    """Return the name as MLflow takes it: `@` becomes `_at_`, other signs it refuses `_`, at most 250 characters."""
     return re.sub(r"[^/\w.\- :]", "_", name.replace("@", "_at_"))[:250]
 
 
 def describe_tasks(tasks: TaskSet, source: str) -> list[dict[str, Any]]:
-    """Fields of one MLflow data set for each split that has tasks."""
+    """Return the fields of an MLflow data set for each split that has tasks, as JSON can hold them."""
     described = []
     for split in SPLITS:
         rows = tasks.split(split)
@@ -59,6 +59,7 @@ def describe_tasks(tasks: TaskSet, source: str) -> list[dict[str, Any]]:
 
 
 def dataset_input(fields: Mapping[str, Any]) -> DatasetInput:
-    """One of `describe_tasks` as MLflow's entity. `code` is the source type whose content it takes as it is."""
+    """Return one of `describe_tasks` as MLflow's entity."""
+    # `code` is the type of source whose content MLflow takes as it is.
     dataset = Dataset(fields["name"], fields["digest"], "code", fields["source"], profile=fields["profile"])
     return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", fields["split"])])

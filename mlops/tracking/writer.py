@@ -14,7 +14,7 @@ from mlops.tracking.values import dataset_input
 
 log = logging.getLogger(__name__)
 
-PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000
+PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000  # as many as one call of MLflow's log_batch takes
 
 
 class RunWriter:
@@ -26,7 +26,7 @@ class RunWriter:
 
     def __init__(self, client: MlflowClient, run_id: str, *, is_new: bool) -> None:
         self._client, self._run_id, self._is_new = client, run_id, is_new
-        self._steps: dict[str, set[int]] = {}
+        self._steps: dict[str, set[int]] = {}  # of each metric the steps at which the run has a value
 
     def write(self, entry: Entry) -> None:
         """Write one entry; `kind` names what it is, the other keys are those that `Tracker` gave it."""

@@ -14,7 +14,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
 from mlops.registry import served_policy
-from mlops.registry.versions import current_champion, download_champion, register_policy_version
+from mlops.registry.champion import current_champion, download_champion
+from mlops.registry.versions import register_policy_version
 from rlft.errors import PolicyError, StorageError
 from rlft.policy import origin
 from rlft.policy.tokens import character_tokenizer, render_prompt

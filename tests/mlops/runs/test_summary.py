@@ -1,5 +1,6 @@
 import io
 import json
+import os
 
 import jsonschema
 import pytest
@@ -10,7 +11,7 @@ from cli.result import show_summary
 from mlops.home.folder import PROJECT, Home
 from mlops.runs.outcome import difference, part_differences, status_of
 from mlops.runs.summary import Ledger, Summary
-from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_text
+from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_since, summary_text
 from rlft.types import Evaluation, EvaluationReport
 from tests import summary_page
 
@@ -93,3 +94,13 @@ def test_a_summary_that_has_ended_stays_as_it_is(tmp_path):
     found = read_summary(home, "a")
     assert found is not None
     assert (found.status, found.error) == ("improved", None)
+
+
+def test_the_summary_of_a_run_that_begins_in_the_tick_of_its_command_is_found(tmp_path):
+    # a file's time is that of the kernel's last tick (4 ms at 250 Hz), so it may lie before the command's beginning
+    home = Home(tmp_path)
+    (tmp_path / "runs").mkdir()
+    keep_summary(home, Summary(status="running", pipeline_run_id="a", process=os.getpid()))
+    os.utime(home.summary_file("a"), (1000.0, 1000.0))
+    assert summary_since(home, 1000.004).pipeline_run_id == "a"
+    assert summary_since(home, 1001.0).pipeline_run_id is None
