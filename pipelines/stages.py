@@ -11,11 +11,12 @@ from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.progress import Progress, silent
+from rlft.rollout import SamplingSettings, Selection
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
 from steps.evaluate_policy import evaluate_policy
-from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
+from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlft.config import HarnessConfig
+from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.harness import Attempt, run_attempts
@@ -18,6 +18,46 @@ from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollouts, Split, Task, TaskSet
 
 logger = logging.getLogger(__name__)
+
+
+class Selection(Section):
+    """Says which tasks to attempt: `count` train tasks of a `round`, or at most `count` (all if `None`) of each split.
+
+    The splits are `splits`; without them it is a round. Each task gets `num_generations` attempts. `label` begins the
+    rollouts' ids and is part of their seeds.
+    """
+
+    label: str
+    num_generations: int
+    round: int = 0
+    count: int | None = None
+    splits: list[Split] | None = None
+
+
+class SamplingSettings(Section):
+    """Says how attempts are sampled, and with which seed; see `rollout`, `evaluation` and `harness` in the config."""
+
+    temperature: float
+    max_completion_length: int
+    batch_size: int
+    seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    engine: EngineSettings = EngineSettings()
+    harness: HarnessConfig = HarnessConfig()
+
+    @property
+    def of_tokens(self) -> Sampling:
+        """The settings by which an engine draws tokens."""
+        return Sampling(self.temperature, self.max_completion_length, self.top_p, self.top_k, self.min_p)
+
+
+def select_tasks(task_set: TaskSet, selection: Selection, *, seed: int) -> tuple[Task, ...]:
+    """Return the tasks that `selection` names; `seed` decides the order of a round's."""
+    if selection.splits is None:
+        return tasks_of_round(task_set, round=selection.round, count=selection.count or 1, seed=seed)
+    return tasks_of_splits(task_set, selection.splits, limit=selection.count)
 
 
 def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:

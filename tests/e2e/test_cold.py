@@ -11,7 +11,8 @@ def test_each_step_gives_the_same_bytes_started_cold(finished):
     home, result = finished
     cold = home.query(f"""
 from rlft import storage
-from steps.generate_rollouts import SamplingSettings, Selection, generate_rollouts
+from rlft.rollout import SamplingSettings, Selection
+from steps.generate_rollouts import generate_rollouts
 from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo

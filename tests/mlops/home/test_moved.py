@@ -25,7 +25,7 @@ TABLES = {
 
 
 def make_home(root: Path) -> Home:
-    """A home with few tables; the real ones are moved in tests/e2e/test_moved.py."""
+    """A home with few tables; the real ones are moved in tests/e2e/test_lineage.py."""
     home = Home(root)
     store = root / "zenml" / "local_stores" / "default_zen_store"
     store.mkdir(parents=True)

@@ -1,0 +1,62 @@
+"""What steps share in one process: the live policy, the environment, checkpoints and scratch folders."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from mlops.runtime.runtime import Lent, Runtime
+from rlft.config import EnvironmentConfig
+from rlft.policy import load_policy, save_policy
+from rlft.temporary import folder_prefix
+from tests.factories import make_policy
+from tests.left_behind import left_behind
+from tests.rlft.sft.test_training import sft
+
+
+def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.keep(policy)
+    assert runtime.policy(folder, "cpu") is policy
+    assert runtime.borrow(folder, "cpu") is policy
+    cold = runtime.policy(folder, "cpu")  # borrowed: it is not here until it is kept again
+    assert cold is not policy
+    for name, weight in policy.model.state_dict().items():
+        assert np.array_equal(weight.numpy(), cold.model.state_dict()[name].numpy())
+    runtime.close()
+
+
+def test_supervised_stages_keep_what_they_have_only_where_it_lasts(tmp_path):
+    runtime, noted = Runtime(), []
+    assert runtime.checkpoints("warm_start", "code") is None
+    runtime.lent = Lent(checkpoints=tmp_path / "kept", note_training=lambda *told: noted.append(told))
+    checkpoints = runtime.checkpoints("warm_start", "code")
+    checkpoints._every, checkpoints._share = 0.0, 1e9
+    start = load_policy(save_policy(make_policy(), tmp_path / "start"), torch.device("cpu"))
+    sft(start, steps=2, checkpoints=checkpoints)
+    assert [(stage, state.steps) for stage, state in noted] == [("warm_start", 2), ("warm_start", 2)]  # one object
+    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
+    runtime.close()  # a run that fails
+    assert len(list((tmp_path / "kept").rglob("*.safetensors"))) == 1
+    runtime.forget_checkpoints()  # one whose result is stored
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_the_environment_is_made_once():
+    runtime = Runtime()
+    settings = EnvironmentConfig(name="rlft.environments.stories:Stories")
+    assert runtime.environment(settings) is runtime.environment(settings)
+    runtime.close()
+
+
+def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLFT_SCRATCH", str(tmp_path))
+    left, living = left_behind("scratch", tmp_path), tmp_path / f"{folder_prefix('scratch')}y"
+    living.mkdir()
+    runtime = Runtime()
+    assert not left.exists()
+    assert living.exists()
+    assert runtime.new_folder().is_relative_to(tmp_path)
+    runtime.close()
+    assert [folder.name for folder in tmp_path.iterdir()] == [living.name]
