@@ -39,6 +39,12 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     Raises StorageError if the summary cannot be read.
     """
     summary = read_summary(home, run_id)
+    if summary is None and stack is not None:  # an orchestrator that does not wait writes it where the run goes on
+        console.print(
+            f"The run goes on on the stack {stack}. Its summary will be among the artifacts of its MLflow run:"
+        )
+        console.print(f"rlft ui --stack {stack}")
+        raise typer.Exit
     if summary is None:
         file = home.summary_file(run_id)
         raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")

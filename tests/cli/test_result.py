@@ -1,10 +1,13 @@
 import io
 
 import pytest
+import typer
 
-from cli.result import show_summary
+from cli.result import finish, show_summary
 from mlops.display.terminal import Terminal
+from mlops.home.folder import Home
 from mlops.runs.summary import Ledger, Seconds, Summary
+from rlft.errors import StorageError
 
 
 def shown(**changes):
@@ -19,3 +22,13 @@ def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
     text = shown(ledger=Ledger(sampled=64, trained=trained, filtered=64 - trained), rounds=rounds)
     assert ("none of 64 rollouts could be trained on" in text) == said
     assert f"{rounds} rounds, 3 s" in text
+
+
+def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_path, capsys):
+    home = Home(tmp_path / ".rlft")
+    with pytest.raises(typer.Exit) as ended:
+        finish(home, "an-id", None, "cluster")
+    assert ended.value.exit_code == 0
+    assert "rlft ui --stack cluster" in capsys.readouterr().out
+    with pytest.raises(StorageError, match="cannot be read"):
+        finish(home, "an-id", None, None)
