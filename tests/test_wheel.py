@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 TINY = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
 
@@ -51,7 +52,6 @@ def test_its_doctor_looks_for_no_clone(installed, tmp_path):
     assert "without its clone" in looked.stdout
 
 
-@pytest.mark.slow
 def test_its_command_runs_a_pipeline_from_its_own_files(installed, tmp_path):
     done = run(installed, tmp_path, "run", str(TINY), "--summary", "summary.json")
     assert done.returncode == 0, done.stdout + done.stderr

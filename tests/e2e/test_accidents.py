@@ -136,6 +136,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_later(make_home):
     assert resumed.code == 0, resumed.output
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_run_that_can_be_resumed(make_home):
     home = make_home("interrupted")
     command = [sys.executable, "-m", "tests.e2e.driver", "-", "run", str(TINY), "--set", "training.rounds=200"]

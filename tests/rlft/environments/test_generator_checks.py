@@ -55,6 +55,7 @@ def score(task: Task, *texts: str) -> list[Any]:
     return list(score_rollouts(rollouts, {task.id: task}, environment, weights=weights, full=None, timeout_seconds=20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generator", [name for name in GENERATORS if name not in NOT_HERE])
 def test_gold_is_full_silence_is_nothing_junk_is_no_error(generator):
     tasks = tasks_of(generator)

@@ -204,6 +204,7 @@ def test_every_text_gets_a_verdict(answer, gold, box):
     assert time.process_time() - started < SECONDS
 
 
+@pytest.mark.slow
 def test_no_answer_takes_much_memory():
     # In a process that may have 2 GiB of addresses: a computation that wants more raises MemoryError there.
     program = """

@@ -16,6 +16,7 @@ from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory
 from tests.rlft.environments.playing import calls, parts_of, says, share_of
 
+pytestmark = pytest.mark.slow  # every test scores all rows
 WITH_TOOLS, AS_TEXT = PressReleases(), PressReleases(tools=False)
 CONSTANT_ANSWER = CONSTANT.model_dump()
 

@@ -451,6 +451,7 @@ def test_a_client_without_an_identity_is_refused():
         environment.data_fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["search_xquad", "search_multihop"])
 def test_gold_is_full_and_attacks_earn_less_on_all_real_questions(shared_data, name):
     environment = Search(str(shared_data / name / "corpus" / "documents.jsonl"))

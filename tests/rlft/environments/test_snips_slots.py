@@ -165,6 +165,7 @@ def share(environment, task, *messages):
     return share_of(environment, parts)
 
 
+@pytest.mark.slow
 @BOTH
 def test_gold_is_full_and_the_rest_less_on_every_row(environment, tasks):
     tools = {spec.name: spec for spec in read_tools(asyncio.run(environment.list_tools()))}
@@ -179,6 +180,7 @@ def test_gold_is_full_and_the_rest_less_on_every_row(environment, tasks):
             assert share(environment, task, *wrong) < 1.0, task.id
 
 
+@pytest.mark.slow
 def test_what_is_no_reading_earns_little(tasks):
     # intents are nearly equally frequent: a constant function without slots has 1 / 7 of a third of the reward
     def mean(attack):

@@ -306,6 +306,6 @@ def test_what_makes_no_sense_is_refused(changes, message):
 
 
 def test_memory_is_some_chunks():
-    row = measure("rlft", tokens=1024, vocabulary=151_936, width=8, dtype="float32")
+    row = measure("rlft", tokens=512, vocabulary=151_936, width=8, dtype="float32")
     assert row["peak_mib"] > 20, "a block of logits and its exponentials are seen"
-    assert row["peak_mib"] < 100  # the logits alone are 594
+    assert row["peak_mib"] < 100  # the logits alone are 297
