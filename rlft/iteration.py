@@ -1,7 +1,7 @@
 """READ FIRST: one whole round of reinforcement learning in one process, without pipeline, tracking or storage.
 
-The pipeline in `pipelines/train.py` has the same stages under the same names, and stores what goes from one to the next
-as an artifact.
+The pipeline in `pipelines/train.py` calls the same three functions, one in each of the steps `generate_rollouts`,
+`score_rewards` and `train_grpo`, and stores what goes from one to the next as an artifact.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from rlft.outcome import Fate
 from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
 from rlft.training.batching import Pair
-from rlft.training.ledger import plan_training
+from rlft.training.ledger import TrainingPlan, plan_training
 from rlft.training.update import TrainingStopped, Updater
 from rlft.types import Rewards, Rollouts, TrainReport
 
@@ -48,18 +48,11 @@ def train_round(
     if settings.beta and reference is None and policy.metadata.kind == "full":
         raise ValueError("beta is not 0 and the policy has no adapter to switch off: give a reference policy")
     started = time.perf_counter()
-    plan = plan_training(
-        rollouts,
-        rewards,
-        scale=settings.scale_rewards,
-        mask_truncated_completions=settings.mask_truncated_completions,
-        baseline=settings.advantage,
-        with_kl=settings.beta > 0,
-    )
+    plan = _plan(rollouts, rewards, settings)
     fates = {rollout.rollout_id: plan.fates.get(rollout.rollout_id, Fate("trained")) for rollout in rollouts}
     explained = rollouts.metrics.get(LOGP_LIMIT)  # mean difference that rounding explains, measured at temperature 1
     dealt = _deal(plan.groups, settings.updates_per_round)
-    updates, share = dealt * settings.num_iterations, max(len(dealt), 1)
+    updates = dealt * settings.num_iterations
     updater = Updater(
         policy,
         settings,
@@ -69,18 +62,8 @@ def train_round(
         max_logp_difference=None if explained is None else _DRIFT * explained / min(temperature, 1.0),
         meter=Meter(progress, sum(len(pairs) for groups in updates for pairs in groups), "rollouts"),
     )
-    stopped = None
-    try:
-        if updater.must_remember(plan.groups, len(updates)):
-            updater.remember(plan.groups, progress)
-        for groups in updates:
-            updater.step(
-                groups,
-                silent_rollouts=plan.silent_rollouts / share,
-                silent_tokens=plan.silent_tokens / share,
-            )
-    except TrainingStopped as reason:
-        stopped = str(reason)
+    stopped = _update(updater, plan, updates, max(len(dealt), 1), progress)
+    if stopped:
         undone = Fate("filtered", "round_undone")
         fates = {key: undone if fate.kind == "trained" else fate for key, fate in fates.items()}
     return TrainReport(
@@ -91,6 +74,32 @@ def train_round(
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
+
+
+def _plan(rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> TrainingPlan:
+    return plan_training(
+        rollouts,
+        rewards,
+        scale=settings.scale_rewards,
+        mask_truncated_completions=settings.mask_truncated_completions,
+        baseline=settings.advantage,
+        with_kl=settings.beta > 0,
+    )
+
+
+def _update(
+    updater: Updater, plan: TrainingPlan, updates: list[list[list[Pair]]], share: int, progress: Progress
+) -> str | None:
+    """Take the steps, each with its share of the round's silent rollouts; return why one of them was refused, if so."""
+    silent = {"silent_rollouts": plan.silent_rollouts / share, "silent_tokens": plan.silent_tokens / share}
+    try:
+        if updater.must_remember(plan.groups, len(updates)):
+            updater.remember(plan.groups, progress)
+        for groups in updates:
+            updater.step(groups, **silent)
+    except TrainingStopped as reason:
+        return str(reason)
+    return None
 
 
 def _deal(groups: list[list[Pair]], updates: int) -> list[list[list[Pair]]]:

@@ -1,0 +1,177 @@
+"""The environments of programming tasks: a base class, HumanEval and MBPP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rlft.contract.base import BaseEnv, Context
+from rlft.contract.marks import tool
+from rlft.environments.code.answers import complete, extract_code
+from rlft.environments.code.running import Checks, Verdict, run_code
+from rlft.environments.code.tasks import humaneval_hidden, humaneval_shown, mbpp_row, mbpp_tests
+from rlft.sandbox.base import Limits, Sandbox
+from rlft.sandbox.create import create_sandbox
+from rlft.types import Task, Trajectory
+
+
+class CodeEnv(BaseEnv):
+    """Base class of environments that score code by running hidden tests on it.
+
+    Parts: `passed` (all hidden tests pass), with `partial_credit` also `tests` (the share of them that pass). Metrics:
+    `loads` (the code runs up to the first call) and `stopped` (it ran into a limit). A subclass defines `shown_tests`
+    and `hidden_tests`, and `program` where the program is more than the answer's code. The last message of a task's
+    prompt is the user's.
+    """
+
+    def __init__(
+        self,
+        sandbox: str | Sandbox = "auto",
+        partial_credit: bool = False,
+        tool: bool = False,
+        cpu_seconds: int = 10,
+        seconds: float = 20.0,
+        memory_mib: int = 512,
+    ) -> None:
+        """Set up the sandbox (a name, or one that is made) and the limits of one attempt (`rlft.sandbox.base.Limits`).
+
+        `tool` lets the model run the shown tests. Keep `seconds` (wall time) well above `cpu_seconds`, so that a busy
+        machine does not change a score, and at least five below `reward.timeout_seconds`, so that a program that hangs
+        is a 0 and not an error. Raises `EnvironmentSetupError` when the sandbox does not work on this machine.
+        """
+        self.partial_credit, self.tool = partial_credit, tool
+        self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
+        self.sandbox = create_sandbox(sandbox) if isinstance(sandbox, str) else sandbox
+
+    def shown_tests(self, task: Task) -> Checks:
+        """Return the tests that the model may see."""
+        raise NotImplementedError
+
+    def hidden_tests(self, task: Task) -> Checks:
+        """Return the tests that the reward runs."""
+        raise NotImplementedError
+
+    def program(self, prompt: str, code: str, tests: Checks) -> str:
+        """Return the program to test, given the user's last message and the code of an answer."""
+        del prompt, tests
+        return code
+
+    async def setup(self, task: Task) -> dict[str, Any]:
+        """Return the state that `run_tests` needs: the prompt and the shown tests. Hidden tests are never in it."""
+        return {"prompt": task.prompt[-1]["content"], "shown": asdict(self.shown_tests(task))} if self.tool else {}
+
+    async def list_tools(self) -> Sequence[Any]:
+        """Return `run_tests` if the environment was made with `tool`, else nothing."""
+        return await super().list_tools() if self.tool else []
+
+    @tool
+    async def run_tests(self, code: str, state: dict[str, Any]) -> str:
+        """Run Python code with those tests of the task that are shown to you.
+
+        Args:
+            code: The whole code, with all imports and the function that is asked for.
+        """
+        tests = Checks(**state["shown"])
+        if not tests.asserts:
+            return "This task shows no tests."
+        program = self.program(state["prompt"], code, tests)
+        verdict = await run_code(program, tests, self.sandbox, self.limits, explain=True)
+        lines = [f"{sum(verdict.passed)} of {len(verdict.passed)} tests passed."]
+        lines += [] if verdict.loaded else ["The code failed before its function could be called."]
+        lines += [f"It was stopped by the limit on {verdict.stopped}."] if verdict.stopped else []
+        return "\n".join([*lines, *verdict.messages])
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """Run the hidden tests on the answer's code. Whatever the code does, it scores 0 at worst.
+
+        Raises `SandboxError` when the sandbox fails, and `TaskError` when the task's tests cannot be run.
+        """
+        del ground_truth
+        code = extract_code(completion.text)
+        verdict = await self._judge(completion.task, code) if code.strip() else None
+        share = verdict.share if verdict else 0.0
+        parts: dict[str, float | None] = {"passed": float(share == 1.0)}
+        if self.partial_credit:
+            parts["tests"] = share
+        loads, stopped = (verdict.loaded, verdict.stopped is not None) if verdict else (False, False)
+        return {**parts, "loads": float(loads), "stopped": float(stopped)}
+
+    def reward_weights(self) -> dict[str, float]:
+        """Return weight 0, that of a metric, for `loads` and `stopped`."""
+        return {"loads": 0.0, "stopped": 0.0}
+
+    def final_answer(self, completion: Trajectory) -> str | None:
+        """Return the answer's code; programs that differ in a character are different votes."""
+        return extract_code(completion.text).strip() or None
+
+    def gold_completion(self, task: Task) -> str | None:
+        """Return the reference solution in a fenced block, or `None` if there is none."""
+        return None if task.answer is None else f"```python\n{task.answer}\n```"
+
+    def data_fingerprint(self) -> str:
+        """Return the description of the sandbox and its Python: another version may run the same code differently."""
+        return self.sandbox.description
+
+    async def _judge(self, task: Task, code: str) -> Verdict:
+        tests = self.hidden_tests(task)
+        return await run_code(self.program(task.prompt[-1]["content"], code, tests), tests, self.sandbox, self.limits)
+
+
+class HumanEval(CodeEnv):
+    """Asks for the completion of a function from its signature and docstring. Rows have HumanEval's own fields.
+
+    The task's prompt is the field `prompt`, its answer `canonical_solution`; `test` and `entry_point` stay in `info`.
+    """
+
+    def context(self, task: Task) -> Context:
+        """Return the system prompt, which asks for the whole function in one fenced block."""
+        del task
+        return Context(
+            system_prompt="Complete the Python function. Answer with one fenced block of Python that holds the whole "
+            "function and all it needs."
+        )
+
+    def shown_tests(self, task: Task) -> Checks:
+        """Return the examples in the docstring as asserts."""
+        return humaneval_shown(task)
+
+    def hidden_tests(self, task: Task) -> Checks:
+        """Return the task's `check(candidate)`; some of what it tests may be an example in the docstring."""
+        return humaneval_hidden(task)
+
+    def program(self, prompt: str, code: str, tests: Checks) -> str:
+        """Return the prompt followed by the function, or completed by its body."""
+        return complete(prompt, code, tests.entry_point)
+
+
+class MBPP(CodeEnv):
+    """Asks for a function from a sentence and one assert, which the system prompt shows; the other asserts decide.
+
+    Rows have MBPP's own fields, of the full or the sanitized version. A row with both (a field `sanitized`) is taken as
+    sanitized.
+    """
+
+    def context(self, task: Task) -> Context:
+        """Return the system prompt with the shown assert, and the sanitized wording if the prompt is another one."""
+        wording = mbpp_row(task).get("prompt")
+        is_other = isinstance(wording, str) and wording not in ("", task.prompt[-1]["content"])
+        clearer = f"\n\nThe task in clearer words: {wording}" if is_other else ""
+        return Context(
+            system_prompt="Write the Python function that is asked for. Answer with one fenced block of Python that "
+            "holds the function and all it needs. It must pass this test and others like it:\n"
+            f"{self.shown_tests(task).asserts[0]}{clearer}"
+        )
+
+    def shown_tests(self, task: Task) -> Checks:
+        """Return one assert, mostly the first (`mbpp_tests`)."""
+        return mbpp_tests(task)[0]
+
+    def hidden_tests(self, task: Task) -> Checks:
+        """Return all asserts except the one shown."""
+        return mbpp_tests(task)[1]
+
+    def gold_completion(self, task: Task) -> str | None:
+        """Return the reference solution of the version whose tests are run, in a fenced block, or `None`."""
+        code = mbpp_row(task).get("code") or task.answer
+        return None if code is None else f"```python\n{code}\n```"
