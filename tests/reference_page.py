@@ -101,7 +101,10 @@ def type_name(statement: ast.AnnAssign) -> str:
             kind = ast.unparse(inner)
         case other:
             kind = ast.unparse(other)
-    default = f" = {ast.unparse(statement.value)}" if statement.value else ""
+    value = statement.value
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        value = next(each.value for each in value.keywords if each.arg == "default")
+    default = f" = {ast.unparse(value)}" if value else ""
     return f"{kind}{default}".replace("|", "\\|")
 
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlft.audit.findings import none_on
-from rlft.audit.report import AuditReport, CheckReport
-from rlft.audit.rewards import GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
+from rlft.audit.findings import Findings, none_on
+from rlft.audit.report import GOLD, CheckReport, Problem
+from rlft.audit.rewards import DEFINE_GOLD, GOLD_NEEDS_TOOLS, audit_reward, has_text_gold
 from rlft.audit.trial_problems import changed, failures, paid, unfinished
 from rlft.audit.trials import Trial, gold_scripts, try_scripts
 from rlft.config import HarnessConfig, SourceConfig
@@ -28,14 +28,11 @@ from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.playground import open_playground
 from rlft.harness.scripted import as_script
 from rlft.progress import Progress, silent
-from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
-from rlft.secrets import hide
+from rlft.rewards.rubric import TOLERANCE, never_given
 from rlft.tasks import read_tasks
 from rlft.types import Task
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
-_WRITE_GOLD = "define gold_completion(task): the assistant's messages in order, with their tool_calls"
-_ABOUT_GOLDS = ("gold_completion failed", "no task has a gold completion")  # how such findings of the audit begin
 _MEND = "mend it; it must work before anything can be tried"
 
 
@@ -59,11 +56,11 @@ def check_named(
             environment_fingerprints(environment, name, kwargs)
             report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
     except (Exception, SystemExit) as error:
-        return CheckReport((_sentence(error, name),))
+        return CheckReport((str(_problem(error, name)),))
     unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
     if not unknown or environment.data_fingerprint():
         return report
-    return replace(report, problems=(*report.problems, _unseen(unknown)))
+    return replace(report, problems=(*report.problems, str(_unseen(unknown))))
 
 
 def check_environment(
@@ -80,7 +77,7 @@ def check_environment(
         check_signatures(environment)
         tools = tuple(open_playground(environment, harness).tools.values())
     except Exception as error:
-        return CheckReport((_sentence(error, "list_tools"),))
+        return CheckReport((str(_problem(error, "list_tools")),))
     golds, problems = gold_scripts(tasks, environment, timeout_seconds)
     problems = [*_undescribed(tools), *problems]
     scripts = [("gold", task, golds[task.id]) for task in tasks if task.id in golds]
@@ -92,17 +89,19 @@ def check_environment(
             trials = try_scripts(scripts, environment, harness, progress=progress)
             broken = failures(trials)
     except RlftError as error:
-        return CheckReport((*problems, _sentence(error, "compute_reward")), tools=tools)
+        return CheckReport((*map(str, problems), str(_problem(error, "compute_reward"))), tools=tools)
     return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds, progress)
 
 
-def _unseen(files: Sequence[Path]) -> str:
+def _unseen(files: Sequence[Path]) -> Problem:
     """Return the problem that the environment reads these files and that no fingerprint would show their change."""
     more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
-    return (
-        f"data_fingerprint: it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change "
-        "rollouts of the old data would come from the cache; what to do: return rlft.file_hash(PATH) from "
-        "data_fingerprint(), or take the path from environment.kwargs, whose files are known"
+    return Problem(
+        "data_fingerprint",
+        f"it reads {', '.join(map(str, files[:3]))}{more}, and nothing says so: after a change rollouts of the old "
+        "data would come from the cache",
+        "return rlft.file_hash(PATH) from data_fingerprint(), or take the path from environment.kwargs, whose files "
+        "are known",
     )
 
 
@@ -111,8 +110,8 @@ def _report(
     tasks: Sequence[Task],
     tools: tuple[ToolSpec, ...],
     trials: Sequence[Trial],
-    problems: Sequence[str],
-    broken: Sequence[str],
+    problems: Sequence[Problem],
+    broken: Sequence[Problem],
     timeout_seconds: float,
     progress: Progress,
 ) -> CheckReport:
@@ -120,7 +119,7 @@ def _report(
     silences = [trial for trial in trials if trial.kind == "silence"]
     cut, other = list(unfinished(golds)), list(changed(trials))
     never = _never_given(environment, tasks, tools, trials)
-    audit = None
+    audit, findings = None, Findings()
     if not broken and not cut and not never:  # the audit plays the same conversations: it would say the same again
         audit = audit_reward(
             tasks,
@@ -131,14 +130,16 @@ def _report(
             harness=HarnessConfig(tool_timeout_seconds=timeout_seconds),
             max_tasks=len(tasks),
             progress=progress,
+            findings=findings,
         )
-    attacks, notes = _audit_findings(audit, gold_failed=any(each.startswith("gold_completion: ") for each in problems))
+    if GOLD_NEEDS_TOOLS in findings.problems:
+        problems = [*problems, DEFINE_GOLD]
+    attacks = _attacks(findings, gold_told=any(each.where == GOLD for each in problems))
+    notes = audit.findings if audit and audit.passed else ()
     if broken and len(trials) == 1 < len(tasks):
         notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
-    if GOLD_NEEDS_TOOLS in notes:
-        problems = [*problems, f"gold_completion: {GOLD_NEEDS_TOOLS.partition(', and ')[2]}; what to do: {_WRITE_GOLD}"]
     return CheckReport(
-        problems=(*problems, *never, *broken, *cut, *other, *paid(silences), *attacks),
+        problems=tuple(map(str, (*problems, *never, *broken, *cut, *other, *paid(silences), *attacks))),
         notes=notes,
         gold=_holds(
             len(golds) == len(tasks) and not never and all(each.solved for t in golds for each in t.scored), golds
@@ -155,8 +156,8 @@ def _report(
 
 def _never_given(
     environment: BaseEnv, tasks: Sequence[Task], tools: Sequence[ToolSpec], trials: Sequence[Trial]
-) -> list[str]:
-    """Return a sentence if parts with a weight are `None` in all attempts, else nothing.
+) -> list[Problem]:
+    """Return a problem if parts with a weight are `None` in all attempts, else nothing.
 
     Nothing is said if a gold is missing, or if it is only the answer as text though there are tools: then nothing shows
     that the parts do not apply to a real attempt.
@@ -165,24 +166,22 @@ def _never_given(
     if not has_golds or (tools and has_text_gold(environment)):
         return []
     never = never_given((each.parts for trial in trials for each in trial.scored), environment.reward_weights())
-    return [f"compute_reward: {none_on(never, 'every task')}"] if never else []
+    return [none_on(never, "every task")] if never else []
 
 
-def _undescribed(tools: Sequence[ToolSpec]) -> list[str]:
+def _undescribed(tools: Sequence[ToolSpec]) -> list[Problem]:
     """Return the problems of tools or arguments without a description: a model would have to guess."""
-    problems: list[str] = []
+    problems: list[Problem] = []
     for tool in tools:
         if not tool.description.strip():
             problems.append(
-                f"tool {tool.name}: it has no description; what to do: say what it does, and when to use it"
+                Problem(f"tool {tool.name}", "it has no description", "say what it does, and when to use it")
             )
         properties: dict[str, Any] = tool.parameters.get("properties", {})
         bare = [name for name, schema in properties.items() if not _described(schema)]
         if bare:
-            problems.append(
-                f"tool {tool.name}: nothing says what {', '.join(bare)} should be; what to do: add a line for each "
-                "under Args: in the docstring, or a description in the schema"
-            )
+            fix = "add a line for each under Args: in the docstring, or a description in the schema"
+            problems.append(Problem(f"tool {tool.name}", f"nothing says what {', '.join(bare)} should be", fix))
     return problems
 
 
@@ -199,22 +198,17 @@ def _earns_nothing(trial: Trial) -> bool:
     return all(reward.total is not None and reward.total <= TOLERANCE for reward in trial.scored)
 
 
-def _audit_findings(audit: AuditReport | None, *, gold_failed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (problems, notes) made of the audit's findings, which are notes if it passed.
+def _attacks(findings: Findings, *, gold_told: bool) -> list[Problem]:
+    """Return what the audit found as problems if it failed; the findings of one that passed are notes.
 
-    With `gold_failed` the problems about gold completions have been told before, and are left out.
+    With `gold_told` the problems of gold completions have been told before, and are left out.
     """
-    if audit is None:
-        return (), ()
-    if audit.passed:
-        return (), audit.findings
-    found = [each for each in audit.findings if not (gold_failed and each.startswith(_ABOUT_GOLDS))]
-    ways_out = ("" if WAY_OUT in finding else WAY_OUT + _AUDIT_WAY_OUT for finding in found)
-    return tuple(f"reward audit: {each}{way_out}" for each, way_out in zip(found, ways_out, strict=True)), ()
+    found = [each for each in findings.problems if not (gold_told and each.where == GOLD)] if findings.failed else []
+    return [replace(each, where="reward audit", fix=each.fix or _AUDIT_WAY_OUT) for each in found]
 
 
-def _sentence(error: BaseException, where: str) -> str:
-    """Return an error as one sentence with its place and way out; `where` is the place unless the error names one."""
+def _problem(error: BaseException, where: str) -> Problem:
+    """Return an error as a problem with its place and way out; `where` is the place unless the error names one."""
     if isinstance(error, RlftError):
-        return hide(f"{error.where or where}: {error.what}; what to do: {error.fix or _MEND}")
-    return f"{where}: {described(error)}; what to do: {_MEND}"
+        return Problem(error.where or where, error.what, error.fix or _MEND)
+    return Problem(where, described(error), _MEND)

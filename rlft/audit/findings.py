@@ -7,37 +7,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from rlft.audit.attacks import ATTACKS, OTHER_ANSWERS
-from rlft.audit.report import AttackScores
-from rlft.contract.faults import kind_of
+from rlft.audit.report import GOLD, AttackScores, Problem
 from rlft.harness.scripted import Script
-from rlft.rewards.rubric import TOLERANCE, WAY_OUT, never_given
+from rlft.outcome import Failure
+from rlft.rewards.rubric import TOLERANCE, never_given
 from rlft.types import Reward, Rewards, Task
 
-Failed = list[tuple[str, Reward]]  # (kind of text, its reward) of one error
+Failed = list[tuple[str, Reward, Failure]]  # (kind of text, its reward, why it has no score) of one kind of failure
 Scores = dict[str, dict[str, Reward]]  # {task id: {kind of text: its reward}}, without what could not be scored
+_REWARD = "compute_reward"
 
 
 class Findings:
-    """Collects sentences about a reward, and whether one of them means that it must not be trained on."""
+    """Collects what was found about a reward, and whether some of it means that it must not be trained on."""
 
     def __init__(self) -> None:
-        self.sentences: list[str] = []
+        self.problems: list[Problem] = []
         self.failed = False
 
-    def note(self, sentence: str) -> None:
-        """Add a sentence that leaves the audit passed."""
-        self.sentences.append(sentence)
+    def note(self, problem: Problem) -> None:
+        """Add what leaves the audit passed."""
+        self.problems.append(problem)
 
-    def fail(self, sentence: str) -> None:
-        """Add a sentence that fails the audit."""
-        self.sentences.append(sentence)
+    def fail(self, problem: Problem) -> None:
+        """Add what fails the audit."""
+        self.problems.append(problem)
         self.failed = True
 
 
-def none_on(parts: Sequence[str], tasks: str) -> str:
-    """Return the sentence about parts that are `None` on all attempts of `tasks`, such as "every task"."""
+def none_on(parts: Sequence[str], tasks: str) -> Problem:
+    """Return the problem of parts that are `None` on all attempts of `tasks`, such as "every task"."""
     which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(parts)} are"
-    return f"{which} None on {tasks}{WAY_OUT}return a score (is a `return` missing?), or give the weight 0"
+    fix = "return a score (is a `return` missing?), or give the weight 0"
+    return Problem(_REWARD, f"{which} None on {tasks}", fix)
 
 
 def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Failed]]:
@@ -49,7 +51,7 @@ def by_task(rows: Sequence[tuple[str, str, Reward]]) -> tuple[Scores, list[Faile
     failed: dict[tuple[str, ...], Failed] = defaultdict(list)
     for task_id, kind, reward in rows:
         if reward.error is not None:
-            failed[kind_of(reward.error)].append((kind, reward))
+            failed[reward.error.kind].append((kind, reward, reward.error))
         else:
             scores[task_id][kind] = reward
     for rewards in scores.values():
@@ -80,26 +82,28 @@ def say_what_never_applies(
 def say_what_failed(failed: Sequence[Failed], findings: Findings) -> None:
     """Fail the audit with a sentence for each error, which lists the kinds and tasks that it kept from being scored."""
     for found in failed:
-        kinds = ", ".join(dict.fromkeys(kind for kind, _ in found))
-        tasks = list({reward.task_id: reward for _, reward in found}.values())
-        findings.fail(f"{kinds} could not be scored {_on(tasks)}: {found[0][1].error}")
+        kinds = ", ".join(dict.fromkeys(kind for kind, _, _ in found))
+        tasks = list({reward.task_id: reward for _, reward, _ in found}.values())
+        error = found[0][2]
+        said = f"{kinds} could not be scored {_on(tasks)}: {error.where}: {error.why}"
+        findings.fail(Problem(_REWARD, said, error.fix))
 
 
 def judge(scores: Scores, findings: Findings) -> None:
     """Fail the audit where gold is not full, or where an attack earns as much as gold or, without a gold, is full."""
     golds = [rewards["gold"] for rewards in scores.values() if "gold" in rewards]
     if low := [gold for gold in golds if not gold.solved]:
-        findings.fail(f"gold is not full {_on(low)}: {_earned(low[0])}")
+        findings.fail(Problem(_REWARD, f"gold is not full {_on(low)}: {_earned(low[0])}"))
     for kind in ATTACKS:
         attacks = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
         against = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
         equal = [attacks[i] for i, gold in against.items() if _total(attacks[i]) >= _total(gold) - TOLERANCE]
         if equal:
-            findings.fail(f"{kind} earns as much as gold {_on(equal)}: {_earned(equal[0])}")
+            findings.fail(Problem(_REWARD, f"{kind} earns as much as gold {_on(equal)}: {_earned(equal[0])}"))
         if against and (mean := _mean(attacks[i] for i in against)) >= _mean(against.values()) - TOLERANCE:
-            findings.fail(f"{kind} earns {mean:g} in the mean, gold {_mean(against.values()):g}")
+            findings.fail(Problem(_REWARD, f"{kind} earns {mean:g} in the mean, gold {_mean(against.values()):g}"))
         if full := [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]:
-            findings.fail(f"{kind} is full {_on(full)}: {_earned(full[0])}")
+            findings.fail(Problem(_REWARD, f"{kind} is full {_on(full)}: {_earned(full[0])}"))
 
 
 def say_what_was_left_out(
@@ -107,14 +111,13 @@ def say_what_was_left_out(
 ) -> None:
     """Add a sentence where tasks, golds or attacks were missing, so that less was checked."""
     if not picked:
-        findings.fail("there are no tasks, so nothing was checked")
+        findings.fail(Problem("tasks", "there are no tasks, so nothing was checked"))
     elif not golds:
-        findings.note(
-            "no task has a gold completion: only empty, echoed and constant answers were checked, and only for being "
-            "below full"
-        )
+        said = "only empty, echoed and constant answers were checked, and only for being below full"
+        findings.note(Problem(GOLD, f"no task has a gold completion: {said}"))
     elif not findings.failed and not any(kind in rewards for rewards in scores.values() for kind in OTHER_ANSWERS):
-        findings.note("all tasks share one gold answer: a wrong answer in the right form was not checked")
+        said = "all tasks share one gold answer: a wrong answer in the right form was not checked"
+        findings.note(Problem("tasks", said))
 
 
 def summary(kind: str, scores: Scores) -> AttackScores:

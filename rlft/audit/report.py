@@ -7,8 +7,33 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlft.contract.tools import ToolSpec
-from rlft.outcome import as_text
+from rlft.outcome import WAY_OUT, as_text
+from rlft.secrets import hide
 from rlft.types import Report, Reward, Rollout
+
+GOLD = "gold_completion"
+"""Where a problem is that is about gold completions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Says what is wrong with an environment: `where` (a method, mostly), `what`, and what to do about it (`fix`).
+
+    The audit and the check decide by these; the sentences of their reports are made here, without the values of secret
+    variables.
+    """
+
+    where: str
+    what: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{hide(self.where)}: {self.finding}"
+
+    @property
+    def finding(self) -> str:
+        """The sentence of the audit, whose findings are all about one reward: it leaves `where` out."""
+        return hide(self.what + (f"{WAY_OUT}{self.fix}" if self.fix else ""))
 
 
 @dataclass(frozen=True, slots=True)

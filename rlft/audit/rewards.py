@@ -17,24 +17,24 @@ from rlft.audit.findings import (
     say_what_was_left_out,
     summary,
 )
-from rlft.audit.report import AuditReport
+from rlft.audit.report import GOLD, AuditReport, Problem
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described, kind_of
+from rlft.contract.faults import described, failure_of
 from rlft.errors import ConfigError, RlftError
 from rlft.harness.playground import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
-from rlft.outcome import Failure
 from rlft.progress import Progress, silent
-from rlft.rewards.rubric import WAY_OUT
 from rlft.rewards.scoring import score_rollouts
-from rlft.secrets import hide
 from rlft.types import Rewards, Rollouts, Task
 
-GOLD_NEEDS_TOOLS = (
-    "gold_completion is not defined, and the answer as text, without a call of a tool, is full on no task: "
-    "no gold is known"
+_NEEDS_TOOLS = "the answer as text, without a call of a tool, is full on no task: no gold is known"
+GOLD_NEEDS_TOOLS = Problem(GOLD, f"gold_completion is not defined, and {_NEEDS_TOOLS}")
+"""What the audit says, as a note, where the golds are only answers as text, and none of them is full."""
+DEFINE_GOLD = Problem(
+    GOLD, _NEEDS_TOOLS, "define gold_completion(task): the assistant's messages in order, with their tool_calls"
 )
+"""The same as a problem for the environment's author."""
 
 
 def audit_reward(
@@ -48,6 +48,7 @@ def audit_reward(
     max_tasks: int = 50,
     seed: int = 0,
     progress: Progress = silent,
+    findings: Findings | None = None,
 ) -> AuditReport:
     """Score, on up to `max_tasks` of these (train) tasks, the gold answer and attacks, which are no answers.
 
@@ -63,8 +64,9 @@ def audit_reward(
     `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `harness` is that of the rollouts, so that a
     gold that training could not reach is found. `seed` picks the tasks and the other golds. Raises ConfigError for a
     weight whose part does not exist. Whatever is wrong with tasks or reward is in the report: the caller decides.
+    `findings`, which is empty, is filled with what the report says in sentences.
     """
-    findings = Findings()
+    findings = Findings() if findings is None else findings
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
     golds = _golds(tasks, environment, findings)
@@ -86,7 +88,7 @@ def audit_reward(
         judge(scores, findings)
     say_what_was_left_out(picked, golds, scores, findings)
     attacks = {kind: summary(kind, scores) for kind in ("gold", *ATTACKS)}
-    return AuditReport(attacks, tuple(findings.sentences), not findings.failed, len(picked))
+    return AuditReport(attacks, tuple(each.finding for each in findings.problems), not findings.failed, len(picked))
 
 
 def _score(
@@ -106,9 +108,9 @@ def _score(
     except ConfigError:
         raise
     except RlftError as error:
-        findings.fail(hide(f"scoring stopped: {error.what}" + (f"{WAY_OUT}{error.fix}" if error.fix else "")))
+        findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
     except Exception as error:  # `context` is the environment's code as well
-        findings.fail(f"the attempts could not be put together: {described(error)}")
+        findings.fail(Problem("context", f"the attempts could not be put together: {described(error)}"))
     return Rewards((), {})
 
 
@@ -126,17 +128,18 @@ def has_text_gold(environment: BaseEnv) -> bool:
 def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings) -> dict[str, Script]:
     """Return {task id: gold completion} for the tasks that have one; an error of `gold_completion` is a finding."""
     golds: dict[str, Script] = {}
-    errors: dict[tuple[str, ...], list[str]] = {}
+    errors: dict[tuple[str, ...], list[str]] = {}  # by kind of failure, what was said
     for task in tasks:
         try:
             gold = environment.gold_completion(task)
             script = None if gold is None else as_script(gold)
         except Exception as error:
-            said = described(error, task)
-            errors.setdefault(kind_of(Failure("gold_completion", said)), []).append(f"{task.id}: {said}")
+            failure = failure_of(GOLD, error, task)
+            errors.setdefault(failure.kind, []).append(f"{task.id}: {failure.why}")
             continue
         if script is not None:
             golds[task.id] = script
     for said in errors.values():
-        findings.fail(f"gold_completion failed on {len(said)} of {len(tasks)} tasks, for example {said[0]}")
+        what = f"gold_completion failed on {len(said)} of {len(tasks)} tasks, for example {said[0]}"
+        findings.fail(Problem(GOLD, what))
     return golds

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rlft.audit.report import GOLD, Problem
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described, kind_of, names_place
+from rlft.contract.faults import failure_of
 from rlft.errors import RlftError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
@@ -42,10 +43,10 @@ class Trial:
 
 def gold_scripts(
     tasks: Sequence[Task], environment: BaseEnv, timeout_seconds: float
-) -> tuple[dict[str, Script], list[str]]:
-    """Return {task id: gold completion} of the tasks that have one, and what is wrong with the others, in sentences."""
+) -> tuple[dict[str, Script], list[Problem]]:
+    """Return {task id: gold completion} of the tasks that have one, and what is wrong with the others."""
     golds: dict[str, Script] = {}
-    wrong: dict[tuple[str, ...], list[tuple[str, str]]] = {}  # by kind of error, (task id, what was said)
+    wrong: dict[tuple[str, ...], list[tuple[str, Failure]]] = {}  # by kind of failure, (task id, failure)
     without: list[str] = []
     with RewardWorker() as worker:
         for task in tasks:
@@ -58,27 +59,24 @@ def gold_scripts(
             except KeyboardInterrupt:
                 raise
             except RlftError as error:
-                wrong.setdefault((error.what,), []).append((task.id, error.what))
+                wrong.setdefault((error.what,), []).append((task.id, Failure(GOLD, error.what)))
                 break
             except BaseException as error:
-                said = described(error, task)
-                wrong.setdefault(kind_of(Failure("gold_completion", said)), []).append((task.id, said))
-    problems = [
-        f"gold_completion: {rows[0][1]} ({_tasks([task for task, _ in rows])}); what to do: "
-        + ("mend this line; it must work for every task" if names_place(rows[0][1]) else _GOLD_WAY_OUT)
-        for rows in wrong.values()
-    ]
+                failure = failure_of(GOLD, error, task)
+                wrong.setdefault(failure.kind, []).append((task.id, failure))
+    problems = [_gold_problem([task for task, _ in rows], rows[0][1]) for rows in wrong.values()]
     if without and not golds:
-        problems.append(
-            "gold_completion: no task has a gold answer, so nothing shows that the reward can be earned; what to do: "
-            "give the tasks an answer, or define gold_completion(task)"
-        )
+        what = "no task has a gold answer, so nothing shows that the reward can be earned"
+        problems.append(Problem(GOLD, what, "give the tasks an answer, or define gold_completion(task)"))
     elif without:
-        problems.append(
-            f"gold_completion: returned None ({_tasks(without)}); what to do: give every task an answer, or leave "
-            "those without one out"
-        )
+        fix = "give every task an answer, or leave those without one out"
+        problems.append(Problem(GOLD, f"returned None ({_tasks(without)})", fix))
     return golds, problems
+
+
+def _gold_problem(tasks: Sequence[str], failure: Failure) -> Problem:
+    fix = "mend this line; it must work for every task" if failure.place else _GOLD_WAY_OUT
+    return Problem(GOLD, f"{failure.why} ({_tasks(tasks)})", fix)
 
 
 def try_scripts(

@@ -206,7 +206,7 @@ def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:
 
 
 def told_faults(environment: BaseEnv) -> set[tuple[str, ...]]:
-    """Return the kinds of error (`rlft.contract.faults.kind_of`) of its tools that have been logged already."""
+    """Return the kinds of error (`rlft.outcome.Failure.kind`) of its tools that have been logged already."""
     return environment.__dict__.setdefault("_rlft_told_faults", set())
 
 

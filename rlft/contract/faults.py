@@ -7,7 +7,6 @@ rollout, a reward, the check, the audit or the log is written here.
 from __future__ import annotations
 
 import inspect
-import re
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
@@ -29,7 +28,6 @@ LONGEST = 500
 _LONGEST_TAIL = 400  # characters of the place and the hint in a description
 _OURS = tuple(RLFT_FOLDER.parent / name for name in ("rlft", "mlops", "materializers", "steps", "pipelines", "cli"))
 _STANDARD = Path(sysconfig.get_paths()["stdlib"]).resolve()
-_PLACE = re.compile(r", at ([^;]+:[0-9]+)(?:;|\Z)")
 
 
 def described(error: BaseException, task: Task | None = None) -> str:
@@ -39,20 +37,27 @@ def described(error: BaseException, task: Task | None = None) -> str:
     variables are hidden, and control characters are escaped. An `RlftError` names its place itself, so none is added.
     `task` is the task that the failing code was given, for the hint.
     """
+    return failure_of("", error, task).why
+
+
+def failure_of(where: str, error: BaseException, task: Task | None = None) -> Failure:
+    """Return that `where` failed by this error: its description (`described`), its type and its line."""
     whole = error
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:  # as task groups raise
         error = error.exceptions[0]
     head = type(error).__name__
     if text := _text_of(error):
         head += f": {text}"
-    tail = ""
+    place = tail = ""
     if not isinstance(error, RlftError) and (found := _own_frame(error) or _own_frame(whole)) is not None:
         frame, entry = found
-        tail = f", at {_shown(entry.filename)}:{entry.lineno}"
+        place = f"{_shown(entry.filename)}:{entry.lineno}"
+        tail = f", at {place}"
         if there_is := instead(error, frame, entry, task):
             tail += f"; {there_is}"
     tail = _clean(tail)[:_LONGEST_TAIL]
-    return _clean(head)[: LONGEST - len(tail)] + tail
+    why = _clean(head)[: LONGEST - len(tail)] + tail
+    return Failure(where, why, raised=type(error).__name__, place=_clean(place))
 
 
 def place_of(error: BaseException) -> tuple[str, str] | None:
@@ -74,18 +79,6 @@ def defined_at(function: Callable[..., Any]) -> str:
     """Return `, at file.py:line`, where a function is defined, or an empty text where it is not written in Python."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f", at {_shown(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
-
-
-def kind_of(failure: Failure) -> tuple[str, str, str]:
-    """Return (stage, type of error, line of code): failures that agree in these are counted and shown as one."""
-    origin = failure.origin
-    place = _PLACE.search(origin.why)
-    return origin.where, origin.why.partition(":")[0], place[1] if place else ""
-
-
-def names_place(described_error: str) -> bool:
-    """Return whether a description (of `described`) names a line of the user's code."""
-    return _PLACE.search(described_error) is not None
 
 
 @contextmanager

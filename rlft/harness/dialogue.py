@@ -13,7 +13,7 @@ from typing import Any
 
 from rlft.contract.base import live_states, prompt_messages, told_faults
 from rlft.contract.calling import call
-from rlft.contract.faults import described, kind_of
+from rlft.contract.faults import described, failure_of
 from rlft.harness.playground import Playground
 from rlft.harness.tools import ToolResult, call_tool, printable
 from rlft.messages import MessageError, as_messages
@@ -63,7 +63,7 @@ class Dialogue:
             self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
             live_states(self.playground.environment)[self.rollout_id] = self.state
         except Exception as error:
-            self.error = Failure("setup", described(error, self.task))
+            self.error = failure_of("setup", error, self.task)
 
     async def answer(self, message: Message, problems: Sequence[str] = ()) -> list[Message] | None:
         """Take the model's next message and return the messages that it reads then; `None` if the conversation is over.
@@ -77,7 +77,7 @@ class Dialogue:
         try:
             told = await self._use_tools(calls, problems) if calls or problems else await self._respond()
         except Exception as error:
-            self.error = Failure("respond", described(error, self.task))
+            self.error = failure_of("respond", error, self.task)
             return None
         self.messages.extend(told)
         return told if told and self.turns < self.playground.max_turns else None
@@ -96,7 +96,7 @@ class Dialogue:
             self.state = json.loads(hide(json.dumps(self.state, allow_nan=False)))
             json.dumps(self.state, ensure_ascii=False).encode()  # raises for lone surrogates, which cannot be stored
         except (TypeError, ValueError, RecursionError) as error:
-            self.error = self.error or Failure("state", described(error))
+            self.error = self.error or failure_of("state", error)
             self.state = {}
 
     async def _use_tools(self, calls: Sequence[ToolCall], problems: Sequence[str]) -> list[Message]:
@@ -136,8 +136,8 @@ class Dialogue:
         """Log the fault of a tool, each kind once in the environment's life: a model may cause it again and again."""
         self.tool_faults.append(fault)
         told = told_faults(self.playground.environment)
-        if (kind := kind_of(fault)) not in told:
-            told.add(kind)
+        if fault.kind not in told:
+            told.add(fault.kind)
             logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:

@@ -17,7 +17,7 @@ from typing import Any
 from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described
+from rlft.contract.faults import failure_of
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.errors import RlftError
 from rlft.harness.background import WAITING, Background
@@ -109,7 +109,7 @@ class _Run:
             try:
                 row.token_ids = self.chat.prompt(row.dialogue.messages)
             except Exception as error:
-                row.end("error", Failure("prompt", described(error)))
+                row.end("error", failure_of("prompt", error))
                 continue
             row.prompt_length = len(row.token_ids)
             if not self._has_room(row):
@@ -208,7 +208,7 @@ class _Run:
         try:
             row.token_ids.extend(self.chat.continuation(told, row.token_ids[-1]))
         except Exception as error:
-            row.end("error", Failure("render", described(error)))
+            row.end("error", failure_of("render", error))
             return False
         harness = self.playground.harness
         spent = len(row.token_ids) - row.prompt_length
@@ -239,7 +239,7 @@ class _Run:
                 self.told.put((row, done.result()))
             # An error, a cancellation too, would be lost in this callback, and the rollout be waited for without end.
             except BaseException as error:
-                row.dialogue.error = Failure("harness", described(error))
+                row.dialogue.error = failure_of("harness", error)
                 self.told.put((row, None))
 
         self.waiting += len(asked)

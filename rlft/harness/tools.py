@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.calling import call
-from rlft.contract.faults import described, place_of
+from rlft.contract.faults import failure_of, place_of
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.outcome import Failure
 from rlft.secrets import hide
@@ -69,7 +69,7 @@ async def call_tool(
         is_late = isinstance(error, TimeoutError) and limit.expired()  # a tool may raise a TimeoutError of its own
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
-        fault = None if is_late or place_of(error) is None else Failure(f"tool {name}", described(error))
+        fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
     return ToolResult(_cut(printable(text), max_characters), failed=True, fault=fault)
 
 

@@ -7,17 +7,16 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlft.contract.base import BaseEnv, prompt_messages
-from rlft.contract.faults import described
+from rlft.contract.faults import failure_of
 from rlft.harness.tools import printable
 from rlft.outcome import Failure
 from rlft.rewards.harmless import harmless_rollouts
 from rlft.rewards.rubric import (
     TOLERANCE,
-    WAY_OUT,
     Parts,
     beyond_bounds,
     check_parts,
@@ -36,9 +35,9 @@ _SCORE_ONE = "return a number for a part that is paid (None: is a `return` missi
 class _ScoreError(Exception):
     """Raised where scoring a rollout fails; holds the `Failure` to be stored with it."""
 
-    def __init__(self, where: str, why: str) -> None:
-        self.failure = Failure(where, why)
-        super().__init__(str(self.failure))
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(str(failure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ def score_rollout(
     try:
         parts, answer = _parts_and_answer(rollout, task, environment, worker, timeout_seconds)
         total, solved = _total(parts, rubric)
-    except _ScoreError as failure:
-        error = failure.failure
+    except _ScoreError as failed:
+        error = failed.failure
     return Reward(
         rollout_id=rollout.rollout_id,
         task_id=rollout.task_id,
@@ -98,7 +97,7 @@ def _parts_and_answer(
     rollout: Rollout, task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float
 ) -> tuple[Parts, str | None]:
     if rollout.error is not None:
-        raise _ScoreError("rollout", str(rollout.error))
+        raise _ScoreError(replace(rollout.error, where="rollout", why=str(rollout.error), fix=""))
     reached = ["prompt"]
     try:
         completion = trajectory_of(rollout, task, environment)
@@ -108,9 +107,9 @@ def _parts_and_answer(
     except RewardHangs as error:
         if _hangs_on_anything(task, environment, worker, timeout_seconds):
             raise
-        raise _ScoreError(reached[-1], f"ScoringTimeout: no score within {timeout_seconds:g} s") from error
+        raise _ScoreError(Failure(reached[-1], f"ScoringTimeout: no score within {timeout_seconds:g} s")) from error
     except BaseException as error:  # SystemExit of the environment's code too: it must not end the run
-        raise _ScoreError(reached[-1], described(error, task)) from error
+        raise _ScoreError(failure_of(reached[-1], error, task)) from error
 
 
 def _hangs_on_anything(task: Task, environment: BaseEnv, worker: RewardWorker, timeout_seconds: float) -> bool:
@@ -150,14 +149,14 @@ def _total(parts: Parts, rubric: Rubric) -> tuple[float, bool]:
     """Return the total and whether it counts as solved. Raises _ScoreError for parts that have no total."""
     weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
-        raise _ScoreError("compute_reward", f"no part with a weight applies (parts: {parts}){WAY_OUT}{_SCORE_ONE}")
+        raise _ScoreError(Failure("compute_reward", f"no part with a weight applies (parts: {parts})", _SCORE_ONE))
     if wrong := beyond_bounds(parts, weights, maxima):
-        raise _ScoreError("compute_reward", wrong)
+        raise _ScoreError(wrong)
     try:
         total = combine(parts, weights, maxima)
     except ValueError as error:
-        raise _ScoreError("compute_reward", f"{error}{WAY_OUT}{_SCORE_ONE}") from error
+        raise _ScoreError(Failure("compute_reward", str(error), _SCORE_ONE)) from error
     if not math.isfinite(total):
-        raise _ScoreError("weights", f"the total of {parts} is {total}")
+        raise _ScoreError(Failure("weights", f"the total of {parts} is {total}"))
     wanted = full_total(parts, weights, maxima) if rubric.full is None else rubric.full
     return total, total >= wanted - TOLERANCE * max(1.0, abs(wanted))

@@ -14,14 +14,13 @@ from numbers import Real
 from typing import Any
 
 from rlft.errors import ConfigError
+from rlft.outcome import Failure
 
 Parts = dict[str, float | None]  # {part: score}, `None` where the part does not apply
 TOLERANCE = 1e-9
 """The difference of two scores or totals that counts as rounding."""
 UNNAMED = "*"
 """The key of the weight, or the maximum, of parts that have none of their own."""
-WAY_OUT = "; what to do: "
-"""Separates, in the text of an error, what is wrong from what to do about it."""
 
 
 def check_parts(scores: Any) -> Parts:
@@ -108,7 +107,7 @@ def check_weighed(weights: Mapping[str, float], parts: Collection[str], said: st
 
 def beyond_bounds(
     parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float]
-) -> str | None:
+) -> Failure | None:
     """Return what is wrong with the first part that could lift a total above the full one, and what to do; else `None`.
 
     Such a part is a paid one above its maximum, or a penalty below 0.
@@ -118,15 +117,18 @@ def beyond_bounds(
         if score is None or not weight:
             continue
         if weight > 0 and score > maximum + TOLERANCE * max(1.0, maximum):
-            return (
-                f"part {name!r} is above its maximum: {score:g} of {maximum:g}{WAY_OUT}return {maximum:g} for what is "
-                f"full, or declare another maximum (reward_maxima, @rlft.reward(maximum={score:g}), or `maxima` in the "
-                "arguments of TrlRewards and VerlRewards)"
+            return Failure(
+                "compute_reward",
+                f"part {name!r} is above its maximum: {score:g} of {maximum:g}",
+                f"return {maximum:g} for what is full, or declare another maximum (reward_maxima, "
+                f"@rlft.reward(maximum={score:g}), or `maxima` in the arguments of TrlRewards and VerlRewards)",
             )
         if weight < 0 and score < -TOLERANCE:
-            return (
-                f"part {name!r} is a penalty that pays: {score:g} with the weight {weight:g}{WAY_OUT}return 0 or more "
-                "from a penalty with a negative weight; or give it a positive weight and the maximum 0"
+            return Failure(
+                "compute_reward",
+                f"part {name!r} is a penalty that pays: {score:g} with the weight {weight:g}",
+                "return 0 or more from a penalty with a negative weight; or give it a positive weight and the "
+                "maximum 0",
             )
     return None
 

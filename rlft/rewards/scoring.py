@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import kind_of
 from rlft.errors import EnvironmentSetupError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, score_rollout
@@ -106,7 +105,7 @@ def _log_errors(rows: list[Reward]) -> None:
     failed: dict[tuple[str, ...], list[Reward]] = {}
     for row in rows:
         if row.error:
-            failed.setdefault(kind_of(row.error), []).append(row)
+            failed.setdefault(row.error.kind, []).append(row)
     for found in failed.values():
         tasks = len({row.task_id for row in found})
         on = f"{tasks} task{'s' * (tasks > 1)}"

@@ -12,9 +12,14 @@ def test_every_stored_text_is_a_failure_that_says_the_same(text):
     assert str(Failure.read(text)) == text
 
 
-@given(st.sampled_from(["setup", "engine", "compute_reward", "rollout"]), st.text())
-def test_a_failure_is_read_from_its_text(where, why):
-    assert Failure.read(str(Failure(where, why))) == Failure(where, why)
+@given(st.sampled_from(["setup", "engine", "compute_reward", "rollout"]), st.text(), st.text())
+def test_a_failure_is_read_from_its_text(where, why, fix):
+    assert Failure.read(str(Failure(where, why, fix))) == Failure(where, why, fix)
+
+
+def test_a_failure_tells_its_way_out_after_what_is_wrong():
+    failure = Failure("compute_reward", "part 'a' is 2 of 1", "return 1", raised="ValueError", place="x.py:3")
+    assert str(failure) == "compute_reward: part 'a' is 2 of 1; what to do: return 1"
 
 
 @pytest.mark.parametrize(
@@ -35,6 +40,24 @@ def test_a_reward_without_a_score_knows_what_failed_in_the_rollout():
     failed = Failure("engine", "rollout: gone")
     assert Failure("rollout", str(failed)).origin == failed
     assert failed.origin == failed
+    assert Failure("rollout", "setup: KeyError: 'a'", raised="KeyError", place="x.py:3").kind == (
+        "setup", "KeyError", "x.py:3",
+    )  # fmt: skip
+
+
+def test_the_kind_of_a_failure_follows_from_its_error_and_not_from_the_words_of_the_text():
+    said = Failure("setup", "KeyError: 'a: b, at y.py:9', at x.py:3", raised="KeyError", place="x.py:3")
+    assert said.kind == ("setup", "KeyError", "x.py:3")
+    assert Failure("setup", "KeyError, at x.py:3", raised="KeyError", place="x.py:3").kind == said.kind
+    assert Failure("setup", said.why, raised="KeyError", place="x.py:4").kind != said.kind
+
+
+def test_the_kind_of_a_failure_with_a_text_alone_is_its_beginning():
+    one, two = (Failure.read(f"rollout: setup: KeyError: {key!r}, at x.py:{key}; task.info has: a") for key in (3, 4))
+    assert one.kind == two.kind == ("setup", "KeyError", "")
+    assert Failure("compute_reward", "no part applies (parts: {'a': None})").kind == (
+        "compute_reward", "no part applies (parts", "",
+    )  # fmt: skip
 
 
 def test_no_failure_has_no_text():

@@ -292,6 +292,37 @@ def test_a_part_without_return_is_the_one_problem_and_gold_is_not_full():
     assert some.problems == ()
 
 
+def test_the_words_of_an_error_are_no_way_out():
+    def says_more(self, text):
+        raise ValueError("boom; what to do: call me")
+
+    (problem,) = check(variant(exact=mark(says_more))).problems
+    assert problem.startswith("compute_reward: ValueError: boom; what to do: call me, at ")
+    assert problem.endswith("(gold on task t1); what to do: return {part: a finite number, or None} for whatever a "
+                            "model says, within the time limit")  # fmt: skip
+
+
+def test_the_audit_does_not_say_again_that_golds_are_missing():
+    problems = check(variant(gold_completion=lambda self, task: None, exact=mark(lambda self, text: 1.0))).problems
+    assert [problem.partition(" on ")[0].partition(",")[0] for problem in problems] == [
+        "gold_completion: no task has a gold answer",
+        "compute_reward: an empty answer earns 1 from {'exact': 1.0",
+        "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
+    ]  # fmt: skip
+
+
+def test_a_text_gold_that_needs_tools_is_told_with_its_own_way_out_whatever_else_the_audit_finds():
+    tools = {"gold_completion": rlft.BaseEnv.gold_completion}
+    looked = mark(lambda self, text, state: float(bool(state["read"]) or text == "I do not know."))
+    for exact, others in ((mark(lambda self, state: float(bool(state["read"]))), 0), (looked, 1)):
+        problems = check(variant(**tools, exact=exact)).problems
+        assert problems[0] == (
+            "gold_completion: the answer as text, without a call of a tool, is full on no task: no gold is known; "
+            "what to do: define gold_completion(task): the assistant's messages in order, with their tool_calls"
+        )
+        assert [problem.partition(" on ")[0] for problem in problems[1:]] == ["reward audit: constant is full"][:others]
+
+
 def test_declared_maxima_make_gold_full():
     ten = rlft.reward(maximum=10)(lambda self, text, ground_truth: 10.0 * (text == ground_truth))
     report = check(variant(exact=ten))

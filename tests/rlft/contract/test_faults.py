@@ -14,9 +14,9 @@ from rlft.audit.environment import check_environment
 from rlft.audit.rewards import audit_reward
 from rlft.calls import make_call
 from rlft.config import HarnessConfig, WarmStartConfig
-from rlft.contract.faults import LONGEST, described, kind_of, place_of
+from rlft.contract.faults import LONGEST, described, failure_of, place_of
 from rlft.environments.calculator import Calculator
-from rlft.errors import EnvironmentSetupError
+from rlft.errors import EnvironmentSetupError, TaskError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
@@ -237,9 +237,17 @@ def test_a_syntax_error_that_a_library_raises_may_hold_anything():
 def test_two_tasks_say_the_same_if_place_and_type_are_the_same():
     one, two = (raised(user_code.of_an_answer, make_task(answer={key: 1})) for key in ("a", "b"))
     other = raised(user_code.of_info, make_task())
-    assert kind_of(Failure("setup", described(one))) == kind_of(Failure("setup", described(two)))
-    assert kind_of(Failure("setup", described(one))) != kind_of(Failure("setup", described(other)))
-    assert kind_of(Failure("setup", described(one))) != kind_of(Failure("compute_reward", described(one)))
+    assert failure_of("setup", one).kind == failure_of("setup", two).kind
+    assert failure_of("setup", one).kind != failure_of("setup", other).kind
+    assert failure_of("setup", one).kind != failure_of("compute_reward", one).kind
+
+
+def test_a_failure_has_the_type_of_its_error_and_the_users_line():
+    failure = failure_of("setup", raised(user_code.of_info, make_task()), make_task())
+    assert failure == Failure("setup", f"KeyError: 'text', at {place(user_code.of_info)}; task.info {HAS}")
+    assert (failure.raised, failure.place) == ("KeyError", place(user_code.of_info))
+    named = failure_of("setup", TaskError("no text, at x.py:3"))  # its own words name no line
+    assert (named.why, named.raised, named.place) == ("TaskError: no text, at x.py:3", "TaskError", "")
 
 
 # Where it is shown.

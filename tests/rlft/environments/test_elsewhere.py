@@ -85,7 +85,7 @@ def test_the_audit_does_not_take_an_answer_without_calls_for_its_gold(shelf):
     ]
     report = audit_reward(tasks, Naturalist(shelf), weights={}, full=None, timeout_seconds=5.0)
     assert report.passed, report.text()
-    assert GOLD_NEEDS_TOOLS in report.findings
+    assert GOLD_NEEDS_TOOLS.finding in report.findings
     assert report.attacks["gold"].count == 0
     checked = check_environment(Naturalist(shelf), tasks)
     assert [problem.split(":")[0] for problem in checked.problems] == ["gold_completion"]

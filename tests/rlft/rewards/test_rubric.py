@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlft.outcome import Failure
 from rlft.rewards.rubric import beyond_bounds, check_numbers, check_parts, combine, full_total, never_given
 
 
@@ -66,16 +67,18 @@ def test_nothing_within_its_bounds_earns_more_than_full(named, data):
 
 def test_a_part_beyond_its_bounds_is_named_with_its_value_its_maximum_and_the_way_out():
     wrong = beyond_bounds({"form": 1.0, "points": 10.0}, {"form": 0.5}, {})
-    assert (wrong or "").startswith(
-        "part 'points' is above its maximum: 10 of 1; what to do: return 1 for what is full"
-    )
-    assert "@rlft.reward(maximum=10)" in (wrong or "")
+    assert wrong is not None
+    assert wrong == Failure("compute_reward", "part 'points' is above its maximum: 10 of 1", wrong.fix)
+    assert wrong.fix.startswith("return 1 for what is full, or declare another maximum")
+    assert "@rlft.reward(maximum=10)" in wrong.fix
     assert beyond_bounds({"points": 10.5}, {}, {"points": 10.0}) is not None
     assert beyond_bounds({"points": 10.0 + 1e-12, "form": 1.0 + 1e-12}, {}, {"points": 10.0}) is None  # float noise
     assert beyond_bounds({"calls": 7.0}, {"calls": 0.0}, {}) is None  # a metric
     assert beyond_bounds({"calls": 7.0, "late": None}, {"calls": -1.0}, {}) is None  # a large penalty
     pays = beyond_bounds({"late": -2.0}, {"late": -1.0}, {})
-    assert (pays or "").startswith("part 'late' is a penalty that pays: -2 with the weight -1; what to do: ")
+    assert str(pays).startswith(
+        "compute_reward: part 'late' is a penalty that pays: -2 with the weight -1; what to do: return 0 or more"
+    )
     assert beyond_bounds({"wrong": -1.0}, {}, {"wrong": 0.0}) is None
     assert beyond_bounds({"wrong": 0.5}, {}, {"*": 0.0}) is not None
 

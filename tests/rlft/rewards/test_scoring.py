@@ -388,6 +388,13 @@ def test_a_failed_rollout_keeps_its_error():
     assert (row.total, str(row.error)) == (None, "rollout: engine: out of memory")
 
 
+def test_a_failed_rollout_tells_its_reward_the_kind_of_its_error():
+    failed = Failure("setup", "KeyError: 1, at x.py:3", "mend it", raised="KeyError", place="x.py:3")
+    error = only(score(Plain(), Rollouts((make_rollout(TASK, *TASK.prompt, error=failed),)))).error
+    assert str(error) == "rollout: setup: KeyError: 1, at x.py:3; what to do: mend it"
+    assert error.kind == ("setup", "KeyError", "x.py:3")
+
+
 class Prompted(BaseEnv):
     def context(self, task):
         return Context(system_prompt="Be brief.")
