@@ -1,7 +1,8 @@
 """Reads a round's rollouts from the files of a home, without ZenML, which takes six seconds to say where they are.
 
 Instead its database is read, for the places of the files alone. What that does not answer without doubt (a run by an
-ambiguous name, a step that was tried twice, files elsewhere, another version's tables) is left to ZenML itself.
+ambiguous name or without a tag, a step that was tried twice, files elsewhere, another version's tables) is left to
+ZenML itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ from rlft import storage
 
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
 _BEGINS = "SELECT id FROM pipeline_run WHERE substr(id, 1, length(?1)) = ?1 OR substr(name, 1, length(?2)) = ?2"
+# All attempts at a run share its tag; the one that is asked for comes first, then the newest of the others.
+_ATTEMPTS = """
+SELECT attempt.id FROM tag_resource AS own
+JOIN tag ON tag.id = own.tag_id AND substr(tag.name, 1, 4) = 'run='
+JOIN tag_resource AS shared ON shared.tag_id = tag.id
+JOIN pipeline_run AS attempt ON attempt.id = shared.resource_id
+WHERE own.resource_id = ?
+ORDER BY attempt.id = own.resource_id DESC, attempt.created DESC
+"""
 _OUTPUT = """
 SELECT uri FROM step_run
 JOIN step_run_output_artifact ON step_run_output_artifact.step_id = step_run.id
@@ -57,25 +67,24 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
 
 
 def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
-    """Return the id of the run that is meant, and the ids of those that it resumes. Raises _UnclearError."""
+    """Return the ids of all attempts at a run in the order in which `load_round` looks through them.
+
+    Raises _UnclearError.
+    """
     asked = (run.replace("-", "").lower(), run)  # ZenML's database has ids without hyphens
     found = database.execute(_EXACT, asked).fetchall() or database.execute(_BEGINS, asked).fetchall()
     if len(found) != 1:
         raise _UnclearError
-    attempts = [found[0][0]]
-    while True:
-        found = database.execute("SELECT original_run_id FROM pipeline_run WHERE id = ?", attempts[-1:]).fetchall()
-        if len(found) != 1 or found[0][0] in attempts:  # it was deleted since
-            raise _UnclearError
-        if found[0][0] is None:
-            return attempts
-        attempts.append(found[0][0])
+    attempts = [attempt for (attempt,) in database.execute(_ATTEMPTS, found[0])]
+    if not attempts:  # it was started before runs had tags
+        raise _UnclearError
+    return attempts
 
 
 def _file(
     home: Home, database: sqlite3.Connection, attempts: list[str], step: str, output: str, name: str
 ) -> Path | None:
-    """Return the file of a step's output, of the newest attempt that has it; `None` if none has.
+    """Return the file of a step's output, of the first of the attempts that has it; `None` if none has.
 
     Raises _UnclearError.
     """
