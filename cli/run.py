@@ -16,7 +16,8 @@ from mlops.display.terminal import errors
 from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.runs.commits import users_commits
-from mlops.runs.labels import AGAIN, make_labels, refuse_taken
+from mlops.runs.ids import again_name
+from mlops.runs.labels import make_labels, refuse_taken
 from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
 
@@ -73,6 +74,7 @@ def run(
 
             forget_removed()
             errors.print(f"{removed.what}; they are trained again, from cached rollouts")
-            interrupt.run_name = interrupt.run_name and f"{labels.name}{AGAIN}"
-            finished = pipeline.with_options(run_name=f"{labels.name}{AGAIN}")(**arguments)
+            again = again_name(labels.name)
+            interrupt.run_name = interrupt.run_name and again
+            finished = pipeline.with_options(run_name=again)(**arguments)
         finish(home, str(finished.id), summary, stack)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mlops.runs.ids import validation_name
 from mlops.runs.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
@@ -97,7 +98,7 @@ def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tr
 
     It is minus infinity if no rollout has a score.
     """
-    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
+    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
     metric = stages.config.evaluation.metric

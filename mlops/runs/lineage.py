@@ -7,7 +7,6 @@ runs that it belongs to. Neither they nor the model are part of a cache key.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from zenml import Model, log_metadata
@@ -17,6 +16,7 @@ from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
+from mlops.runs.ids import RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.summary import Summary
 from mlops.tracking.address import HOME
@@ -52,7 +52,7 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
         tags=own,
         save_models_to_registry=False,  # a stack's registry would get every round
     )
-    shared = {"experiment": experiment, "run": labels.name}
+    shared = {"experiment": experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
     return {"tags": [*cascading, *own], "model": model}
 
@@ -73,9 +73,10 @@ def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
     """
     parameters = run.config.parameters or {}
     config = check_config(parameters["config"], where=run.name)
-    labels = labels_of(parameters.get("labels"), run.name.split("-resumed-")[0])
-    name = f"{labels.name}-resumed-{datetime.now():%H%M%S-%f}"
-    return Resumed(name, config, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri))
+    labels = labels_of(parameters.get("labels"), name_of_first(run.name))
+    return Resumed(
+        resumed_name(labels.name), config, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri)
+    )
 
 
 def outcome_of(summary: Summary) -> str:
