@@ -58,7 +58,7 @@ def run(
         held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
         keep_from_zenml()
-        from mlops.runs.lineage import pipeline_inputs, run_options
+        from mlops.runs.starting import pipeline_inputs, run_options
         from pipelines.train import train
 
         interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere

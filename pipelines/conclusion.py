@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlops.registry.champion import ChampionVersion
-from mlops.runs.lineage import registry_name
+from mlops.runs.starting import registry_name
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
