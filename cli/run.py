@@ -46,7 +46,7 @@ def run(
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, summary, stack=stack)
-        commits = users_commits(config, settings.environment.name)
+        commits = users_commits(config, settings)
         labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
         from mlops.stacks.stack import connect
 
