@@ -179,8 +179,8 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.rounds = len(rounds.reports)
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped
-    for kind in ("rollout", "score", "train"):
-        setattr(record.seconds, kind, rounds.seconds(kind))
+    for kind, spent in rounds.seconds().items():
+        setattr(record.seconds, kind, spent)
 
 
 def _conclude(
