@@ -30,8 +30,8 @@ def resume(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from mlops.runs.lineage import resumed
         from mlops.runs.runs import find_run, name_of, resumable_attempt
+        from mlops.runs.starting import resumed
         from pipelines.train import train
 
         asked = find_run(run)

@@ -16,7 +16,8 @@ from mlops.display.terminal import errors
 from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.runs.commits import users_commits
-from mlops.runs.labels import AGAIN, make_labels, refuse_taken
+from mlops.runs.ids import again_name
+from mlops.runs.labels import make_labels, refuse_taken
 from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
 
@@ -45,7 +46,7 @@ def run(
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, summary, stack=stack)
-        commits = users_commits(config, settings.environment.name)
+        commits = users_commits(config, settings)
         labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
         from mlops.stacks.stack import connect
 
@@ -57,7 +58,7 @@ def run(
         held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
         keep_from_zenml()
-        from mlops.runs.lineage import pipeline_inputs, run_options
+        from mlops.runs.starting import pipeline_inputs, run_options
         from pipelines.train import train
 
         interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
@@ -73,6 +74,7 @@ def run(
 
             forget_removed()
             errors.print(f"{removed.what}; they are trained again, from cached rollouts")
-            interrupt.run_name = interrupt.run_name and f"{labels.name}{AGAIN}"
-            finished = pipeline.with_options(run_name=f"{labels.name}{AGAIN}")(**arguments)
+            again = again_name(labels.name)
+            interrupt.run_name = interrupt.run_name and again
+            finished = pipeline.with_options(run_name=again)(**arguments)
         finish(home, str(finished.id), summary, stack)

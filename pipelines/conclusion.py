@@ -6,10 +6,10 @@ An arm is one of the policies that are compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from mlops.registry.champion import ChampionVersion
-from mlops.runs.lineage import registry_name
+from mlops.runs.starting import registry_name
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
@@ -25,23 +25,20 @@ FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 
 @dataclass(frozen=True, slots=True)
 class Arms:
-    """Holds the evaluation artifact of each arm; `None` for one that the run does not have."""
+    """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
+
+    `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
+    """
 
     base: Artifact
-    trained: Artifact
     warm_start: Artifact | None
     sft_control: Artifact | None
+    final: Artifact
     champion: Artifact | None
 
     def load(self) -> dict[str, Evaluation]:
         """Return the evaluations of the arms that there are, by their keys in the summary."""
-        arms = {
-            "base": self.base,
-            "warm_start": self.warm_start,
-            "sft_control": self.sft_control,
-            "final": self.trained,
-            "champion": self.champion,
-        }
+        arms = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: arm.load() for name, arm in arms.items() if arm is not None}
 
 
@@ -66,7 +63,7 @@ def evaluate_arms(
     if config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
         if config.evaluation.sft_control:
-            spent = sum(rounds.seconds(kind) for kind in ("rollout", "score", "train"))
+            spent = sum(rounds.seconds().values())
             policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
             note_training("sft_control", report.load())
             control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
@@ -77,9 +74,9 @@ def evaluate_arms(
         champion = stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
     return Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
-        trained=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         warm_start=warm,
         sft_control=control,
+        final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
     )
 
@@ -94,7 +91,7 @@ def promote(
     config = stages.config
     with stages.show("decision"):
         decision = decide_promotion(
-            arms.trained, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
+            arms.final, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
         )
     if tracker.run_id is None:
         return decision.load(), None

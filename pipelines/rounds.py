@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mlops.runs.ids import validation_name
 from mlops.runs.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.stages import Artifact, Scored, Show, Stages
 from rlft.evaluation import flat_metrics
+from rlft.outcome import FATES
 from rlft.types import Evaluation, TrainReport
 
 logger = logging.getLogger(__name__)
@@ -42,15 +44,15 @@ class Rounds:
 
     def counts(self) -> dict[str, int]:
         """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
-        totals = {"sampled": 0, "trained": 0, "filtered": 0, "errored": 0}
+        totals: dict[str, int] = dict.fromkeys(("sampled", *FATES), 0)
         for report in self.reports:
             for key, value in report.counts().items():
                 totals[key] += value
         return totals
 
-    def seconds(self, kind: str) -> float:
-        """Return the wall seconds of `rollout`, `score` or `train`, over all rounds."""
-        return sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in self.reports)
+    def seconds(self) -> dict[str, float]:
+        """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""
+        return _seconds(self.reports)
 
 
 def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker) -> Rounds:
@@ -71,7 +73,7 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
         counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
-        spent = sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for kind in ("rollout", "score", "train"))
+        spent = sum(_seconds([report]).values())
         # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
         overhead = {"perf/orchestration_seconds": time.perf_counter() - started - spent}
         tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
@@ -92,12 +94,17 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
     return rounds
 
 
+def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
+    kinds = ("rollout", "score", "train")
+    return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
+
+
 def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> float:
     """Evaluate a policy on `validation` after `number` rounds, log it, and return the mean of `evaluation.metric`.
 
     It is minus infinity if no rollout has a score.
     """
-    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], f"validation_r{number:03d}").load()
+    evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
     metric = stages.config.evaluation.metric

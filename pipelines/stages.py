@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
@@ -116,12 +117,12 @@ class Stages:
         selection = Selection(
             label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
         )
-        return self._attempt(policy, tasks, selection, self._sampling(rollout.temperature), f"r{round:03d}")
+        return self._attempt(policy, tasks, selection, self._sampling(rollout.temperature), round_name(round))
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
         config = self.config
-        with self.show(f"updates r{round:03d}"):
+        with self.show(f"updates {round_name(round)}"):
             return train_grpo(
                 policy,
                 reference,
@@ -133,7 +134,7 @@ class Stages:
                 config.rollout.max_completion_length,
                 round,
                 config.policy.device,
-                id=f"train_grpo_r{round:03d}",
+                id=TRAIN_REPORT.step_id(round_name(round)),
             )
 
     def baseline(self, policy: Artifact, tasks: Artifact) -> Artifact:
@@ -174,7 +175,7 @@ class Stages:
                 scored.rewards,
                 self.config.evaluation.resamples,
                 self.config.seed,
-                id=f"evaluate_policy_{name}",
+                id=step_id("evaluate_policy", name),
             )
 
     def _attempt(
@@ -190,10 +191,10 @@ class Stages:
                 config.environment,
                 self.fingerprints.harness,
                 config.policy.device,
-                id=f"generate_rollouts_{name}",
+                id=ROLLOUTS.step_id(name),
             )
         with self.show(f"scores {name}"):
             rewards = score_rewards(
-                tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=f"score_rewards_{name}"
+                tasks, rollouts, config.environment, config.reward, self.fingerprints.reward, id=REWARDS.step_id(name)
             )
         return Scored(rollouts, rewards)

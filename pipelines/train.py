@@ -18,12 +18,12 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
 from mlops.registry.champion import current_champion
+from mlops.runs.comparison import arm_metrics, difference, part_differences, promotion_section, status_of
 from mlops.runs.labels import labels_of
-from mlops.runs.lineage import registry_name
-from mlops.runs.outcome import arm_metrics, difference, part_differences, promotion_section, status_of
 from mlops.runs.record import Record, open_record
+from mlops.runs.starting import registry_name
 from mlops.runs.summary import Baseline, Ledger
-from mlops.runtime.cache_keys import leave_home_out
+from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
@@ -179,8 +179,8 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.rounds = len(rounds.reports)
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped
-    for kind in ("rollout", "score", "train"):
-        setattr(record.seconds, kind, rounds.seconds(kind))
+    for kind, spent in rounds.seconds().items():
+        setattr(record.seconds, kind, spent)
 
 
 def _conclude(

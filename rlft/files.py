@@ -66,18 +66,22 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 def named_files(value: Any) -> Iterator[Path]:
     """Yield the existing files that texts in nested lists and maps name, relative to the working directory."""
+    for text in texts_in(value):
+        with suppress(ValueError):  # the text has a null byte
+            if os.path.isfile(text):
+                yield Path(text)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in nested lists and maps; those of a map in the order of its keys."""
     if isinstance(value, str):
-        try:
-            if os.path.isfile(value):
-                yield Path(value)
-        except ValueError:  # the text has a null byte
-            return
+        yield value
     elif isinstance(value, Mapping):
         for key in sorted(value):
-            yield from named_files(value[key])
+            yield from texts_in(value[key])
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from named_files(each)
+            yield from texts_in(each)
 
 
 @contextmanager

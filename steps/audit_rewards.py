@@ -7,14 +7,14 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.types import TaskSet
 
 
-@step(cache_policy=code.AUDIT, output_materializers=ReportMaterializer)
+@step(cache_policy=cache_policies.AUDIT, output_materializers=ReportMaterializer)
 def audit_rewards(
     tasks: TaskSet,
     environment: EnvironmentConfig,

@@ -7,14 +7,14 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide
 from rlft.types import Evaluation
 
 
-@step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)
+@step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
 def decide_promotion(
     trained: Evaluation,
     base: Evaluation,

@@ -7,12 +7,12 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from rlft.evaluation import evaluate_rollouts
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 
 
-@step(cache_policy=code.EVALUATION, output_materializers=ReportMaterializer)
+@step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
 def evaluate_policy(
     tasks: TaskSet, rollouts: Rollouts, rewards: Rewards, resamples: int, seed: int
 ) -> Annotated[Evaluation, "evaluation"]:

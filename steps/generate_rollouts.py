@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RolloutsMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import EnvironmentConfig
@@ -16,7 +16,7 @@ from rlft.rollout import SamplingSettings, Selection, collect_rollouts, select_t
 from rlft.types import Rollouts, TaskSet
 
 
-@step(cache_policy=code.ROLLOUT, output_materializers=RolloutsMaterializer)
+@step(cache_policy=cache_policies.ROLLOUT, output_materializers=RolloutsMaterializer)
 def generate_rollouts(
     tasks: TaskSet,
     policy: PolicyFolder,

@@ -7,7 +7,7 @@ from typing import Annotated
 from zenml import step
 
 from materializers.tables import RewardsMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
@@ -15,7 +15,7 @@ from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet
 
 
-@step(cache_policy=code.REWARD, output_materializers=RewardsMaterializer)
+@step(cache_policy=cache_policies.REWARD, output_materializers=RewardsMaterializer)
 def score_rewards(
     tasks: TaskSet,
     rollouts: Rollouts,

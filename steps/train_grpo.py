@@ -9,7 +9,7 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import TrainingConfig
@@ -21,7 +21,7 @@ from rlft.types import Rewards, Rollouts, TrainReport
 
 
 @step(
-    cache_policy=code.TRAINING,
+    cache_policy=cache_policies.TRAINING,
     output_materializers={"policy": PolicyMaterializer, "train_report": ReportMaterializer},
 )
 def train_grpo(

@@ -8,7 +8,7 @@ from zenml import step
 
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
-from mlops.runtime import code
+from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
@@ -17,7 +17,7 @@ from rlft.types import TaskSet
 
 
 @step(
-    cache_policy=code.WARM_START,
+    cache_policy=cache_policies.WARM_START,
     output_materializers={"policy": PolicyMaterializer, "sft_report": ReportMaterializer},
 )
 def warm_start_policy(
@@ -47,7 +47,7 @@ def warm_start_policy(
         seed=seed,
         seconds=seconds,
         progress=runtime.lent.progress,
-        checkpoints=runtime.checkpoints(stage, code.warm_start_code()),
+        checkpoints=runtime.checkpoints(stage, cache_policies.warm_start_code()),
     )
     folder = save_policy(live, runtime.new_folder(), stage=stage, parent=parent)
     runtime.keep(live)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 from pathlib import Path
 
 from mlops.home.folder import PROJECT
+from rlft.config import Config
+from rlft.config.code import code_of
 
 RLFTS_OWN = "rlft's own"
 NO_REPOSITORY = "no repository"
 UNKNOWN = "unknown"
+_PLACES = {
+    "environment.name": "environment",
+    "training.loss_type": "loss",
+    "environment.kwargs": "environment.kwargs",
+}
 # git sets these for a hook, and they would lead every call to the hook's repository.
 _LEADS_ELSEWHERE = (
     "GIT_DIR",
@@ -34,17 +40,21 @@ def rlft_commit() -> str:
     return _commit(PROJECT) if _root(PROJECT) == PROJECT else UNKNOWN
 
 
-def users_commits(config: Path, environment: str) -> dict[str, str]:
-    """Return the commits of the repositories with the `config`, the `environment`'s file and the `working_directory`.
+def users_commits(path: Path, config: Config) -> dict[str, str]:
+    """Return the commits of the repositories with the config's file, the code that it names, and `working_directory`.
 
-    A commit has 40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself
-    is not in it. Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell.
-    No address of a remote is read.
+    The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs`. A commit has
+    40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself is not in it.
+    Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell. No address of
+    a remote is read.
     """
-    source = _environment_file(environment)
+    found: dict[str, list[str]] = {}
+    for code in code_of(config):
+        commit = UNKNOWN if code.file is None else _commit_of_file(code.file)
+        found.setdefault(_PLACES[code.setting], []).append(commit)
     return {
-        "config": _commit_of_file(config),
-        "environment": UNKNOWN if source is None else _commit_of_file(source),
+        "config": _commit_of_file(path),
+        **{place: ", ".join(dict.fromkeys(commits)) for place, commits in found.items()},
         "working_directory": _commit_of_folder(Path.cwd()),
     }
 
@@ -93,15 +103,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _environment_file(name: str) -> Path | None:
-    """Return the file of `path/to/file.py:Class` or `package.module:Class`; `None` if it cannot be found."""
-    module = name.partition(":")[0]
-    if module.endswith(".py"):
-        return Path(module)
-    try:
-        found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):  # the run says what is wrong with it
-        return None
-    return Path(found.origin) if found and found.origin else None

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from pydantic import Field
 
+from mlops.runs.ids import is_name_of_attempt
 from rlft.config.names import check_name
 from rlft.config.section import Section
 from rlft.errors import RlftError
 from rlft.secrets import find_secrets, redact
 from rlft.visible import visible
 
-AGAIN = "-again"  # ends the name of a run that was started once more, since weights were missing
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
 RESERVED = ("experiment", "run", "round", "outcome")
 STAGES = ("none", "staging", "production", "archived", "latest")
@@ -88,7 +88,7 @@ def _check_run_name(name: str) -> None:
         problem = f"{name!r} holds {' and '.join(sorted(braces))}, which ZenML fills in"
     elif name.isnumeric() or name.lower() in STAGES or _is_uuid(name):
         problem = f"{name!r} means something else to ZenML: a number, an id or the stage of a model"
-    elif name.endswith(AGAIN) or "-resumed-" in name:
+    elif is_name_of_attempt(name):
         problem = f"{name!r} looks like the name that rlft gives to a later attempt at a run"
     if problem:
         raise _refused("--name", problem, "give another name")

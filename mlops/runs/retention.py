@@ -11,6 +11,7 @@ from zenml.client import Client
 from zenml.io import fileio
 from zenml.models import StepRunResponse
 
+from mlops.runs.ids import PIPELINE, TRAIN_REPORT
 from rlft.config import KeepConfig
 
 logger = logging.getLogger(__name__)
@@ -64,9 +65,9 @@ def forget_removed() -> None:
     Every run that holds such a result is gone through: a cached step of one run is a source for the next.
     """
     client = Client()
-    for run in client.list_pipeline_runs(pipeline="train", size=1000):
+    for run in client.list_pipeline_runs(pipeline=PIPELINE, size=1000):
         for step in client.list_run_steps(pipeline_run_id=run.id, size=1000):
-            if step.name.startswith("train_grpo") and not _has_weights(client.get_run_step(step.id)):
+            if step.name.startswith(TRAIN_REPORT.step) and not _has_weights(client.get_run_step(step.id)):
                 # ZenML's times are in UTC, without a zone.
                 client.update_step_run(step.id, cache_expires_at=datetime.now(UTC).replace(tzinfo=None))
 

@@ -10,13 +10,13 @@ from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from mlops.home.folder import Home
 from mlops.home.processes import forget_process, read_note
+from mlops.runs.ids import PIPELINE, RUN_TAG, name_of_first
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary
 from rlft.errors import RlftError
 
-PIPELINE = "train"
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
 STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
 
@@ -49,7 +49,7 @@ def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
 def name_of(run: PipelineRunResponse) -> str:
     """Return the name that a person calls the run, which all attempts at it share."""
     # A run that was started before there were labels: ZenML's name of it, without what a resume adds.
-    return labels_of((run.config.parameters or {}).get("labels"), run.name.split("-resumed-")[0]).name
+    return labels_of((run.config.parameters or {}).get("labels"), name_of_first(run.name)).name
 
 
 def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
@@ -57,7 +57,9 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
 
     They share a tag. Runs that were started before runs had tags are looked for among the newest 1000.
     """
-    found = list(Client().list_pipeline_runs(tags=f"equals:run={name_of(run)}", sort_by="desc:created", size=1000))
+    found = list(
+        Client().list_pipeline_runs(tags=f"equals:{RUN_TAG}={name_of(run)}", sort_by="desc:created", size=1000)
+    )
     if any(other.id == run.id for other in found):
         return found
     root = root_run(run).id

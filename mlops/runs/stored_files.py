@@ -1,7 +1,8 @@
 """Reads a round's rollouts from the files of a home, without ZenML, which takes six seconds to say where they are.
 
 Instead its database is read, for the places of the files alone. What that does not answer without doubt (a run by an
-ambiguous name, a step that was tried twice, files elsewhere, another version's tables) is left to ZenML itself.
+ambiguous name or without a tag, a step that was tried twice, files elsewhere, another version's tables) is left to
+ZenML itself.
 """
 
 from __future__ import annotations
@@ -15,11 +16,21 @@ import pyarrow.parquet as pq
 
 from mlops.home.folder import Home
 from mlops.home.stores import DATABASE
-from mlops.runs.stored_rollouts import ScoredRound, round_name
+from mlops.runs.ids import REWARDS, ROLLOUTS, RUN_TAG, TRAIN_REPORT, Stored, round_name
+from mlops.runs.stored_rollouts import ScoredRound
 from rlft import storage
 
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
 _BEGINS = "SELECT id FROM pipeline_run WHERE substr(id, 1, length(?1)) = ?1 OR substr(name, 1, length(?2)) = ?2"
+# All attempts at a run share its tag; the one that is asked for comes first, then the newest of the others.
+_ATTEMPTS = """
+SELECT attempt.id FROM tag_resource AS own
+JOIN tag ON tag.id = own.tag_id AND substr(tag.name, 1, length(?2)) = ?2
+JOIN tag_resource AS shared ON shared.tag_id = tag.id
+JOIN pipeline_run AS attempt ON attempt.id = shared.resource_id
+WHERE own.resource_id = ?1
+ORDER BY attempt.id = own.resource_id DESC, attempt.created DESC
+"""
 _OUTPUT = """
 SELECT uri FROM step_run
 JOIN step_run_output_artifact ON step_run_output_artifact.step_id = step_run.id
@@ -41,9 +52,9 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
     try:
         with closing(sqlite3.connect(f"{(home.root / DATABASE).as_uri()}?mode=ro", uri=True, timeout=1)) as database:
             attempts = _attempts(database, run)
-            rollouts = _file(home, database, attempts, f"generate_rollouts_{name}", "rollouts", "rollouts.parquet")
-            rewards = _file(home, database, attempts, f"score_rewards_{name}", "rewards", "rewards.parquet")
-            report = _file(home, database, attempts, f"train_grpo_{name}", "train_report", "report.json")
+            rollouts = _file(home, database, attempts, ROLLOUTS, name)
+            rewards = _file(home, database, attempts, REWARDS, name)
+            report = _file(home, database, attempts, TRAIN_REPORT, name)
     except (sqlite3.Error, _UnclearError):
         return None
     if rollouts is None:
@@ -57,33 +68,30 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
 
 
 def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
-    """Return the id of the run that is meant, and the ids of those that it resumes. Raises _UnclearError."""
+    """Return the ids of all attempts at a run in the order in which `load_round` looks through them.
+
+    Raises _UnclearError.
+    """
     asked = (run.replace("-", "").lower(), run)  # ZenML's database has ids without hyphens
     found = database.execute(_EXACT, asked).fetchall() or database.execute(_BEGINS, asked).fetchall()
     if len(found) != 1:
         raise _UnclearError
-    attempts = [found[0][0]]
-    while True:
-        found = database.execute("SELECT original_run_id FROM pipeline_run WHERE id = ?", attempts[-1:]).fetchall()
-        if len(found) != 1 or found[0][0] in attempts:  # it was deleted since
-            raise _UnclearError
-        if found[0][0] is None:
-            return attempts
-        attempts.append(found[0][0])
+    attempts = [attempt for (attempt,) in database.execute(_ATTEMPTS, (*found[0], f"{RUN_TAG}="))]
+    if not attempts:  # it was started before runs had tags
+        raise _UnclearError
+    return attempts
 
 
-def _file(
-    home: Home, database: sqlite3.Connection, attempts: list[str], step: str, output: str, name: str
-) -> Path | None:
-    """Return the file of a step's output, of the newest attempt that has it; `None` if none has.
+def _file(home: Home, database: sqlite3.Connection, attempts: list[str], stored: Stored, name: str) -> Path | None:
+    """Return the file that a step stored at the call of this name, of the first of the attempts that has it.
 
-    Raises _UnclearError.
+    `None` if none has. Raises _UnclearError.
     """
     for attempt in attempts:
-        found = [Path(uri) for (uri,) in database.execute(_OUTPUT, (attempt, step, output))]
+        found = [Path(uri) for (uri,) in database.execute(_OUTPUT, (attempt, stored.step_id(name), stored.output))]
         if not found:
             continue
-        file = found[0] / name
+        file = found[0] / stored.file
         if len(found) > 1 or not file.is_relative_to(home.root) or not file.is_file():
             raise _UnclearError
         return file

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, Stored, round_name
 from rlft.errors import RlftError, StorageError
 from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts
@@ -96,12 +97,6 @@ def reward_record(reward: Reward, weights: Mapping[str, float]) -> dict[str, Any
     }
 
 
-def round_name(text: str) -> str:
-    """Return a round as steps' ids have it: `7` and `r7` become `r007`; other names, such as `baseline`, stay."""
-    number = re.fullmatch(r"r?([0-9]+)", text)
-    return f"r{int(number[1]):03d}" if number else text
-
-
 def load_round(run: str, round: str) -> ScoredRound:
     """Return the rollouts of a round from the stores of this process's stack. Raises RlftError for what is not there.
 
@@ -110,30 +105,31 @@ def load_round(run: str, round: str) -> ScoredRound:
     from mlops.runs.runs import find_run
 
     found, name = find_run(run), round_name(round)
-    rollouts = _output(found, f"generate_rollouts_{name}", "rollouts")
+    rollouts = _output(found, ROLLOUTS, name)
     if rollouts is None:
         names = ", ".join(_rounds(found)) or "none yet"
         raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
-    rewards = _output(found, f"score_rewards_{name}", "rewards")
-    report = _output(found, f"train_grpo_{name}", "train_report")
+    rewards = _output(found, REWARDS, name)
+    report = _output(found, TRAIN_REPORT, name)
     return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates)
 
 
-def _output(run: Any, step: str, name: str) -> Any:
-    """Return an output of a step, or `None` if there is no such step or it has not ended.
+def _output(run: Any, stored: Stored, name: str) -> Any:
+    """Return what a step stored at the call of this name, or `None` if there is no such call or it has not ended.
 
     Raises StorageError if the output's files are gone.
     """
     from zenml.client import Client
 
+    step = stored.step_id(name)
     for attempt in _attempts(run):
         for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
-            if versions := Client().get_run_step(found.id).outputs.get(name):
+            if versions := Client().get_run_step(found.id).outputs.get(stored.output):
                 try:
                     return versions[0].load()
                 except FileNotFoundError as cause:
                     raise StorageError(
-                        f"the {name} of {step} were stored, and their files are gone",
+                        f"the {stored.output} of {step} were stored, and their files are gone",
                         where=versions[0].uri,
                         fix="put them back there from a copy; `rlft run --no-cache` makes them anew",
                     ) from cause
@@ -144,7 +140,7 @@ def _rounds(run: Any) -> list[str]:
     """Return the names of the rounds of a run, in the order in which they were sampled."""
     from zenml.client import Client
 
-    begins = "generate_rollouts_"
+    begins = ROLLOUTS.step_id("")
     steps = [
         step
         for attempt in _attempts(run)

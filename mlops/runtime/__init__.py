@@ -1,6 +1,7 @@
 """What a step needs beside its artifacts.
 
 - `runtime`, `environment`: the policies, engine and environment of a process, which the steps of a run share
-- `code`, `cache_keys`: which code a step's cached result depends on, and that it does not depend on the home's place
+- `cache_policies`: which code a step's cached result depends on
+- `movable_cache`: that it does not depend on where the home lies
 - `tags`: how artifacts are marked with their round
 """

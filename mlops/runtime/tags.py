@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from zenml.steps.step_context import StepContext, get_step_context
 
-_ROUND_STEPS = ("generate_rollouts", "score_rewards", "train_grpo")
+from mlops.runs.ids import round_of
 
 
 def tag_round(*outputs: str) -> None:
@@ -21,9 +19,3 @@ def tag_round(*outputs: str) -> None:
     if number is not None:
         for output in outputs:
             context.add_output_tags([f"round={number}"], output)
-
-
-def round_of(step_id: str) -> int | None:
-    """Return the round that a step of this id belongs to: 7 for `train_grpo_r007`, none for `..._validation_r007`."""
-    found = re.fullmatch(rf"(?:{'|'.join(_ROUND_STEPS)})_r([0-9]+)", step_id)
-    return int(found[1]) if found else None

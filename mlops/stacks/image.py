@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.home.folder import PINS, PROJECT
 from rlft.config import Config
+from rlft.config.code import code_of
 from rlft.errors import StackError
 from rlft.files import named_files
 
@@ -40,11 +40,15 @@ def check_image(config: Config) -> None:
 
 
 def files_of(config: Config) -> Iterator[tuple[str, Path]]:
-    """Yield each setting that names a file or folder of this machine, with the path as it is named."""
-    tasks, environment = config.tasks, config.environment
+    """Yield each setting that names a file or folder of this machine, with the path as it is named.
+
+    A module in the clone of rlft is left out: it is found by its name in the image, too.
+    """
+    tasks = config.tasks
+    for code in code_of(config):
+        if code.file is not None and code.file.exists() and not (code.is_module and _lies_in_clone(code.file)):
+            yield code.setting, code.file
     named = {
-        "environment.name": _code(environment.name),
-        "training.loss_type": _code(config.training.loss_type),
         "tasks.path": tasks.path,
         "tasks.off_distribution.path": tasks.off_distribution and tasks.off_distribution.path,
         "warm_start.path": config.warm_start and config.warm_start.path,
@@ -52,7 +56,7 @@ def files_of(config: Config) -> Iterator[tuple[str, Path]]:
         "policy.chat_template": config.policy.chat_template,
     }
     yield from ((setting, Path(name)) for setting, name in named.items() if name and Path(name).exists())
-    yield from (("environment.kwargs", file) for file in named_files(environment.kwargs))
+    yield from (("environment.kwargs", file) for file in named_files(config.environment.kwargs))
 
 
 def is_held(named: Path) -> bool:
@@ -66,15 +70,5 @@ def is_held(named: Path) -> bool:
     return False
 
 
-def _code(name: str) -> str | None:
-    """Return the file that `path/to/file.py:Name` or `package.module:Name` is read from; `None` for what rlft ships."""
-    location, _, attribute = name.rpartition(":")
-    if not attribute or not location:
-        return None
-    if location.endswith(".py"):
-        return location
-    top = location.partition(".")[0]
-    spec = None if top == "rlft" else importlib.util.find_spec(top)
-    places = [] if spec is None else list(spec.submodule_search_locations or [spec.origin])
-    held = [place for place in places if place and Path(place).resolve().is_relative_to(PROJECT)]
-    return None if held or not places else str(places[0])
+def _lies_in_clone(file: Path) -> bool:
+    return file.resolve().is_relative_to(PROJECT)

@@ -130,6 +130,23 @@ print(json.dumps([[run.name.split("-resumed-")[0], str(run.model_version.id),
     assert runs[0][2] == runs[1][2] == ["dataset=press 2026", "experiment=demo", "run=first"]
 
 
+def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(moved):
+    home, _, _ = moved
+    # sampled and scored by the attempt that was killed, trained by the one that resumed it
+    found = home.query("""
+from mlops.home.folder import find_home
+from mlops.runs.stored_files import read_round
+from mlops.runs.stored_rollouts import load_round
+def shown(scored):
+    return [scored.name, [scored.record(rollout) for rollout in scored.rollouts]]
+names = [run.name for run in client.list_pipeline_runs(tags="equals:run=first")]
+print(json.dumps([[shown(read_round(find_home(), name, "0")), shown(load_round(name, "0"))] for name in names]))
+""")
+    assert len(found) == 2
+    assert found[0][0] == found[0][1] == found[1][0] == found[1][1]
+    assert {record["fate"].partition(":")[0] for record in found[0][0][1]} <= {"trained", "filtered"}
+
+
 def test_the_model_version_names_the_registrys_version_and_the_outcome(moved):
     home, _, done = moved
     summary = done["resume"].summary

@@ -95,7 +95,7 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert (result.best.name, result.best_round) == ("policy 2", 2)
     assert [policy.name for policy in stages.trained] == ["start", "policy 1", "policy 2"]
     assert result.counts() == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
-    assert result.seconds("train") == 6.0
+    assert result.seconds() == {"rollout": 0.0, "score": 0.0, "train": 6.0}
     assert sorted(tracker.logged) == [0, 1, 2, 3]
     assert tracker.logged[2]["ledger/trained"] == 1.0
     assert tracker.logged[2]["eval/validation/accuracy"] == 0.6

@@ -9,6 +9,9 @@ import pytest
 
 from mlops.runs import commits
 from mlops.runs.commits import rlft_commit, users_commits
+from rlft.config import Config
+from rlft.config.file import load_config
+from tests.e2e.conftest import TINY
 
 SHIPPED = "rlft.environments.reasoning_gym:ReasoningGym"
 
@@ -17,6 +20,11 @@ def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=someone", "-c", "user.email=someone@example.org", "-c", "commit.gpgsign=false"]
     done = subprocess.run(["git", *identity, "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def naming(environment: str, *overrides: str) -> Config:
+    """A config that names this environment."""
+    return load_config(TINY, [f"environment.name={environment}", *overrides])
 
 
 @pytest.fixture
@@ -36,22 +44,38 @@ def repository(tmp_path, monkeypatch) -> Path:
 
 def test_the_users_commit_is_theirs_and_rlfts_is_rlfts(repository):
     head = git(repository, "rev-parse", "HEAD")
-    found = users_commits(Path("configs/mine.yaml"), "sums.py:Sums")
+    found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))
     assert found == {"config": head, "environment": head, "working_directory": head}
     assert rlft_commit() != head
-    assert users_commits(Path("configs/mine.yaml"), SHIPPED)["environment"] == "rlft's own"
+    assert users_commits(Path("configs/mine.yaml"), naming(SHIPPED))["environment"] == "rlft's own"
+
+
+def test_a_loss_of_ones_own_and_rewards_in_arguments_have_their_commits_and_a_shipped_loss_none(repository, tmp_path):
+    head = git(repository, "rev-parse", "HEAD")
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "-q", str(repository), str(other))
+    git(other, "commit", "-q", "--allow-empty", "-m", "second")
+    second = git(other, "rev-parse", "HEAD")
+    settings = [f"training.loss_type={other / 'sums.py'}:Mine", "environment.kwargs={format: 'standard:x'}"]
+    found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", *settings))
+    assert found == {"config": head, "environment": head, "loss": second, "working_directory": head}
+    functions = f"[sums.py:one, '{other / 'sums.py'}:two', sums.py:three]"
+    settings = [f"environment.kwargs.reward_functions={functions}"]
+    found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", *settings))
+    assert found["environment.kwargs"] == f"{head}, {second}"
+    assert "loss" not in found
 
 
 def test_a_changed_file_is_dirty(repository):
     head = git(repository, "rev-parse", "HEAD")
     (repository / "sums.py").write_text("class Sums: pass\n")
-    assert set(users_commits(Path("configs/mine.yaml"), "sums.py:Sums").values()) == {f"{head}-dirty"}
+    assert set(users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums")).values()) == {f"{head}-dirty"}
 
 
 def test_a_file_that_was_never_added_is_dirty_and_its_neighbours_are_not(repository):
     head = git(repository, "rev-parse", "HEAD")
     (repository / "new.py").write_text("class New: ...\n")
-    found = users_commits(Path("configs/mine.yaml"), "new.py:New")
+    found = users_commits(Path("configs/mine.yaml"), naming("new.py:New"))
     assert found == {"config": head, "environment": f"{head}-dirty", "working_directory": head}
 
 
@@ -61,7 +85,7 @@ def test_each_file_has_the_commit_of_its_own_repository(repository, tmp_path):
     other = tmp_path / "other"
     git(tmp_path, "clone", "-q", str(repository), str(other))
     git(other, "commit", "-q", "--allow-empty", "-m", "second")
-    found = users_commits(tmp_path / "plain.yaml", f"{other / 'sums.py'}:Sums")
+    found = users_commits(tmp_path / "plain.yaml", naming(f"{other / 'sums.py'}:Sums"))
     second = git(other, "rev-parse", "HEAD")
     assert found == {"config": "no repository", "environment": second, "working_directory": head}
 
@@ -70,7 +94,7 @@ def test_a_package_that_is_installed_within_the_repository_is_not_of_it(reposito
     package = repository / ".venv" / "lib" / "site-packages" / "theirs.py"
     package.parent.mkdir(parents=True)
     package.write_text("class Theirs: ...\n")
-    assert users_commits(Path("configs/mine.yaml"), f"{package}:Theirs")["environment"] == "no repository"
+    assert users_commits(Path("configs/mine.yaml"), naming(f"{package}:Theirs"))["environment"] == "no repository"
 
 
 def test_an_rlft_within_a_repository_of_the_user_has_no_commit_of_its_own(repository, monkeypatch):
@@ -81,34 +105,34 @@ def test_an_rlft_within_a_repository_of_the_user_has_no_commit_of_its_own(reposi
 def test_rlfts_clone_as_the_users_is_said_to_be_so(repository, monkeypatch):
     monkeypatch.setattr(commits, "PROJECT", repository)
     assert rlft_commit() == git(repository, "rev-parse", "HEAD")
-    assert set(users_commits(Path("configs/mine.yaml"), "sums.py:Sums").values()) == {"rlft's own"}
+    assert set(users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums")).values()) == {"rlft's own"}
 
 
 def test_a_hook_of_another_repository_does_not_lead_git_astray(repository, tmp_path, monkeypatch):
     head = git(repository, "rev-parse", "HEAD")
     git(tmp_path, "init", "-q", "elsewhere")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere" / ".git"))
-    assert users_commits(Path("configs/mine.yaml"), "sums.py:Sums")["config"] == head
+    assert users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))["config"] == head
 
 
 def test_before_the_first_commit_and_without_git_it_is_unknown(tmp_path, monkeypatch):
     git(tmp_path, "init", "-q", "empty")
     config = tmp_path / "empty" / "mine.yaml"
     config.write_text("name: mine\n")
-    assert users_commits(config, "nowhere.at_all:Class")["config"] == "unknown"
-    assert users_commits(config, "nowhere.at_all:Class")["environment"] == "unknown"
+    assert users_commits(config, naming("nowhere.at_all:Class"))["config"] == "unknown"
+    assert users_commits(config, naming("nowhere.at_all:Class"))["environment"] == "unknown"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert users_commits(config, SHIPPED)["config"] == "unknown"
+    assert users_commits(config, naming(SHIPPED))["config"] == "unknown"
 
 
 def test_no_command_of_a_repository_is_run(repository, tmp_path):
     head = git(repository, "rev-parse", "HEAD")
     git(repository, "config", "core.fsmonitor", f"touch {tmp_path / 'ran'}; true")
-    assert users_commits(Path("configs/mine.yaml"), "sums.py:Sums")["config"] == head
+    assert users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums"))["config"] == head
     assert not (tmp_path / "ran").exists()
 
 
 def test_the_name_of_a_file_is_no_pattern(repository):
     head = git(repository, "rev-parse", "HEAD")
     (repository / "configs" / "[m]ine.yaml").write_text("name: other\n")
-    assert users_commits(Path("configs/[m]ine.yaml"), "sums.py:Sums")["config"] == f"{head}-dirty"
+    assert users_commits(Path("configs/[m]ine.yaml"), naming("sums.py:Sums"))["config"] == f"{head}-dirty"

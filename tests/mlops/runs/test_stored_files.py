@@ -1,6 +1,6 @@
 """A round read from a home's files, and everything that is left to ZenML instead.
 
-That both read the same is tested with a real run: tests/e2e/test_new_environment.py.
+That both read the same is tested with real runs: tests/e2e/test_new_environment.py, tests/e2e/test_lineage.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from rlft import storage
 from tests.factories import make_scored
 
 TABLES = """
-CREATE TABLE pipeline_run (id TEXT, name TEXT, original_run_id TEXT);
+CREATE TABLE pipeline_run (id TEXT, name TEXT, created TEXT);
+CREATE TABLE tag (id TEXT, name TEXT);
+CREATE TABLE tag_resource (tag_id TEXT, resource_id TEXT);
 CREATE TABLE step_run (id TEXT, name TEXT, pipeline_run_id TEXT);
 CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
 CREATE TABLE artifact_version (id TEXT, uri TEXT);
-INSERT INTO pipeline_run VALUES ('aa11', 'first', NULL), ('bb22', 'first-resumed', 'aa11'), ('ab33', 'second', NULL);
+INSERT INTO pipeline_run VALUES ('aa11', 'first', '09:00'), ('bb22', 'first-resumed', '10:00'),
+    ('cc44', 'first-again', '11:00'), ('ab33', 'second', '12:00');
+INSERT INTO tag VALUES ('1', 'run=first'), ('2', 'run=second'), ('3', 'experiment=sums');
+INSERT INTO tag_resource VALUES ('1', 'aa11'), ('1', 'bb22'), ('1', 'cc44'), ('2', 'ab33'),
+    ('3', 'aa11'), ('3', 'bb22'), ('3', 'cc44'), ('3', 'ab33'), ('1', 'an artifact');
 """
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, 0.0], "b": [0.5]})
 
@@ -58,9 +64,9 @@ class Stored:
         folder = self.folder(run, f"score_rewards_{name}", "rewards")
         pq.write_table(storage.rewards_to_table(REWARDS), folder / "rewards.parquet")
 
-    def report(self, run, name="r001"):
+    def report(self, run, name="r001", fate="trained"):
         folder = self.folder(run, f"train_grpo_{name}", "train_report")
-        (folder / "report.json").write_text(json.dumps({"fates": {"x": "trained"}, "round": 1}))
+        (folder / "report.json").write_text(json.dumps({"fates": {"x": fate}, "round": 1}))
 
 
 @pytest.fixture
@@ -88,13 +94,27 @@ def test_a_round_that_was_neither_scored_nor_trained_has_neither(stored):
     assert (found.rewards, found.fates) == (None, {})
 
 
-def test_a_resumed_run_is_looked_through_with_those_that_it_resumes(stored):
+@pytest.mark.parametrize("run", ["first", "first-resumed", "first-again"])
+def test_all_attempts_at_a_run_are_looked_through_whichever_is_named(stored, run):
     stored.rollouts("aa11")
     stored.rewards("bb22")
-    found = read_round(stored.home, "first-resumed", "r001")
-    assert found.rewards is not None
-    # A whole name goes before the beginning of another.
-    assert read_round(stored.home, "first", "r001").rewards is None
+    stored.report("cc44")
+    found = read_round(stored.home, run, "r001")
+    assert [each.total for each in found.rewards] == [1.0, 0.0, 0.5]
+    assert found.fates == {"x": "trained"}
+
+
+def test_the_attempt_that_is_named_goes_first_and_then_the_newest(stored):
+    stored.report("aa11", fate="filtered")
+    stored.rollouts("bb22")
+    stored.report("bb22", fate="errored")
+    stored.report("cc44", fate="trained")
+    fates = [read_round(stored.home, run, "r001").fates["x"] for run in ("first", "first-resumed", "first-again")]
+    assert fates == ["filtered", "errored", "trained"]
+    stored.rollouts("aa11", "r002")
+    stored.report("bb22", "r002", fate="errored")
+    stored.report("cc44", "r002", fate="trained")
+    assert read_round(stored.home, "first", "r002").fates == {"x": "trained"}
 
 
 @pytest.mark.parametrize("run", ["fir", "a", "nobody", "s%", "secon_"])
@@ -123,11 +143,9 @@ def test_a_database_that_is_not_there_or_of_another_version_is_left_to_zenml(sto
     assert not (tmp_path / "none").exists()
 
 
-def test_runs_that_resume_each_other_or_one_that_was_deleted_are_left_to_zenml(stored):
+def test_a_run_from_before_runs_had_tags_is_left_to_zenml(stored):
     stored.rollouts("ab33")
-    stored.database.execute("UPDATE pipeline_run SET original_run_id = 'bb22' WHERE id = 'aa11'")
-    assert read_round(stored.home, "first", "r001") is None
-    stored.database.execute("UPDATE pipeline_run SET original_run_id = 'gone' WHERE id = 'ab33'")
+    stored.database.execute("DELETE FROM tag_resource WHERE tag_id = '2'")
     assert read_round(stored.home, "second", "r001") is None
 
 

@@ -1,4 +1,4 @@
-"""A stored rollout as a record and in the terminal; a round by its name."""
+"""A stored rollout as a record and in the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from cli import show as show_cli
 from cli.conversation import call_text, cut, number
 from mlops.display.terminal import Terminal
 from mlops.runs import stored_rollouts
-from mlops.runs.stored_rollouts import ScoredRound, round_name
+from mlops.runs.ids import ROLLOUTS
+from mlops.runs.stored_rollouts import ScoredRound
 from rlft.calls import make_call
 from rlft.errors import RlftError, StorageError
 from rlft.types import Rewards, Rollouts
@@ -78,15 +79,6 @@ def test_a_rollout_is_found_by_id_or_place():
         scored.find("train-0-t0-7")
     with pytest.raises(RlftError, match="a number from 0 to 1"):
         scored.find("2")
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("0", "r000"), ("12", "r012"), ("r3", "r003"), ("r003", "r003"), ("1000", "r1000"), ("baseline", "baseline"),
-     ("validation_r001", "validation_r001")],
-)  # fmt: skip
-def test_a_round_by_number_or_name(text, name):
-    assert round_name(text) == name
 
 
 @pytest.fixture
@@ -159,5 +151,5 @@ def test_files_that_were_removed_are_named(monkeypatch):
     monkeypatch.setattr("zenml.client.Client", lambda: client)
     monkeypatch.setattr(stored_rollouts, "_attempts", lambda run: [SimpleNamespace(id="r")])
     with pytest.raises(StorageError, match="their files are gone") as caught:
-        stored_rollouts._output(None, "generate_rollouts_r000", "rollouts")
+        stored_rollouts._output(None, ROLLOUTS, "r000")
     assert caught.value.where == "/home/rollouts/1"

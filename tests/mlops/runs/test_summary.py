@@ -9,7 +9,7 @@ from rich.console import Console
 
 from cli.result import show_summary
 from mlops.home.folder import PROJECT, Home
-from mlops.runs.outcome import difference, part_differences, status_of
+from mlops.runs.comparison import difference, part_differences, status_of
 from mlops.runs.summary import Ledger, Summary
 from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_since, summary_text
 from rlft.types import Evaluation, EvaluationReport

@@ -7,7 +7,7 @@ from zenml.client import Client
 
 from mlops.home.folder import PROJECT
 from mlops.stacks import image
-from mlops.stacks.image import check_image
+from mlops.stacks.image import check_image, files_of
 from rlft.config.file import load_config
 from rlft.errors import StackError
 
@@ -76,9 +76,27 @@ def test_a_local_orchestrator_builds_no_image(folder, remote):
     check_image(load_config(folder / "config.yaml"))
 
 
-def test_a_module_is_held_where_it_comes_with_rlft():
-    assert image._code("rlft.environments.gsm8k:GSM8K") is None
-    assert image._code("json.decoder:JSONDecoder") is not None
+@pytest.mark.parametrize(
+    ("setting", "name", "file"),
+    [
+        ("environment.name", "rlft.environments.gsm8k:GSM8K", None),
+        ("environment.name", "sums.arithmetic:Sums", "sums/arithmetic.py"),
+        ("environment.name", "nowhere.at_all:Sums", None),
+        ("training.loss_type", "capitals.py:Loss", "capitals.py"),
+        ("environment.kwargs.rewards", "[capitals.py:exact]", "capitals.py"),
+    ],
+)
+def test_code_is_named_that_does_not_come_with_rlft(folder, monkeypatch, setting, name, file):
+    (folder / "sums").mkdir()
+    (folder / "sums" / "__init__.py").write_text("raise RuntimeError('this is not run')")
+    (folder / "sums" / "arithmetic.py").write_text("")
+    monkeypatch.setattr(image, "PROJECT", PROJECT)
+    config = load_config(
+        folder / "config.yaml", ["environment.name=rlft.environments.gsm8k:GSM8K", f"{setting}={name}"]
+    )
+    named = {setting: path for setting, path in files_of(config) if setting not in NAMED or path.suffix == ".py"}
+    setting = setting.removesuffix(".rewards")
+    assert {key: path.resolve() for key, path in named.items()} == ({setting: folder / file} if file else {})
 
 
 def test_the_shipped_configs_name_nothing_that_is_not_held(monkeypatch):

@@ -1,4 +1,4 @@
-"""Computes what a run's summary says of its end: metrics of the arms, differences, status, promotion."""
+"""Compares the arms of a run for its summary: their metrics, differences, and the status and promotion by these."""
 
 from __future__ import annotations
 

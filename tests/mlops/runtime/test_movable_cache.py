@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from zenml.orchestrators import cache_utils
 
-from mlops.runtime.cache_keys import leave_home_out
+from mlops.runtime.movable_cache import leave_home_out
 
 
 @pytest.fixture

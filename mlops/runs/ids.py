@@ -1,0 +1,75 @@
+"""Names by which what a run has stored is found again: of its pipeline, its steps and their outputs, and its attempts.
+
+ZenML has stored them with every run so far, which another name would no longer find.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+PIPELINE = "train"
+RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
+_RESUMED, _AGAIN = "-resumed-", "-again"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An output that a `step` stores each time that a run calls it, and the `file` that it is in its folder."""
+
+    step: str
+    output: str
+    file: str
+
+    def step_id(self, name: str) -> str:
+        """Return the id of the step at the call of this name, such as `train_grpo_r007`."""
+        return step_id(self.step, name)
+
+
+ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
+REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
+TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
+_OF_A_ROUND = "|".join(stored.step for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT))
+
+
+def step_id(step: str, name: str) -> str:
+    """Return the id of a step at the call of this name, which a round, a validation or a policy gives it."""
+    return f"{step}_{name}"
+
+
+def round_name(round: int | str) -> str:
+    """Return a round as the ids of steps have it: `7` and `r7` become `r007`; other texts, such as `baseline`, stay."""
+    number = re.fullmatch(r"r?([0-9]+)", str(round))
+    return f"r{int(number[1]):03d}" if number else str(round)
+
+
+def validation_name(rounds: int) -> str:
+    """Return the name of the validation after so many rounds, such as `validation_r007`."""
+    return f"validation_{round_name(rounds)}"
+
+
+def round_of(step_id: str) -> int | None:
+    """Return the round that a step of this id belongs to: 7 for `train_grpo_r007`, none for `..._validation_r007`."""
+    found = re.fullmatch(rf"(?:{_OF_A_ROUND})_r([0-9]+)", step_id)
+    return int(found[1]) if found else None
+
+
+def resumed_name(name: str) -> str:
+    """Return a new name for an attempt that goes on with the run of this name."""
+    return f"{name}{_RESUMED}{datetime.now():%H%M%S-%f}"
+
+
+def again_name(name: str) -> str:
+    """Return the name of the attempt that begins the run of this name once more, since weights were missing."""
+    return f"{name}{_AGAIN}"
+
+
+def name_of_first(name: str) -> str:
+    """Return the name of the run that an attempt of this name resumes, or the name itself."""
+    return name.split(_RESUMED)[0]
+
+
+def is_name_of_attempt(name: str) -> bool:
+    """Return whether a name looks like one that `resumed_name` or `again_name` has made."""
+    return name.endswith(_AGAIN) or _RESUMED in name

@@ -1,0 +1,73 @@
+"""What a run is started and resumed with: its name, the options and arguments of its pipeline, its model in ZenML.
+
+Tags cascade: ZenML puts them on what a step made, and on what it took from the cache, which then has the tags of all
+runs that it belongs to. Neither they nor the model are part of a cache key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from zenml import Model
+from zenml.models import PipelineRunResponse
+from zenml.utils.tag_utils import Tag
+
+from mlops.runs.ids import RUN_TAG, name_of_first, resumed_name
+from mlops.runs.labels import Labels, labels_of
+from mlops.tracking.address import HOME
+from rlft.config import Config
+from rlft.config.file import check_config
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """How a run is resumed: a new name, its config, the options of `train.with_options`, the arguments of `train`."""
+
+    name: str
+    config: Config
+    options: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+def registry_name(config: Config) -> str:
+    """Return the name of the model in MLflow's registry and in ZenML."""
+    return config.promotion.name or config.name
+
+
+def run_options(config: Config, labels: Labels) -> dict[str, Any]:
+    """Return what `train.with_options` takes: tags, and the model version, which all attempts at a run share."""
+    experiment = config.tracking.experiment or config.name
+    own = [f"{key}={value}" for key, value in labels.tags.items()]
+    model = Model(
+        name=registry_name(config),
+        version=labels.name,
+        description=labels.note or None,
+        tags=own,
+        save_models_to_registry=False,  # a stack's registry would get every round
+    )
+    shared = {"experiment": experiment, RUN_TAG: labels.name}
+    cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
+    return {"tags": [*cascading, *own], "model": model}
+
+
+def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None) -> dict[str, Any]:
+    """Return the arguments of `train`; without an address MLflow is that of the home, wherever it lies."""
+    return {
+        "config": config.model_dump(mode="json"),
+        "tracking_uri": tracking_uri or HOME,
+        "labels": labels.model_dump(mode="json"),
+    }
+
+
+def resumed(run: PipelineRunResponse, tracking_uri: str | None) -> Resumed:
+    """Return how to resume a run: with the same model version and labels, and with MLflow where it is now.
+
+    Raises ConfigError if its config is from a version of rlft that had other settings.
+    """
+    parameters = run.config.parameters or {}
+    config = check_config(parameters["config"], where=run.name)
+    labels = labels_of(parameters.get("labels"), name_of_first(run.name))
+    return Resumed(
+        resumed_name(labels.name), config, run_options(config, labels), pipeline_inputs(config, labels, tracking_uri)
+    )
