@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.interrupt import keep_from_zenml
+from cli.interrupt import Interrupt, keep_from_zenml
 from cli.options import ConfigPath, Overrides, Stack, Summary, Verbose
 from cli.result import finish
 from cli.start import check_start, say_start
@@ -66,15 +66,19 @@ def run(
         if no_cache:
             pipeline = pipeline.with_options(enable_cache=False)
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-        try:
-            finished: Any = pipeline(**arguments)
-        except WeightsRemovedError as removed:
-            # A step came from the cache, and `policy.keep` has removed the weights that it made: it is run again.
-            from mlops.runs.retention import forget_removed
-
-            forget_removed()
-            errors.print(f"{removed.what}; they are trained again, from cached rollouts")
-            again = again_name(labels.name)
-            interrupt.run_name = interrupt.run_name and again
-            finished = pipeline.with_options(run_name=again)(**arguments)
+        finished = _run(pipeline, arguments, labels.name, interrupt)
         finish(home, str(finished.id), summary, stack)
+
+
+def _run(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:
+    """Run the pipeline, and once more under another name if weights that it takes from the cache were removed."""
+    try:
+        return pipeline(**arguments)
+    except WeightsRemovedError as removed:
+        from mlops.runs.retention import forget_removed
+
+        forget_removed()
+        errors.print(f"{removed.what}; they are trained again, from cached rollouts")
+        again = again_name(name)
+        interrupt.run_name = interrupt.run_name and again
+        return pipeline.with_options(run_name=again)(**arguments)

@@ -9,7 +9,7 @@ from mlops.home.folder import PINS, PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
 from rlft.errors import StackError
-from rlft.files import named_files
+from rlft.files import is_installed, named_files
 
 
 def check_image(config: Config) -> None:
@@ -71,4 +71,4 @@ def is_held(named: Path) -> bool:
 
 
 def _lies_in_clone(file: Path) -> bool:
-    return file.resolve().is_relative_to(PROJECT)
+    return file.resolve().is_relative_to(PROJECT) and not is_installed(file)  # `.venv` may lie there, too

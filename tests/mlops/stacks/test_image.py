@@ -115,3 +115,14 @@ def test_an_rlft_without_its_clone_has_nothing_to_make_an_image_of(folder, monke
     monkeypatch.setattr(image, "PINS", folder / "requirements" / "base.txt")
     with pytest.raises(StackError, match="installed without one"):
         check_image(load_config(folder / "config.yaml"))
+
+
+def test_a_package_that_is_installed_in_the_clone_is_not_held(folder, monkeypatch):
+    packages = folder / ".venv" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "shop_of_a_user.py").write_text("")
+    monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr(image, "PROJECT", folder)
+    config = load_config(folder / "config.yaml", ["environment.name=shop_of_a_user:Shop"])
+    with pytest.raises(StackError, match=r"environment\.name: .*shop_of_a_user\.py"):
+        check_image(config)
