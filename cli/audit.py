@@ -42,5 +42,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
                 progress=progress,
             )
         console.print(report.text())
+        if report.passed:
+            console.print("The audit passes: no wrong answer is paid like a right one.")
         if not report.passed:
             raise typer.Exit(2)

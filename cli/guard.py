@@ -23,10 +23,9 @@ from mlops.home.folder import find_home, quieten
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import failed, summary_since, summary_text
 from rlft.errors import RlftError, StorageError
+from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
 from rlft.visible import visible
-
-_OWN = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")  # rlft's packages, which are its loggers too
 
 
 @contextmanager
@@ -73,7 +72,7 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
 
 def _import_from_working_directory() -> None:
     """Let environments be imported from the working directory, where they often lie beside the config."""
-    for name in _OWN:
+    for name in OWN_PACKAGES:
         importlib.import_module(name)  # first: a user's own repository may well have folders `steps` and `pipelines`
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -110,7 +109,7 @@ def _way_on(started: float, interrupt: Interrupt) -> str:
 def _show_logs(verbose: bool) -> None:
     """Show rlft's own logs, short or full. They are not passed on to the root logger, whose handlers are ZenML's."""
     handler = RichHandler(console=errors, show_path=False, show_time=verbose, show_level=verbose)
-    for name in _OWN:
+    for name in OWN_PACKAGES:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.DEBUG if verbose else logging.INFO)

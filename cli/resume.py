@@ -22,7 +22,10 @@ def resume(
     summary: Summary = None,
     verbose: Verbose = False,
 ) -> None:
-    """Finish a run that was cut short, without repeating finished steps."""
+    """Finish a run that was cut short, without repeating finished steps.
+
+    The exit code is that of `rlft run`.
+    """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         say_start(run)

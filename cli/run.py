@@ -40,7 +40,11 @@ def run(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Run an experiment: from the tasks to a model in the registry."""
+    """Run an experiment: from the tasks to a model in the registry.
+
+    The exit code is 0 if it finished, whether the model improved or not, 1 if it failed, 2 if the set-up cannot work,
+    3 if the tasks are too hard, 4 if they are solved already, and 130 if it was interrupted.
+    """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         settings = load_config(config, overrides)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 RLFT_FOLDER = Path(__file__).resolve().parent
+OWN_PACKAGES = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
+"""What is installed with rlft; a user's own package of such a name cannot be imported beside it."""
 # What `files_read` does not count as data: code, and the folders of the operating system.
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")

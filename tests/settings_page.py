@@ -33,7 +33,8 @@ def page() -> str:
 def part(path: str, section: type[Section], field: FieldInfo) -> Iterator[str]:
     """A section, then those within it."""
     off = " Off (null) unless it is given." if field.default is None else ""
-    yield f"## {path}\n\n{section.__doc__}{off}\n"
+    said = f"{section.__doc__} {field.description or ''}".strip()
+    yield f"## {path}\n\n{said}{off}\n"
     inner = {name: found for name, f in section.model_fields.items() if (found := section_of(f.annotation))}
     yield from table(path, section, [name for name in section.model_fields if name not in inner])
     for name, found in inner.items():

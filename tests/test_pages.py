@@ -28,18 +28,8 @@ REAL_MODEL = (GUIDE / "first-real-model.md").read_text()
 TERMS = [
     *("task", "harness", "environment", "rollout", "trajectory", "reward", "group", "advantage", "policy", "reference"),
     *("KL", "on-policy", "off-policy", "warm start", "RLHF", "RLAIF", "RLVR", "dense reward", "sparse reward"),
-    *(
-        "stage",
-        "arm",
-        "reward hacking",
-        "off-distribution",
-        "gate",
-        "champion",
-        "challenger",
-        "avg@k",
-        "pass@k",
-        "maj@k",
-    ),
+    *("reward hacking", "off-distribution", "gate", "champion", "challenger", "avg@k", "pass@k", "maj@k"),
+    *("gold", "fate", "ledger", "stage", "arm"),
 ]
 # Sentences at which readers stopped.
 STOPPED = (

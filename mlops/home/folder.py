@@ -22,10 +22,10 @@ PINS = PROJECT / "requirements" / "base.txt"
 
 logger = logging.getLogger(__name__)
 LOCK, BACKUP = "stores.lock", "before-move"
-_NAME = ".rlft"
+_NAME, _GITIGNORE = ".rlft", ".gitignore"
 # All that rlft, the databases' own journals and `make demo` put into a home.
 _CONTENTS = {
-    BACKUP, LOCK, "checkpoints", "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db",
+    _GITIGNORE, BACKUP, LOCK, "checkpoints", "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db",
     "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
@@ -86,6 +86,9 @@ class Home:
             is_ours = self._is_ours()
             if is_ours:
                 make_private(self.root)
+                ignored = self.root / _GITIGNORE
+                if not ignored.exists():
+                    ignored.write_text("*\n")  # a home often lies in a repository, whose commits must not hold it
             found = self.root.stat()
             if found.st_mode & 0o077:
                 why = "cannot be narrowed" if is_ours else "holds more than runs"

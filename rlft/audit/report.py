@@ -69,7 +69,7 @@ class AuditReport(Report):
 
     def text(self) -> str:
         """Return what every kind of attempt earned, if anything was scored, and the findings, as lines to be read."""
-        rows = [f"{'text':<12} {'mean':>7} {'min':>7} {'max':>7} {'gold':>7} {'tasks':>6}"]
+        rows = [f"{'text':<12} {'mean':>7} {'lowest':>7} {'highest':>7} {'gold':>7} {'tasks':>6}"]
         rows += [
             f"{name:<12} {s.mean:7.3f} {s.minimum:7.3f} {s.maximum:7.3f} {s.gold_mean:7.3f} {s.count:6d}"
             for name, s in self.attacks.items()

@@ -73,13 +73,14 @@ class HarnessConfig(Section):
     max_turns: int | None = Field(
         default=None,
         ge=1,
-        description="Most turns that the model gets in one rollout. null means the environment's `max_turns`; if that "
-        "is not set either, 8 for an environment with tools or a `respond` method, else 1.",
+        description="The model gets at most this many turns in one rollout. null means the environment's "
+        "`max_turns`; if that is not set either, 8 for an environment with tools or a `respond` method, else 1.",
     )
     max_tool_calls: int = Field(
         default=32,
         ge=0,
-        description="Most tool calls of one rollout that are run. For each further call the model reads an error.",
+        description="At most this many tool calls of one rollout are run. For each further call the model reads an "
+        "error.",
     )
     max_tokens: int | None = Field(
         default=None,

@@ -13,7 +13,7 @@ from rlft.config.section import Section, changed
 class BaselineConfig(Section):
     """The measurement before training that decides whether training can help."""
 
-    num_tasks: int = Field(default=100, ge=1, description="Most validation tasks that are attempted.")
+    num_tasks: int = Field(default=100, ge=1, description="At most this many validation tasks are attempted.")
     num_generations: int = Field(default=8, ge=2, description="Attempts at each of these tasks.")
     already_solved: float = Field(
         default=0.97,
@@ -54,13 +54,13 @@ class EvaluationConfig(Section):
     validate_every: int = Field(
         default=5,
         ge=1,
-        description="Rounds from one validation to the next. The policy is also validated after the last round.",
+        description="The policy is validated after every n-th round, and after the last one.",
     )
     patience: int = Field(
         default=0,
         ge=0,
-        description="Validations in a row without a new best after which training ends. 0 means that it goes on to "
-        "the last round.",
+        description="Training ends after this many validations in a row that were no better than the best one before. "
+        "0 means that it goes on to the last round.",
     )
     sft_control: bool = Field(
         default=True,
@@ -107,7 +107,6 @@ class TrackingConfig(Section):
     trace_every: int = Field(
         default=10,
         ge=0,
-        description="Rounds from one whose rollouts are stored as MLflow traces to the next such. 0 means that none "
-        "are.",
+        description="The rollouts of every n-th round are stored as MLflow traces. 0 means that none are.",
     )
-    trace_rollouts: int = Field(default=16, ge=1, description="Most rollouts of such a round that are traced.")
+    trace_rollouts: int = Field(default=16, ge=1, description="At most this many rollouts of such a round are traced.")

@@ -42,10 +42,14 @@ class LossTerms(Section):
         "means no correction.",
     )
     importance_sampling_min: float | None = Field(
-        default=None, gt=0, description="Lower bound of that ratio, below 1. null means none."
+        default=None,
+        gt=0,
+        description="Lower bound, below 1, of the ratio of the trainer's probability to the engine's. null means none.",
     )
     importance_sampling_max: float | None = Field(
-        default=3.0, gt=0, description="Upper bound of that ratio, above 1. null means none."
+        default=3.0,
+        gt=0,
+        description="Upper bound, above 1, of the ratio of the trainer's probability to the engine's. null means none.",
     )
 
 

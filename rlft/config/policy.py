@@ -53,8 +53,14 @@ class FromScratchConfig(Section):
 class KeepConfig(Section):
     """Which rounds keep their weights and optimizer state on disk. The first policy and the best one always do."""
 
-    last: int = Field(default=2, ge=1, description="How many of the newest rounds keep them. Resuming needs one.")
-    every: int = Field(default=0, ge=0, description="Also keep those of every n-th round. 0 means of none.")
+    last: int = Field(
+        default=2,
+        ge=1,
+        description="This many of the newest rounds keep weights and optimizer state. Resuming needs one.",
+    )
+    every: int = Field(
+        default=0, ge=0, description="Every n-th round keeps them, too. 0 means that no round does by this."
+    )
 
 
 class PolicyConfig(Section):
@@ -95,7 +101,8 @@ class WarmStartConfig(Section):
     demonstrations: int = Field(
         default=1000,
         ge=1,
-        description="Most demonstrations that are used: of a sample of the train tasks, or the first ones of `path`.",
+        description="At most this many demonstrations are used: of a sample of the train tasks, or the first ones of "
+        "`path`.",
     )
     path: str | None = Field(
         default=None,

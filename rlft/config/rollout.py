@@ -49,14 +49,16 @@ class VllmSettings(Section):
 
 
 class ServerSettings(Section):
-    """Running `vllm serve` processes that see this machine's files; `rlft serve-engine` starts one."""
+    """The `vllm serve` processes that sample. They must see this machine's files; `rlft serve-engine` starts one."""
 
     addresses: list[str] = Field(
         default=[],
         description="Addresses of the servers, such as http://127.0.0.1:8000, or env:NAME for an environment variable "
         "that holds one. Rollouts are divided among them.",
     )
-    concurrency: int = Field(default=64, ge=1, description="Most requests that each server gets at the same time.")
+    concurrency: int = Field(
+        default=64, ge=1, description="Each server gets at most this many requests at the same time."
+    )
     timeout_seconds: float = Field(default=600.0, gt=0, description="Seconds that one request may take.")
     attempts: int = Field(default=3, ge=1, description="Times that a request is tried before its rollout is an error.")
     weight_transfer: Literal["folder", "nccl"] = Field(
@@ -87,8 +89,8 @@ class EngineSettings(Section):
     max_logprob_difference: float | None = Field(
         default=None,
         gt=0,
-        description="Most that the log-probabilities of engine and trainer may differ on canary tokens, in nats. null "
-        "means 1e-4 in float32 and 0.5 in bfloat16.",
+        description="The log-probabilities of engine and trainer may differ by at most this, in nats, on canaries: "
+        "random tokens that both score after every push of weights. null means 1e-4 in float32 and 0.5 in bfloat16.",
     )
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
@@ -120,7 +122,7 @@ class RolloutConfig(EngineSettings):
     """How rollouts are sampled."""
 
     max_completion_length: int = Field(
-        default=256, ge=1, description="Most tokens that the model may sample in one turn."
+        default=256, ge=1, description="The model may sample at most this many tokens in one turn."
     )
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of training rollouts.")
     batch_size: int = Field(default=256, ge=1, description="Rollouts sampled at the same time.")

@@ -69,7 +69,9 @@ class SplitsConfig(Section):
 
     train: int = Field(default=2000, ge=1, description="Tasks that are trained on.")
     validation: int = Field(
-        default=100, ge=1, description="Tasks that pick the best round; they are measured before and during training."
+        default=100,
+        ge=1,
+        description="Tasks on which the policy is measured before and during training, to find the best round.",
     )
     gate: int = Field(default=200, ge=1, description="Tasks that decide about promotion, once, at the end.")
     test: int = Field(default=200, ge=1, description="Tasks that decide about `status: improved`, at the end.")
@@ -86,7 +88,7 @@ class TasksConfig(SourceConfig):
     )
     splits: SplitsConfig = SplitsConfig()
     max_bad_rows: int = Field(
-        default=0, ge=0, description="Most unusable rows that are left out. With more the run stops."
+        default=0, ge=0, description="At most this many unusable rows are left out. With more the run stops."
     )
     off_distribution: SourceConfig | None = Field(
         default=None,
@@ -94,5 +96,5 @@ class TasksConfig(SourceConfig):
         "reported on.",
     )
     off_distribution_count: int = Field(
-        default=200, ge=1, description="Most tasks of `off_distribution` that are taken."
+        default=200, ge=1, description="At most this many tasks of `off_distribution` are taken."
     )

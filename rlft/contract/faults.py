@@ -17,7 +17,7 @@ from typing import Any
 
 from rlft.contract.hints import instead
 from rlft.errors import EnvironmentSetupError, RlftError
-from rlft.files import RLFT_FOLDER, is_installed
+from rlft.files import OWN_PACKAGES, RLFT_FOLDER, is_installed
 from rlft.outcome import Failure
 from rlft.secrets import hide, hide_in
 from rlft.types import Task
@@ -26,7 +26,7 @@ from rlft.visible import visible
 LONGEST = 500
 """The most characters that an error's description has."""
 _LONGEST_TAIL = 400  # characters of the place and the hint in a description
-_OURS = tuple(RLFT_FOLDER.parent / name for name in ("rlft", "mlops", "materializers", "steps", "pipelines", "cli"))
+_OURS = tuple(RLFT_FOLDER.parent / name for name in OWN_PACKAGES)
 _STANDARD = Path(sysconfig.get_paths()["stdlib"]).resolve()
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from rlft.contract.faults import place_of
 from rlft.errors import EnvironmentSetupError
+from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide, redact
 
 
@@ -128,10 +129,11 @@ def _import_failed(named: Name, error: BaseException) -> EnvironmentSetupError:
     # The text of a SyntaxError names the file again, without its folder; its `msg` does not.
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     at = f"\n  {place}: {redact(line)}" if place else ""
-    return EnvironmentSetupError(
-        f"its import failed: {type(error).__name__}: {hide(said)}{at}",
-        where=named.where,
-        fix=f"install {missing}, or remove its import"
-        if missing
-        else f"mend {'this line' if place else 'the module'}; the module must import by itself",
-    )
+    if missing and (taken := missing.partition(".")[0]) in OWN_PACKAGES:
+        fix = f"rename your folder {taken}/: rlft has a package of that name, which is imported in its place"
+    elif missing:
+        fix = f"install {missing}, or remove its import"
+    else:
+        fix = f"mend {'this line' if place else 'the module'}; the module must import by itself"
+    what = f"its import failed: {type(error).__name__}: {hide(said)}{at}"
+    return EnvironmentSetupError(what, where=named.where, fix=fix)

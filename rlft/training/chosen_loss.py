@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import sys
 from difflib import get_close_matches
 from functools import cache
@@ -31,7 +32,8 @@ def chosen_loss(settings: LossConfig) -> Loss:
         return shipped
     kind = _find_class(Name.read(settings.loss_type, _TYPE, "Class"))
     try:
-        return kind(**settings.loss_kwargs)
+        # As JSON, whose lists are also tuples: strict checking of Python's values would take no list for one.
+        return kind.model_validate_json(json.dumps(settings.loss_kwargs))
     except ValidationError as error:
         wrong = error.errors()[0]
         what = wrong["msg"].removeprefix("Value error, ")

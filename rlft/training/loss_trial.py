@@ -23,7 +23,11 @@ def try_loss(loss: Loss) -> None:
             low, high = loss.bounds()
             objective = loss.objective(ratio, advantages, logprobs)
             shape = tuple(torch.broadcast_shapes(objective.shape, logprobs.shape))
+            if not objective.requires_grad:
+                raise _unusable(loss, "objective has no gradient; it must keep that of ratio or of logprobs")
             (gradient,) = torch.autograd.grad(objective.sum(), logprobs)
+        except ConfigError:
+            raise
         except Exception as error:
             raise _unusable(loss, f"objective or bounds failed on a few tokens: {described(error)}") from error
         if shape != tuple(logprobs.shape) or objective.ndim != 2:

@@ -281,8 +281,8 @@ def test_config_needs_no_torch():
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("rlft.config")
     }
     assert imported == {
-        "__future__", "collections.abc", "functools", "pathlib", "typing", "urllib.parse",
-        "pydantic", "pydantic.fields", "rlft.errors", "rlft.losses", "rlft.secrets",
+        "__future__", "collections.abc", "dataclasses", "functools", "importlib.machinery", "pathlib", "typing",
+        "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses", "rlft.secrets",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,20 @@ def test_a_new_home_is_its_owners_alone_whatever_the_umask(tmp_path, umask):
     home = Home(tmp_path / "between" / "runs-of-mine")
     home.make()
     assert mode(home.root) == 0o700
+
+
+def test_what_a_home_holds_is_in_no_commit_of_the_repository_that_it_lies_in(tmp_path):
+    home = Home(tmp_path / ".rlft")
+    for _ in range(2):
+        home.make()
+        (home.root / "mlflow.db").write_text("")
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    seen = subprocess.run(["git", "status", "--porcelain"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert seen.stdout == ""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "notes.txt").write_text("")
+    Home(tmp_path / "theirs").make()
+    assert not (tmp_path / "theirs" / ".gitignore").exists()  # it holds more than runs
 
 
 def test_a_home_is_never_open_to_others_not_even_for_a_moment(tmp_path, monkeypatch):

@@ -77,11 +77,13 @@ def test_a_changed_file_is_loaded_anew(folder):
             r"its import failed: ZeroDivisionError: division by zero\n  deep/broken.py:2: 1 / 0\n",
         ),
         ("deep/needy.py:Capitals", {}, "its import failed.*install no_such_package"),
+        ("deep/taken.py:Capitals", {}, "No module named 'steps.lookup'.*rename your folder steps/: rlft has a package"),
     ],
 )
 def test_says_what_is_wrong_and_what_to_do(folder, name, kwargs, message):
     (folder / "deep" / "broken.py").write_text("\n1 / 0\n")
     (folder / "deep" / "needy.py").write_text("import no_such_package\n")
+    (folder / "deep" / "taken.py").write_text("from steps.lookup import lookup\n")
     with pytest.raises(EnvironmentSetupError) as caught:
         load_environment(name, kwargs)
     assert re.search(message, str(caught.value), re.DOTALL), str(caught.value)

@@ -31,7 +31,8 @@ def test_it_says_what_it_is_and_where_it_is_from(name):
 @by_name
 def test_the_guide_has_a_row_for_it(name):
     page = (ROOT / "docs/guide/training.md").read_text()
-    assert re.search(rf"^\|[^|]+\| `loss_type: {name}`", page, re.MULTILINE)
+    found = re.search(rf"^\|[^|]+\| `loss_type: {name}`", page, re.MULTILINE)
+    assert found, f"docs/guide/training.md has no row whose second cell begins with `loss_type: {name}`"
 
 
 def test_nothing_of_it_needs_torch():

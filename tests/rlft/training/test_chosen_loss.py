@@ -131,7 +131,7 @@ def test_a_shipped_one_is_chosen_by_name_and_can_be_tried(name):
         ([("* advantages", "* advantage")], {}, "NameError: name 'advantage' is not defined, at "),
         ([("* advantages", "* ratio.detach()[0, 0, 0]")], {}, "objective or bounds failed on a few tokens: IndexErr"),
         ([("ratio *", "ratio.sum() *"), ("* advantages", "* 1")], {}, "objective returned []"),
-        ([("ratio *", "ratio.detach() *")], {}, "does not require grad"),
+        ([("ratio *", "ratio.detach() *")], {}, "has no gradient; it must keep that of ratio or of logprobs"),
         ([("* advantages", "* advantages.log()")], {}, "no finite numbers"),
     ],
 )
@@ -152,3 +152,9 @@ def test_only_an_edit_of_its_code_changes_the_fingerprint(written):
     assert fingerprint(("self.factor *", "2 * self.factor *")) != before
     assert loss_fingerprint(make_training()) == loss_fingerprint(make_training(loss_type="grpo"))  # of one file
     assert loss_fingerprint(make_training(loss_type="sapo")) != loss_fingerprint(make_training())
+
+
+def test_a_setting_may_be_a_pair(written):
+    edits = ("factor: float = Field(default=1.0, gt=0)", "factor: tuple[float, float] = (1.0, 2.0)")
+    settings = written(edits, ("self.factor *", "self.factor[1] *"), loss_kwargs={"factor": [0.5, 3]})
+    assert chosen_loss(TrainingConfig(**settings)).factor == (0.5, 3.0)
