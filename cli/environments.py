@@ -47,7 +47,10 @@ def check(
     ] = None,
     answer: Annotated[
         str | None,
-        typer.Option(help="Field or template of the right answer. Without it answer or ground_truth is read."),
+        typer.Option(
+            help="Field or template of the right answer. Without it answer, ground_truth or reward_model.ground_truth "
+            "is read."
+        ),
     ] = None,
     id: Annotated[
         str | None, typer.Option(help="Field with a unique id. Without it ids are made from the content.")

@@ -97,12 +97,13 @@ def _sentence(change: Difference) -> str:
 
 
 def _arms(summary: Summary, metric: str) -> Table:
-    table = Table("", "test", "gate", "off distribution", title=metric, title_justify="left")
-    for key, label in ARMS:
-        arm: Metrics = getattr(summary, key)
-        cells = [arm.get(name) for name in (metric, f"gate/{metric}", f"off_distribution/{metric}")]
-        if any(cell is not None for cell in cells):
-            table.add_row(label, *("" if cell is None else f"{cell:.3f}" for cell in cells))
+    arms: dict[str, Metrics] = {label: getattr(summary, key) for key, label in ARMS}
+    splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
+    measured = [name for name in splits if any(name in arm for arm in arms.values())]
+    table = Table("", *(splits[name] for name in measured), title=metric, title_justify="left")
+    for label, arm in arms.items():
+        if any(name in arm for name in measured):
+            table.add_row(label, *(f"{arm[name]:.3f}" if name in arm else "" for name in measured))
     return table
 
 

@@ -39,9 +39,12 @@ def step_id(step: str, name: str) -> str:
 
 
 def round_name(round: int | str) -> str:
-    """Return a round as the ids of steps have it: `7` and `r7` become `r007`; other texts, such as `baseline`, stay."""
+    """Return a round as the ids of steps have it: `7` and `r7` become `r007`; other texts, such as `baseline`, stay.
+
+    `final`, which is what the summary calls the trained model, becomes `trained`.
+    """
     number = re.fullmatch(r"r?([0-9]+)", str(round))
-    return f"r{int(number[1]):03d}" if number else str(round)
+    return f"r{int(number[1]):03d}" if number else {"final": "trained"}.get(str(round), str(round))
 
 
 def validation_name(rounds: int) -> str:

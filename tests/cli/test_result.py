@@ -6,7 +6,7 @@ import typer
 from cli.result import finish, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.summary import Ledger, Seconds, Summary
+from mlops.runs.summary import Difference, Ledger, Seconds, Summary
 from rlft.errors import StorageError
 
 
@@ -32,3 +32,12 @@ def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_
     assert "rlft ui --stack cluster" in capsys.readouterr().out
     with pytest.raises(StorageError, match="cannot be read"):
         finish(home, "an-id", None, None)
+
+
+def test_the_arms_have_a_column_for_each_split_that_was_measured():
+    change = Difference(metric="accuracy", before=0.1, after=0.5, mean=0.4, ci_low=0.3, ci_high=0.5, tasks=10)
+    base, final = {"accuracy": 0.1, "gate/accuracy": 0.2}, {"accuracy": 0.5, "gate/accuracy": 0.6}
+    text = shown(difference=change, base=base, final=final)
+    assert "off distribution" not in text
+    assert [line for line in text.splitlines() if "0.600" in line and "0.500" in line]
+    assert "0.125" in shown(difference=change, base=base, final=final | {"off_distribution/accuracy": 0.125})

@@ -49,7 +49,7 @@ def test_a_step_stores_its_output_under_this_name_in_this_file(step, stored, fil
 @pytest.mark.parametrize(
     ("round", "name"),
     [(0, "r000"), (1000, "r1000"), ("0", "r000"), ("12", "r012"), ("r3", "r003"), ("r003", "r003"), ("1000", "r1000"),
-     ("baseline", "baseline"), ("validation_r001", "validation_r001")],
+     ("baseline", "baseline"), ("validation_r001", "validation_r001"), ("final", "trained")],
 )  # fmt: skip
 def test_a_round_by_number_or_name(round, name):
     assert round_name(round) == name
