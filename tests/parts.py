@@ -1,7 +1,7 @@
 """The suite in several parts, on machines that lack different things: what has passed in one is left out of the next.
 
-    python -m pytest -p tests.parts --done FILE                 # a part; FILE is read first and written at the end
-    python -m pytest -p tests.parts --done FILE --collect-only  # fails if a test ran in no part
+    python -m pytest -p tests.parts --done=FILE                 # a part; FILE is read first and written at the end
+    python -m pytest -p tests.parts --done=FILE --collect-only  # fails if a test ran in no part
 
 FILE holds the ids of what passed, and of what was skipped with the reason.
 """
@@ -24,6 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Under xdist the workers choose, and the process that started them writes."""
+    # pytest takes an existing file that stands alone among the options for a place of tests, and looks for its settings
+    # in the folder that this file and the tests have in common: no setting would be read, and no id would be the same.
+    if config.rootpath != config.invocation_params.dir:
+        raise pytest.UsageError(f"the root of the tests is {config.rootpath}: write --done=FILE as one word")
     file: Path = config.getoption("--done").absolute()
     done = json.loads(file.read_text()) if file.is_file() else {"passed": [], "skipped": {}}
     config.pluginmanager.register(Parts(file, done, writes=not hasattr(config, "workerinput")))

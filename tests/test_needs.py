@@ -89,7 +89,7 @@ def test_in_ci_each_of_them_fails(run_tests):
 
 
 def test_a_second_part_runs_what_the_first_skipped_and_nothing_is_left_out(run_tests, tmp_path):
-    parts = ("-p", "tests.parts", "--done", "done.json")
+    parts = ("-p", "tests.parts", "--done=done.json")
     assert run_tests(*parts)[0] == 0
     assert json.loads((tmp_path / "done.json").read_text()) == {
         "passed": ["test_moon.py::test_three"],
@@ -106,3 +106,11 @@ def test_a_second_part_runs_what_the_first_skipped_and_nothing_is_left_out(run_t
     code, lines = run_tests(*parts, "--collect-only", "-n", "0")
     assert code == 5  # pytest's own: nothing is left to collect
     assert any("all 4 tests passed in one of the parts" in line for line in lines)
+
+
+def test_a_file_that_lies_elsewhere_is_not_taken_for_a_place_of_tests(run_tests, tmp_path_factory):
+    file = tmp_path_factory.mktemp("elsewhere") / "done.json"
+    assert run_tests("-p", "tests.parts", f"--done={file}")[0] == 0
+    code, lines = run_tests("-p", "tests.parts", f"--done={file}")  # the file is there now
+    assert (code, any("2 skipped in" in line for line in lines)) == (0, True)  # what had passed is not run again
+    assert run_tests("-p", "tests.parts", "--done", str(file))[0] == 4
