@@ -39,11 +39,9 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     Raises StorageError if the summary cannot be read.
     """
     summary = read_summary(home, run_id)
-    if summary is None and stack is not None:  # an orchestrator that does not wait writes it where the run goes on
-        console.print(
-            f"The run goes on on the stack {stack}. Its summary will be among the artifacts of its MLflow run:"
-        )
-        console.print(f"rlft ui --stack {stack}")
+    if summary is None and stack is not None and _goes_on(run_id):  # an orchestrator that does not wait
+        where = f"rlft ui --stack {stack}"
+        console.print(f"The run goes on. Its summary will be among the artifacts of its MLflow run: {where}")
         raise typer.Exit
     if summary is None:
         file = home.summary_file(run_id)
@@ -54,6 +52,12 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
     show_summary(summary, console, where=where)
     raise typer.Exit(EXIT_CODES[summary.status])
+
+
+def _goes_on(run_id: str) -> bool:
+    from zenml.client import Client
+
+    return not Client().get_pipeline_run(run_id).status.is_finished
 
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:

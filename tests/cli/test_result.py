@@ -1,7 +1,10 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 import typer
+from zenml.client import Client
+from zenml.enums import ExecutionStatus
 
 from cli.result import finish, show_summary
 from mlops.display.terminal import Terminal
@@ -24,14 +27,18 @@ def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
     assert f"{rounds} rounds, 3 s" in text
 
 
-def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_path, capsys):
-    home = Home(tmp_path / ".rlft")
+def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_path, capsys, monkeypatch):
+    home, runs = Home(tmp_path / ".rlft"), {"an-id": ExecutionStatus.RUNNING}
+    monkeypatch.setattr(Client, "get_pipeline_run", lambda self, run: SimpleNamespace(status=runs[run]))
     with pytest.raises(typer.Exit) as ended:
         finish(home, "an-id", None, "cluster")
     assert ended.value.exit_code == 0
     assert "rlft ui --stack cluster" in capsys.readouterr().out
     with pytest.raises(StorageError, match="cannot be read"):
         finish(home, "an-id", None, None)
+    runs["an-id"] = ExecutionStatus.COMPLETED
+    with pytest.raises(StorageError, match="cannot be read"):
+        finish(home, "an-id", None, "cluster")
 
 
 def test_the_arms_have_a_column_for_each_split_that_was_measured():

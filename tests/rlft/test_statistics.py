@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rlft import statistics
-from rlft.statistics import bootstrap_interval, paired_difference
+from rlft.statistics import bootstrap_interval, common_tasks, paired_difference
 from rlft.types import Interval
 
 
@@ -83,3 +83,10 @@ def test_other_tasks_are_named():
     a = {f"t{i}": 0.0 for i in range(6)}
     with pytest.raises(ValueError, match=r"5 missing in the second: t1, t2, t3, \.\.\.; 1 missing in the first: u"):
         paired_difference(a, {"t0": 0.0, "u": 1.0}, resamples=100, seed=0)
+
+
+def test_only_tasks_that_both_have_are_compared():
+    assert common_tasks({"b": 1.0, "a": 2.0, "c": 3.0}, {"a": 4.0, "b": 5.0, "d": 6.0}) == (
+        {"a": 2.0, "b": 1.0},
+        {"a": 4.0, "b": 5.0},
+    )

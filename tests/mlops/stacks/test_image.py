@@ -1,5 +1,6 @@
 """A stack that builds an image runs only what the image will hold."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -126,3 +127,13 @@ def test_a_package_that_is_installed_in_the_clone_is_not_held(folder, monkeypatc
     config = load_config(folder / "config.yaml", ["environment.name=shop_of_a_user:Shop"])
     with pytest.raises(StackError, match=r"environment\.name: .*shop_of_a_user\.py"):
         check_image(config)
+
+
+def test_a_relative_path_that_leads_out_of_the_clone_is_not_held(folder, monkeypatch):
+    clone = folder / "clone"
+    clone.mkdir()
+    monkeypatch.chdir(clone)
+    monkeypatch.setattr(image, "PROJECT", clone)
+    assert image.is_held(Path("../tasks.jsonl")) is False
+    (clone / "tasks.jsonl").write_text("")
+    assert image.is_held(Path("tasks.jsonl")) is True
