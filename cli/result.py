@@ -40,8 +40,8 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     """
     summary = read_summary(home, run_id)
     if summary is None and stack is not None and _goes_on(run_id):  # an orchestrator that does not wait
-        where = f"rlft ui --stack {stack}"
-        console.print(f"The run goes on. Its summary will be among the artifacts of its MLflow run: {where}")
+        console.print("The run goes on. Its summary will be among the artifacts of its MLflow run:")
+        console.print(f"rlft ui --stack {stack}", soft_wrap=True)
         raise typer.Exit
     if summary is None:
         file = home.summary_file(run_id)
