@@ -10,42 +10,45 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Literal
 
+from rlft.comparison import guarded_mean, range_of
 from rlft.errors import RlftError
-from rlft.statistics import bootstrap_interval, varies
+from rlft.statistics import mean_interval, varies
 from rlft.types import EvaluationReport, Reward, Rewards, Rollouts, TaskSet
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
 
 
-def evaluate_rollouts(
-    rollouts: Rollouts, rewards: Rewards, split_of: Mapping[str, str] | TaskSet, *, resamples: int, seed: int
-) -> dict[str, EvaluationReport]:
-    """Return {split: report} for each split that has rollouts. `split_of` maps task ids to splits, or is the task set.
+def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> dict[str, EvaluationReport]:
+    """Return {split: report} for each split that has rollouts of `tasks`.
 
     The metrics, each a mean over tasks with its interval, are `accuracy` and `avg_at_k` (share of samples solved),
     `reward`, `rewards/<part>`, `pass_at_k` (any of the k samples solved, which is the unbiased estimate for k = n) and
-    `maj_at_k` (see `majority_solved`). `errored` counts rollouts. `resamples` and `seed` are those of the bootstrap.
+    `maj_at_k` (see `majority_solved`). `errored` counts rollouts.
 
-    Raises ValueError if rewards belong to other rollouts, or if a task has no split.
+    Raises ValueError if rewards belong to other rollouts, or if a rollout's task is not among `tasks`.
     """
-    if isinstance(split_of, TaskSet):
-        split_of = {task.id: task.split for task in split_of.tasks}
+    by_id = tasks.by_id()
     scored: dict[str, dict[str, list[Reward]]] = defaultdict(dict)
     sizes: dict[str, Counter[str]] = defaultdict(Counter)
-    errored: Counter[str] = Counter()
+    errors: dict[str, Counter[str]] = defaultdict(Counter)
     for rollout, reward in pair(rollouts, rewards):
-        if rollout.task_id not in split_of:
+        if rollout.task_id not in by_id:
             raise ValueError(f"task {rollout.task_id} has no split: evaluate with the task set it was sampled from")
-        split = split_of[rollout.task_id]
+        split = by_id[rollout.task_id].split
         sizes[split][rollout.task_id] += 1
         if rollout.error is not None or reward.total is None:
-            errored[split] += 1
+            errors[split][rollout.task_id] += 1
         else:
             scored[split].setdefault(rollout.task_id, []).append(reward)
     policy = rollouts.rows[0].policy if rollouts.rows else ""
     return {
         split: _report(
-            split, policy, max(counts.values()), scored[split], errored[split], resamples=resamples, seed=seed
+            split,
+            policy,
+            max(counts.values()),
+            scored[split],
+            {task: by_id[task].group for task in sorted(counts)},
+            dict(sorted(errors[split].items())),
         )
         for split, counts in sizes.items()
     }
@@ -100,10 +103,8 @@ def _report(
     policy: str,
     num_samples: int,
     tasks: Mapping[str, list[Reward]],
-    errored: int,
-    *,
-    resamples: int,
-    seed: int,
+    groups: dict[str, str],
+    errors: dict[str, int],
 ) -> EvaluationReport:
     per_task = per_task_scores(tasks)
     over_tasks = {
@@ -112,20 +113,30 @@ def _report(
         "pass_at_k": {task: float(any(s.solved for s in samples)) for task, samples in tasks.items()},
         "maj_at_k": {task: float(majority_solved(samples)) for task, samples in tasks.items()},
     }
-    metrics = {
-        name: bootstrap_interval([values[task] for task in sorted(values)], resamples=resamples, seed=seed)
-        for name, values in over_tasks.items()
-        if values
-    }
     return EvaluationReport(
         split=split,
         policy=policy,
         num_samples=num_samples,
-        metrics=metrics,
+        metrics={name: mean_interval(values, groups, range_of(name)) for name, values in over_tasks.items() if values},
         per_task=per_task,
-        errored=errored,
+        errored=sum(errors.values()),
         frac_tasks_with_variance=_mean([float(_varies(samples)) for samples in tasks.values()]) if tasks else 0.0,
+        groups=groups,
+        errors=errors,
+        extremes=_extremes(tasks),
     )
+
+
+def _extremes(tasks: Mapping[str, list[Reward]]) -> dict[str, tuple[float, float]]:
+    """Return the lowest and the highest reward of a rollout, and those of each part."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for reward in (reward for samples in tasks.values() for reward in samples):
+        if reward.total is not None:
+            scores["reward"].append(reward.total)
+        for part, score in reward.parts.items():
+            if score is not None:
+                scores[f"rewards/{part}"].append(score)
+    return {name: (min(values), max(values)) for name, values in scores.items()}
 
 
 def _varies(samples: list[Reward]) -> bool:
@@ -148,9 +159,10 @@ def baseline_verdict(report: EvaluationReport, already_solved: float) -> Verdict
             where=f"baseline on {report.split}",
             fix="read the rollouts' `error` fields; they name the cause",
         )
-    if report.metrics["avg_at_k"].mean >= already_solved:
+    # Neither is said of what failed: errors count as unsolved for the first question and as solved for the second.
+    if (guarded_mean(report, "accuracy", "low") or 0.0) >= already_solved:
         return "already_solved"
-    if report.frac_tasks_with_variance == 0 and report.metrics["avg_at_k"].mean == 0:
+    if report.frac_tasks_with_variance == 0 and guarded_mean(report, "accuracy", "high") == 0:
         return "too_hard"
     return "trainable"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rlft.statistics import common_tasks, paired_difference
+from rlft.comparison import Comparison, compare
 from rlft.types import EvaluationReport, Interval, Report
 
-# Failed rollouts are not a random sample, since hard and long attempts fail first. If more than this share failed, the
-# remaining ones cannot be compared.
-MAX_ERRORED_SHARE = 0.01
+# With fewer groups the spread between them is hardly known, and no interval holds.
+MIN_GROUPS = 20
+_NAMED = 3  # tasks that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,16 @@ def decide_promotion(
     *,
     metric: str,
     min_improvement: float,
-    resamples: int,
-    seed: int,
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
-    `warm_start` is `None` in a run without one, `champion` before the first promotion. The policy that is champion
-    already is not promoted again. Raises ValueError if the reports are of different splits or lack the metric.
+    The bound must also hold when errors count against the trained policy (`rlft.comparison`), and the split must have
+    at least `MIN_GROUPS` groups. `warm_start` is `None` in a run without one, `champion` before the first promotion.
+    The policy that is champion already is not promoted again. Raises ValueError if the reports are of different splits
+    or lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion}
-    reports = [trained, *(report for report in rivals.values() if report is not None)]
-    _check_comparable(reports, metric)
+    _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
         return Decision(False, (f"the trained policy {trained.policy[:12]} is the champion already",))
     promote, reasons, comparisons = True, [], {}
@@ -61,52 +60,49 @@ def decide_promotion(
         if rival is None:
             reasons.append(_absent(name))
             continue
-        trouble = _not_comparable(trained, rival, metric)
-        if trouble:
+        found = compare(trained, rival, metric)
+        if found is None:
             promote = False
-            reasons.append(f"trained and {_plain(name)} cannot be compared: {trouble}")
+            reasons.append(
+                f"trained and {_plain(name)} cannot be compared: no task was scored for both; evaluate again"
+            )
             continue
-        scores = common_tasks(trained.per_task[metric], rival.per_task[metric])
-        difference = paired_difference(*scores, resamples=resamples, seed=seed)
-        comparisons[name] = difference
-        promote = promote and difference.low > min_improvement
-        reasons.append(_sentence(name, metric, difference, min_improvement))
+        comparisons[name] = found.difference
+        obstacle = _obstacle(found)
+        promote = promote and obstacle is None and found.exceeds(min_improvement)
+        reasons.append(_sentence(name, metric, found, min_improvement, obstacle))
     return Decision(promote, tuple(reasons), comparisons)
 
 
-def _check_comparable(reports: list[EvaluationReport], metric: str) -> None:
+def few_groups(split: str, groups: int, effective: float) -> str | None:
+    """Return why nothing can be promoted by a split with so many groups of tasks; `None` if it has enough.
+
+    `effective` is how many groups of equal size say as much.
+    """
+    if effective >= MIN_GROUPS:
+        return None
+    has = f"{split} has {groups} groups of tasks"
+    if groups >= MIN_GROUPS:
+        has += f" of such unequal size that they count as {effective:.1f}"
+    return (
+        f"{has}, and at least {MIN_GROUPS} are needed to know how far they spread; make the split larger, or take data "
+        "with more groups (tasks.group)"
+    )
+
+
+def _check_splits(reports: list[EvaluationReport]) -> None:
     splits = sorted({report.split for report in reports})
     if len(splits) > 1:
         raise ValueError(f"the reports are of different splits: {', '.join(splits)}")
-    for report in reports:
-        if metric not in report.per_task:
-            known = ", ".join(sorted(report.per_task)) or "none"
-            raise ValueError(f"no scores for {metric!r} in the report of policy {report.policy[:12]} (it has: {known})")
 
 
-def _not_comparable(trained: EvaluationReport, rival: EvaluationReport, metric: str) -> str | None:
-    """Return why the two reports cannot be compared, `None` if they can."""
-    share = max(errored_share(trained, metric), errored_share(rival, metric))
-    if share > MAX_ERRORED_SHARE:
-        return f"{share:.1%} of the rollouts failed, at most {MAX_ERRORED_SHARE:.0%} may; evaluate again"
-    a, b = trained.per_task[metric].keys(), rival.per_task[metric].keys()
-    apart = len(a ^ b) / max(1, len(a | b))
-    if apart > MAX_ERRORED_SHARE:
-        return f"{apart:.1%} of the tasks were scored for one of them only, at most {MAX_ERRORED_SHARE:.0%} may be"
-    if len(a & b) < 2:
-        return f"{len(a & b)} common tasks give no interval; at least 2 are needed"
+def _obstacle(found: Comparison) -> str | None:
+    """Return why a comparison is no evidence, whatever its interval; `None` if it is."""
+    if few := few_groups("gate", found.difference.groups, found.difference.effective_groups):
+        return few
+    if not found.declared and found.difference.low == found.difference.high:
+        return "every task has the same difference, and scores without a declared range have no interval then"
     return None
-
-
-def errored_share(report: EvaluationReport, metric: str) -> float:
-    """Return the share of the report's rollouts that failed, 0 to 1.
-
-    A report has only the number of failed rollouts and the tasks with a score, so every scored task counts with all its
-    samples. For one sample per task the share is exact; with more it is too small, at the limit by less than a
-    hundredth of it.
-    """
-    scored = len(report.per_task[metric]) * report.num_samples
-    return report.errored / max(1, scored + report.errored)
 
 
 def _plain(name: str) -> str:
@@ -119,10 +115,24 @@ def _absent(name: str) -> str:
     return "no warm start in this run: that comparison is left out"
 
 
-def _sentence(name: str, metric: str, difference: Interval, min_improvement: float) -> str:
-    verdict = "passes" if difference.low > min_improvement else "fails"
-    return (
-        f"{verdict}: {metric} on gate of trained minus {_plain(name)} is {difference.mean:+.4f} "
-        f"(95 % interval {difference.low:+.4f} to {difference.high:+.4f}, {difference.count} tasks); "
-        f"the lower bound must exceed {min_improvement:+.4f}"
+def _sentence(name: str, metric: str, found: Comparison, minimum: float, obstacle: str | None) -> str:
+    difference = found.difference
+    over = f"{difference.count} tasks"
+    if difference.groups != difference.count:
+        over += f" in {difference.groups} groups"
+    text = (
+        f"{'passes' if obstacle is None and found.exceeds(minimum) else 'fails'}: {metric} on gate of trained minus "
+        f"{_plain(name)} is {difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}, "
+        f"{over}); the lower bound must exceed {minimum:+.4f}"
     )
+    if found.errors:
+        text += (
+            f"; counting {found.errors} rollouts without a score against the trained policy, it is "
+            f"{found.low_with_errors:+.4f}"
+        )
+    if found.without_score:
+        shown = ", ".join(found.without_score[:_NAMED]) + ", ..." * (len(found.without_score) > _NAMED)
+        text += f"; {len(found.without_score)} tasks without a score for either are left out: {shown}"
+    if not found.declared:
+        text += "; the range of this score is not known, so rare large losses that did not occur may be missing"
+    return text if obstacle is None else f"{text}; but {obstacle}"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from rlft.config.names import FolderName, Name
+from rlft.config.bounds import COLDEST, HOTTEST, MOST
+from rlft.config.names import FolderName, ModelName
 from rlft.config.section import Section, changed
+
+logger = logging.getLogger(__name__)
 
 
 class BaselineConfig(Section):
     """The measurement before training that decides whether training can help."""
 
-    num_tasks: int = Field(default=100, ge=1, description="At most this many validation tasks are attempted.")
-    num_generations: int = Field(default=8, ge=2, description="Attempts at each of these tasks.")
+    num_tasks: int = Field(default=100, ge=1, le=MOST, description="At most this many validation tasks are attempted.")
+    num_generations: int = Field(default=8, ge=2, le=10_000, description="Attempts at each of these tasks.")
     already_solved: float = Field(
         default=0.97,
         gt=0,
@@ -33,10 +38,10 @@ class EvaluationConfig(Section):
         "reward.",
     )
     num_generations: int = Field(
-        default=1, ge=1, description="Attempts at each task. More than one needs a temperature above 0."
+        default=1, ge=1, le=10_000, description="Attempts at each task. More than one needs a temperature above 0."
     )
     temperature: float = Field(
-        default=0.0, ge=0, description="Sampling temperature. With 0 the likeliest token is always taken."
+        default=0.0, ge=0, le=HOTTEST, description="Sampling temperature. With 0 the likeliest token is always taken."
     )
     top_p: float = Field(
         default=1.0,
@@ -44,7 +49,9 @@ class EvaluationConfig(Section):
         le=1,
         description="Sample only among the likeliest tokens that together have this probability (nucleus sampling).",
     )
-    top_k: int = Field(default=0, ge=0, description="Sample only among this many likeliest tokens. 0 means among all.")
+    top_k: int = Field(
+        default=0, ge=0, le=MOST, description="Sample only among this many likeliest tokens. 0 means among all."
+    )
     min_p: float = Field(
         default=0.0,
         ge=0,
@@ -54,11 +61,13 @@ class EvaluationConfig(Section):
     validate_every: int = Field(
         default=5,
         ge=1,
+        le=MOST,
         description="The policy is validated after every n-th round, and after the last one.",
     )
     patience: int = Field(
         default=0,
         ge=0,
+        le=MOST,
         description="Training ends after this many validations in a row that were no better than the best one before. "
         "0 means that it goes on to the last round.",
     )
@@ -67,11 +76,14 @@ class EvaluationConfig(Section):
         description="Whether a run with a warm start also continues that supervised fine-tuning for as many seconds "
         "as GRPO took, to see whether it does as well.",
     )
-    resamples: int = Field(
-        default=10_000,
-        ge=100,
-        description="How often the tasks are resampled for a confidence interval (bootstrap).",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resamples_nothing(cls, content: Any) -> Any:
+        if isinstance(content, Mapping) and "resamples" in content:  # also in the stored configs of older runs
+            logger.warning("evaluation.resamples has no effect any more: intervals are computed from groups of tasks")
+            content = {name: value for name, value in content.items() if name != "resamples"}
+        return content
 
     @model_validator(mode="after")
     def _samples_among_several(self) -> Self:
@@ -83,16 +95,27 @@ class EvaluationConfig(Section):
                 )
         return self
 
+    @field_validator("temperature")
+    @classmethod
+    def _is_no_nearly_zero(cls, temperature: float) -> float:
+        if 0 < temperature < COLDEST:
+            raise ValueError(
+                f"{temperature:g} is so low that dividing by it overflows; write 0, which always takes the likeliest "
+                f"token, or at least {COLDEST}"
+            )
+        return temperature
+
 
 class PromotionConfig(Section):
     """When a trained policy becomes the champion, the model that is in use."""
 
-    name: Name | None = Field(
+    name: ModelName | None = Field(
         default=None, description="Name of the model in the registry. null means the config's `name`."
     )
     min_improvement: float = Field(
         default=0.0,
         ge=0,
+        le=1e9,
         description="How much better than the base model, the warm start and the champion the policy must be: the "
         "lower bound of each difference in `evaluation.metric` on the split `gate` must exceed this.",
     )
@@ -107,6 +130,9 @@ class TrackingConfig(Section):
     trace_every: int = Field(
         default=10,
         ge=0,
+        le=MOST,
         description="The rollouts of every n-th round are stored as MLflow traces. 0 means that none are.",
     )
-    trace_rollouts: int = Field(default=16, ge=1, description="At most this many rollouts of such a round are traced.")
+    trace_rollouts: int = Field(
+        default=16, ge=1, le=MOST, description="At most this many rollouts of such a round are traced."
+    )

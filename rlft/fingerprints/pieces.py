@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.fingerprints.sources import Import, docstrings_count, imports_in, unparse, walk
+from rlft.syntax import parse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +28,7 @@ class Module:
     def read(cls, label: str, path: Path) -> Module:
         """Parse the file of a module."""
         module = cls(label, path.name == "__init__.py", defaultdict(list), defaultdict(list), [])
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        for statement in parse(path.read_text(encoding="utf-8")).body:
             if not (isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)):
                 module._add(statement)
         return module

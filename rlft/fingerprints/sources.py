@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from rlft.files import RLFT_FOLDER, is_installed
+from rlft.syntax import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,14 @@ def docstrings_count(module: str) -> bool:
 @lru_cache(maxsize=1024)
 def plain_code(text: str, *, docstrings: bool = False) -> str:
     """Return the code without comments and layout, and without docstrings unless they count."""
-    return unparse(ast.parse(text), docstrings=docstrings)
+    tree = parse(text)
+    return ast.unparse(tree if docstrings else _drop_docstrings(tree))
 
 
 @lru_cache(maxsize=1024)
 def imports_of(text: str) -> tuple[Import, ...]:
     """Return everything that a module imports, also within functions, but not what stands under `if TYPE_CHECKING`."""
-    return tuple(found for node in walk(ast.parse(text)) for found in imports_in(node))
+    return tuple(found for node in walk(parse(text)) for found in imports_in(node))
 
 
 def imports_in(node: ast.AST) -> list[Import]:
@@ -120,19 +122,17 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 def unparse(node: ast.AST, *, docstrings: bool = False) -> str:
     """Return the code of a node without comments, and without docstrings unless they count."""
-    return ast.unparse(node if docstrings else ast.fix_missing_locations(_WithoutDocstrings().visit(deepcopy(node))))
+    return ast.unparse(node if docstrings else _drop_docstrings(deepcopy(node)))
 
 
-class _WithoutDocstrings(ast.NodeTransformer):
-    """Drops strings that stand alone as statements, docstrings among them; they do nothing when run."""
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
+def _drop_docstrings(tree: ast.AST) -> ast.AST:
+    """Remove strings that stand alone as statements, docstrings among them, from a tree; they do nothing when run."""
+    for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             kept = [statement for statement in body if not _is_text(statement)]
             node.body = kept if kept or isinstance(node, ast.Module) else [ast.Pass()]  # type: ignore[attr-defined]
-        return node
+    return tree
 
 
 def _is_text(node: ast.stmt) -> bool:

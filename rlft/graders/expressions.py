@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from rlft.syntax import parse
+
 _TRIGONOMETRIC = ("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh")
 FUNCTIONS = frozenset({*_TRIGONOMETRIC, "exp", "log", "ln", "sqrt", "Abs"})
 LONGEST_EXPRESSION = 500
@@ -54,7 +56,7 @@ def _parse(text: str) -> ast.expr:
     if len(text) > LONGEST_EXPRESSION:
         raise NoExpression(f"has {len(text)} characters, more than {LONGEST_EXPRESSION}")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise NoExpression(f"is no expression: {error}") from error
 

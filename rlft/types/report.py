@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rlft.outcome import FATES, Fate
 
@@ -37,12 +37,18 @@ class TrainReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its confidence interval; `count` is the number of tasks that it is computed from."""
+    """A mean with its confidence interval; `count` is the number of tasks that it is computed from.
+
+    `groups` is that of their groups; 0 in reports of versions that did not count them. Groups of unequal size say no
+    more than `effective_groups` of equal size.
+    """
 
     mean: float
     low: float
     high: float
     count: int
+    groups: int = 0
+    effective_groups: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,8 @@ class EvaluationReport:
 
     `per_task` maps a metric's name (`accuracy`, `reward`, and each `rewards/<part>`) to {task id: mean over samples},
     for paired comparisons. `num_samples` is the number of attempts at a task, `errored` that of rollouts without score.
+    `groups` names the group of every task; `errors` counts the rollouts without score of each task that has some.
+    `extremes` are the lowest and the highest score of a single rollout, by metric.
     """
 
     split: str
@@ -60,6 +68,9 @@ class EvaluationReport:
     per_task: dict[str, dict[str, float]]
     errored: int = 0
     frac_tasks_with_variance: float = 0.0
+    groups: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,15 @@ def reward(task, sample, total, answer="a", parts=None):
     )
 
 
+def task_set(splits, groups=None):
+    """{task: split}; each task is a group of its own unless `groups` says otherwise."""
+    if isinstance(splits, TaskSet):
+        return splits
+    groups = groups or {}
+    tasks = (Task(name, "e", (), None, {}, split, groups.get(name, name)) for name, split in splits.items())
+    return TaskSet(tuple(tasks), "f")
+
+
 def evaluate(rows, splits, failed=()):
     """rows: (task, total, answer[, parts]); samples are numbered in order."""
     count, rollouts, rewards = {}, [], []
@@ -54,7 +63,7 @@ def evaluate(rows, splits, failed=()):
         error = "engine: died" if f"{task}-{sample}" in failed else None
         rollouts.append(rollout(task, sample, error))
         rewards.append(reward(task, sample, *score))
-    return evaluate_rollouts(Rollouts(tuple(rollouts)), Rewards(tuple(rewards), {}), splits, resamples=200, seed=0)
+    return evaluate_rollouts(Rollouts(tuple(rollouts)), Rewards(tuple(rewards), {}), task_set(splits))
 
 
 def test_tasks_count_once_however_many_samples_they_have():
@@ -83,7 +92,7 @@ def test_parts_that_do_not_apply_are_left_out():
     ]
     report = evaluate(rows, {"x": "test", "y": "test"})["test"]
     assert report.per_task["rewards/style"] == {"x": 0.5}
-    assert report.metrics["rewards/style"] == Interval(0.5, 0.5, 0.5, 1)
+    assert report.metrics["rewards/style"] == Interval(0.5, 0.5, 0.5, 1, 1, 1.0)
     # exact: x 1/2, y 1.
     assert report.metrics["rewards/exact"].mean == 0.75
 
@@ -95,7 +104,16 @@ def test_errors_are_left_out_and_counted():
     assert report.per_task["accuracy"] == {"x": 1.0}
     assert report.metrics["accuracy"].count == 1
     assert report.errored == 3
+    assert report.errors == {"x": 1, "y": 2}
     assert report.num_samples == 2
+
+
+def test_intervals_are_over_groups():
+    # Four tasks of two groups: the interval has one degree of freedom, and a share may be anything.
+    tasks = task_set(dict.fromkeys("abcd", "gate"), {"a": "g", "b": "g", "c": "h", "d": "h"})
+    report = evaluate([("a", 1), ("b", 1), ("c", 0), ("d", 0)], tasks)["gate"]
+    assert report.metrics["accuracy"] == Interval(0.5, 0.0, 1.0, 4, 2, 2.0)
+    assert report.groups == {"a": "g", "b": "g", "c": "h", "d": "h"}
 
 
 def test_each_split_has_its_own_report():
@@ -121,7 +139,7 @@ def test_wrong_pairs_and_unknown_tasks_raise():
     rollouts = Rollouts((rollout("x", 0), rollout("x", 1)))
     rewards = Rewards((reward("x", 0, 1), reward("x", 2, 1)), {})
     with pytest.raises(ValueError, match="first difference at row 1"):
-        evaluate_rollouts(rollouts, rewards, {"x": "gate"}, resamples=100, seed=0)
+        evaluate_rollouts(rollouts, rewards, task_set({"x": "gate"}))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +163,7 @@ def report_of(accuracy, variance, passes=None):
         "avg_at_k": Interval(accuracy, accuracy, accuracy, 10),
         "pass_at_k": Interval(passes if passes is not None else accuracy, 0, 1, 10),
     }
-    return EvaluationReport("validation", "p", 8, metrics, {}, 0, variance)
+    return EvaluationReport("validation", "p", 8, metrics, {"accuracy": {"t": accuracy}}, 0, variance)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +180,16 @@ def test_verdict_and_advice(accuracy, variance, verdict, words):
     report = report_of(accuracy, variance)
     assert baseline_verdict(report, 0.97) == verdict
     assert words in advice(verdict, report)
+
+
+def test_what_failed_is_neither_solved_nor_too_hard():
+    # 30 tasks are solved, 30 failed: at least half is solved, and nobody knows of more.
+    metrics = {"avg_at_k": Interval(1.0, 1.0, 1.0, 30), "pass_at_k": Interval(1.0, 1.0, 1.0, 30)}
+    scores, errors = {f"t{n}": 1.0 for n in range(30)}, {f"f{n}": 8 for n in range(30)}
+    half = EvaluationReport("validation", "p", 8, metrics, {"accuracy": scores}, 240, 0.0, errors=errors)
+    assert baseline_verdict(half, 0.97) == "trainable"
+    none = EvaluationReport("validation", "p", 8, metrics, {"accuracy": dict.fromkeys(scores, 0.0)}, 240, errors=errors)
+    assert baseline_verdict(none, 0.97) == "trainable"
 
 
 def test_flat_names_have_bounds_and_no_at_sign():

@@ -1,88 +1,152 @@
-import itertools
-from statistics import fmean
-
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rlft import statistics
-from rlft.statistics import bootstrap_interval, common_tasks, paired_difference
+from rlft.statistics import (
+    SHARE,
+    Range,
+    bounds,
+    common_tasks,
+    effective_groups,
+    mean_interval,
+    paired_difference,
+)
 from rlft.types import Interval
 
 
-def test_interval_matches_the_exact_bootstrap_distribution():
-    # All 4^4 = 256 resamples of (0, 0, 1, 3) are equally likely, so the percentiles of their means are known.
-    values = [0.0, 0.0, 1.0, 3.0]
-    means = [fmean(draw) for draw in itertools.product(values, repeat=4)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    interval = bootstrap_interval(values, resamples=20_000, seed=0)
-    assert interval.mean == 1.0
-    assert interval.count == 4
-    # Means move in steps of 1/4; 20,000 draws hit the right step.
-    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-9)
+def scores(*values):
+    return {f"t{place:03d}": float(value) for place, value in enumerate(values)}
 
 
-def test_wide_data_follows_the_normal_approximation():
+def test_the_interval_by_hand():
+    # Four tasks, three solved, and two imagined at each end: centre (3 + 2) / 8 = 0.625. Squares around it:
+    # 3 * 0.375^2 + 0.625^2 = 0.8125, and of the imagined 2 * (0.625^2 + 0.375^2) = 1.0625. Spread of the centre:
+    # sqrt(1.875 * 8 / 7) / 8 = 0.18298; Student's quantile with 3 degrees is 3.18245, so it reaches 0.58233.
+    found = mean_interval(scores(1, 1, 1, 0), range=SHARE)
+    assert (found.mean, found.count, found.groups) == (0.75, 4, 4)
+    assert found.low == pytest.approx(0.625 - 0.58233, abs=1e-5)
+    assert found.high == 1.0  # 1.207 is no share
+
+
+def test_groups_by_hand():
+    # Sums 2, 0 and 1 of three groups of two tasks; imagined are 2 * 2 groups of two: centre (3 + 4) / 14 = 0.5. Squares
+    # (2 - 1)^2 + (0 - 1)^2 + 0 + 2 * 2^2 * (0.25 + 0.25) = 6; spread sqrt(6 * 7 / 6) / 14 = 0.18898. The quantile of
+    # 50 % with 2 degrees is 0.81650: it reaches 0.15430.
+    groups = dict(zip(scores(*range(6)), "aabbcc", strict=True))
+    found = mean_interval(scores(1, 1, 0, 0, 1, 0), groups, SHARE, confidence=0.5)
+    assert (found.mean, found.count, found.groups) == (0.5, 6, 3)
+    assert (found.low, found.high) == pytest.approx((0.5 - 0.15430, 0.5 + 0.15430), abs=1e-5)
+
+
+def test_many_tasks_follow_the_normal_approximation():
     # 400 tasks, half solved: standard error sqrt(0.25 / 400) = 0.025, so 0.5 -+ 1.96 * 0.025 = 0.451 to 0.549.
-    interval = bootstrap_interval([0.0, 1.0] * 200, resamples=10_000, seed=1)
-    assert interval.low == pytest.approx(0.451, abs=0.004)
-    assert interval.high == pytest.approx(0.549, abs=0.004)
+    found = mean_interval(scores(*[0, 1] * 200), range=SHARE)
+    assert (found.low, found.high) == pytest.approx((0.451, 0.549), abs=0.001)
+    less = mean_interval(scores(*[0, 1] * 200), range=SHARE, confidence=0.9)
+    assert less.high - less.low == pytest.approx(2 * 1.645 * 0.025, abs=0.002)
 
 
-def test_less_confidence_gives_a_narrower_interval():
-    # 90 %: 1.645 * 0.025 = 0.041 each way.
-    interval = bootstrap_interval([0.0, 1.0] * 200, resamples=10_000, seed=1, confidence=0.9)
-    assert interval.high - interval.low == pytest.approx(2 * 0.041, abs=0.006)
+def test_tasks_of_one_group_count_as_one():
+    # Ten copies of each of 40 tasks say no more than the 40 do.
+    one = mean_interval(scores(*[0, 1] * 20), range=SHARE)
+    copies = scores(*[value for value in [0, 1] * 20 for _ in range(10)])
+    groups = {task: str(place // 10) for place, task in enumerate(copies)}
+    many = mean_interval(copies, groups, SHARE)
+    assert (many.low, many.high) == pytest.approx((one.low, one.high))
+    assert (many.count, many.groups) == (400, 40)
+    alone = mean_interval(copies, range=SHARE)
+    assert alone.high - alone.low < (many.high - many.low) / 2.5  # as if they were independent
 
 
-def test_the_seed_decides_the_interval():
-    values = list(np.linspace(0, 1, 30) ** 2)
-    first, again, other = (bootstrap_interval(values, resamples=500, seed=seed) for seed in (3, 3, 4))
-    assert first == again
-    assert first != other
+def test_equal_values_are_no_certainty_where_others_are_possible():
+    # All of 30 tasks are solved. Clopper & Pearson's exact lower end is 0.025^(1/30) = 0.884.
+    found = mean_interval(scores(*[1] * 30), range=SHARE)
+    assert (found.mean, found.high) == (1.0, 1.0)
+    assert 0.8 < found.low < 0.92
 
 
-@pytest.mark.parametrize("values", [[0.1], [0.1] * 7])
-def test_equal_values_are_exact(values):
-    # The mean of seven times 0.1 in floating point is not 0.1; the interval is.
-    assert bootstrap_interval(values, resamples=100, seed=0) == Interval(0.1, 0.1, 0.1, len(values))
+def test_without_a_range_it_is_as_wide_as_what_occurred():
+    assert mean_interval(scores(*[0.1] * 7)) == Interval(0.1, 0.1, 0.1, 7, 7, 7.0)
+    # The mean is 0, and 3 is farthest from it: the range reaches as far to the other side.
+    values = scores(*[-1.0, -1.0, -1.0, 3.0] * 5)
+    assert mean_interval(values) == mean_interval(values, range=Range(-3.0, 3.0))
 
 
-@pytest.mark.parametrize("values", [[], [0.0, float("nan")], [float("inf"), 1.0]])
-def test_nothing_or_not_finite_raises(values):
-    with pytest.raises(ValueError, match=r"at least one value|not finite"):
-        bootstrap_interval(values, resamples=100, seed=0)
+def test_one_group_may_be_anything():
+    assert mean_interval(scores(0.25), range=SHARE) == Interval(0.25, 0.0, 1.0, 1, 1, 1.0)
+    both = dict.fromkeys(scores(1, 1), "same")
+    assert mean_interval(scores(1, 1), both, SHARE) == Interval(1.0, 0.0, 1.0, 2, 1, 1.0)
 
 
-def test_batches_bound_the_memory(monkeypatch):
-    # One statistic call may see at most VALUES_AT_ONCE numbers: 10,000 resamples of 10,000 tasks would be 800 MB.
-    seen = []
-    monkeypatch.setattr(statistics, "VALUES_AT_ONCE", 1000)
-    real = np.mean
-    monkeypatch.setattr(statistics.np, "mean", lambda a, axis=None: seen.append(np.size(a)) or real(a, axis=axis))
-    bootstrap_interval([float(i) for i in range(100)], resamples=200, seed=0)
-    assert max(seen) == 1000
+def test_groups_of_unequal_size_count_as_fewer():
+    # One group of 50 tasks and 50 of one: (100)^2 / (50^2 + 50) = 3.92 groups of equal size.
+    values = scores(*[1] * 50, *[0, 1] * 25)
+    groups = {task: "large" if place < 50 else task for place, task in enumerate(values)}
+    found = mean_interval(values, groups, SHARE)
+    assert (found.groups, found.effective_groups) == (51, pytest.approx(3.922, abs=0.001))
+    assert found.low < 0.1  # the large group may have gone the other way
+    assert effective_groups(np.array([[3.0, 3.0, 3.0], [4.0, 0.0, 0.0]])) == pytest.approx([3.0, 1.0])
+
+
+def test_a_large_gain_is_not_drawn_to_the_middle():
+    # 194 of 200 tasks gained. The upper end reaches what a gain on 98 % of the tasks would be.
+    found = paired_difference(scores(*[1] * 194, *[0] * 6), scores(*[0] * 200), range=SHARE)
+    assert found.low < 0.95 < 0.98 < found.high
+
+
+@pytest.mark.parametrize(
+    ("values", "range", "words"),
+    [
+        ([], None, "at least one value"),
+        ([0.0, float("nan")], None, "1 of 2 values are not finite"),
+        ([float("inf"), 1.0], None, "not finite"),
+        ([0.5, 1.5], SHARE, "scores from 0.5 to 1.5 are not within 0 to 1"),
+    ],
+)
+def test_what_has_no_interval_raises(values, range, words):
+    with pytest.raises(ValueError, match=words):
+        mean_interval(scores(*values), range=range)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=40))
+def test_the_interval_holds_the_mean_and_stays_in_the_range(rows):
+    values = scores(*(value for value, _ in rows))
+    groups = {task: str(group) for task, (_, group) in zip(values, rows, strict=True)}
+    found = mean_interval(values, groups, SHARE)
+    assert 0 <= found.low <= found.mean <= found.high <= 1
+
+
+def test_many_intervals_at_once_are_those_of_each():
+    sums, sizes = np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 1.0]]), np.array([[2.0, 2.0, 1.0], [3.0, 1.0, 1.0]])
+    found = np.array(bounds(sums, sizes, SHARE))
+    for row in range(2):
+        assert found[:, row] == pytest.approx(np.array(bounds(sums[row], sizes[row], SHARE)))
 
 
 def test_pairing_removes_what_both_share():
-    # b is a minus 0.1 everywhere: each resample has the same difference, however far apart the tasks are.
+    # b is a minus 0.5 everywhere, however far apart the tasks are, and no other difference has occurred.
     a = {f"t{i}": float(i) for i in range(20)}
     b = {task: score - 0.5 for task, score in reversed(a.items())}
-    assert paired_difference(a, b, resamples=200, seed=0) == Interval(0.5, 0.5, 0.5, 20)
+    assert paired_difference(a, b) == Interval(0.5, 0.5, 0.5, 20, 20, 20.0)
+
+
+def test_a_difference_of_shares_is_between_minus_one_and_one():
+    # Two tasks both gained. With one degree of freedom nothing is known: the quantile is 12.7.
+    found = paired_difference(scores(1, 1), scores(0, 0), range=SHARE)
+    assert (found.mean, found.low, found.high) == (1.0, -1.0, 1.0)
 
 
 def test_difference_has_the_sign_of_a_minus_b():
-    # Differences (1, 1, 1, 0): mean 3/4. A resample has mean 1 with (3/4)^4 = 32 %, so the upper bound is 1.
-    interval = paired_difference(
-        {"w": 1.0, "x": 1.0, "y": 1.0, "z": 0.0}, dict.fromkeys("wxyz", 0.0), resamples=2000, seed=0
-    )
-    assert interval.mean == 0.75
-    assert interval.high == 1.0
+    found = paired_difference(scores(*[1] * 75, *[0] * 25), scores(*[0] * 100), range=SHARE)
+    assert found.mean == 0.75
+    assert 0.55 < found.low < 0.75 < found.high < 0.9
 
 
 def test_other_tasks_are_named():
     a = {f"t{i}": 0.0 for i in range(6)}
     with pytest.raises(ValueError, match=r"5 missing in the second: t1, t2, t3, \.\.\.; 1 missing in the first: u"):
-        paired_difference(a, {"t0": 0.0, "u": 1.0}, resamples=100, seed=0)
+        paired_difference(a, {"t0": 0.0, "u": 1.0})
 
 
 def test_only_tasks_that_both_have_are_compared():

@@ -1,0 +1,119 @@
+"""Compares two policies by their reports on the same tasks, and says what their errors could hide.
+
+The same rule holds for the gate, for the status of a run, for the choice of the best round and for controls: tasks that
+have no score for either policy say nothing of their difference and are left out of both; beyond that a verdict has to
+hold with every error of the policy that is to be better counted as the lowest score, and every error of its rival as
+the highest. Rollouts that fail are no random sample: hard and long ones fail first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from rlft.statistics import SHARE, Range, common_tasks, paired_difference
+from rlft.types import EvaluationReport, Interval
+
+SHARES = ("accuracy", "avg_at_k", "pass_at_k", "maj_at_k")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One policy minus another, task by task.
+
+    `difference` is over the tasks with a score for both, whose means are `before` (the other policy) and `after`.
+    `errors` counts the rollouts of both without a score, on tasks that at least one of them has a score for, and
+    `low_with_errors` is the lower bound that remains if they are counted against the policy. `without_score` are the
+    tasks with no score for either. `declared` says whether the range of the scores is known.
+    """
+
+    difference: Interval
+    before: float
+    after: float
+    low_with_errors: float
+    errors: int
+    without_score: tuple[str, ...]
+    declared: bool
+
+    def exceeds(self, minimum: float) -> bool:
+        """Return whether both lower bounds lie above `minimum`."""
+        return min(self.difference.low, self.low_with_errors) > minimum
+
+
+def range_of(metric: str) -> Range | None:
+    """Return the range of a metric's scores; `None` for the reward and its parts, which declare none."""
+    return SHARE if metric in SHARES else None
+
+
+def compare(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> Comparison | None:
+    """Return `ours` minus `theirs` in a metric of both; `None` if no task was scored for both.
+
+    Raises ValueError if a report lacks the metric.
+    """
+    for report in (ours, theirs):
+        if metric not in report.per_task:
+            known = ", ".join(sorted(report.per_task)) or "none"
+            raise ValueError(f"no scores for {metric!r} in the report of policy {report.policy[:12]} (it has: {known})")
+    a, b = common_tasks(ours.per_task[metric], theirs.per_task[metric])
+    if not a:
+        return None
+    groups = {**theirs.groups, **ours.groups}
+    known = range_of(metric)
+    ends = known or _observed(metric, ours, theirs)
+    lowest, highest = completed(ours, metric, ends.low), completed(theirs, metric, ends.high)
+    unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
+    kept = sorted((lowest.keys() & highest.keys()) - set(unscored))
+    worst = paired_difference(
+        {task: lowest[task] for task in kept}, {task: highest[task] for task in kept}, groups, ends
+    )
+    difference = paired_difference(a, b, groups, ends)
+    return Comparison(
+        difference=difference,
+        before=fmean(b.values()),
+        after=fmean(a.values()),
+        low_with_errors=min(worst.low, difference.low),
+        errors=sum(report.errors.get(task, 0) for report in (ours, theirs) for task in kept),
+        without_score=unscored,
+        declared=known is not None,
+    )
+
+
+def completed(report: EvaluationReport, metric: str, score: float) -> dict[str, float]:
+    """Return {task id: mean over its samples}, in which each rollout without a score counts as `score`."""
+    means = dict(report.per_task[metric])
+    for task, errors in report.errors.items():
+        share = min(1.0, errors / report.num_samples)
+        means[task] = (1 - share) * means.get(task, score) + share * score
+    return means
+
+
+def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "high"] = "low") -> float | None:
+    """Return the mean over tasks in which errors count as the lowest (or the highest) score; `None` without scores."""
+    scores = report.per_task.get(metric)
+    if not scores:
+        return None
+    ends = range_of(metric) or _observed(metric, report)
+    return fmean(completed(report, metric, getattr(ends, bound)).values())
+
+
+def is_better(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> bool:
+    """Return whether the mean of `ours` is higher, where errors of both count as the lowest score that either has.
+
+    A report without scores is never better, and never as good as one with some.
+    """
+    if not ours.per_task.get(metric) or not theirs.per_task.get(metric):
+        return bool(ours.per_task.get(metric))
+    low = (range_of(metric) or _observed(metric, ours, theirs)).low
+    return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
+
+
+def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:
+    return set(ours.per_task[metric]) | set(theirs.per_task[metric])
+
+
+def _observed(metric: str, *reports: EvaluationReport) -> Range:
+    """Return the lowest and the highest score of a rollout; of a task where a report does not hold those."""
+    values = [value for report in reports for value in report.per_task[metric].values()]
+    values += [value for report in reports for value in report.extremes.get(metric, ())]
+    return Range(min(values), max(values))

@@ -1,0 +1,29 @@
+"""tests.benchmarks.calibration: its populations have the means they say, and a few cells hold."""
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.calibration import POPULATIONS, binary, calibration, clustered, loss, measure
+
+
+@pytest.mark.parametrize("population", POPULATIONS, ids=lambda population: population.name)
+def test_a_population_has_its_mean(population):
+    sums, sizes = population.draw(np.random.default_rng(1), 2000, 100)
+    spread = np.sqrt(((sums - population.mean * sizes) ** 2).sum()) / sizes.sum()
+    assert sums.sum() / sizes.sum() == pytest.approx(population.mean, abs=5 * spread)
+    assert (sums / sizes).min() >= population.range.low
+    assert (sums / sizes).max() <= population.range.high
+
+
+@pytest.mark.parametrize("population", [binary(0.03), clustered(0.5, 0.5, 20), loss(0.03, 1.0)], ids=lambda p: p.name)
+def test_the_interval_holds_as_often_as_it_says(population):
+    # 4,000 evaluations: three standard errors of 0.95 are 0.01
+    found = measure(population, 100, 4000)
+    assert found["coverage"] >= 0.93
+    assert found["above"] <= 0.04
+
+
+def test_all_cells_are_counted():
+    found = calibration(20, (30,))
+    assert len(found["cells"]) == len(POPULATIONS)
+    assert found["worst_coverage"] == min(cell["coverage"] for cell in found["cells"])
