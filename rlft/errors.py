@@ -8,6 +8,7 @@ traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
 
 class RlftError(Exception):
@@ -78,7 +79,37 @@ class StackError(RlftError):
     """A ZenML stack that cannot run the pipeline."""
 
 
+class TrackerError(RlftError):
+    """A tracker or a registry that does not answer, or does not take what it is given; the run itself is done."""
+
+    exit_code = 5
+
+
+class MemoryShortError(RlftError):
+    """A stage that asked for more memory than a machine or its GPU has."""
+
+    exit_code = 1
+
+
 class StorageError(RlftError):
     """An artifact that could not be written or read completely."""
 
     exit_code = 1
+
+
+class DamagedError(StorageError):
+    """A stored artifact that is not what was stored: `where` is the file. `run` and `step` are those that stored it."""
+
+    def __init__(self, what: str, *, where: str, run: str = "", step: str = "") -> None:
+        unknown = "`rlft run --no-cache` makes it again, with all that comes before it"
+        super().__init__(what, where=where, fix=redo_command(run, step) if run and step else unknown)
+        self.run, self.step = run, step
+
+    def of(self, run: str, step: str) -> DamagedError:
+        """Return the same error for a run that was given the artifact as the result of this step."""
+        return DamagedError(self.what, where=self.where, run=run, step=step)
+
+
+def redo_command(run: str, step: str) -> str:
+    """Return the sentence that names the command that makes the results of a step again."""
+    return f"`rlft resume {quote(run)} --redo {quote(step)}` makes it again, and keeps everything before it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,24 @@ def file_hash(path: str | Path) -> str:
     """
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def expanded(path: str) -> Path:
+    """Return a path whose `~` is replaced by the user's folder; `~someone` who is unknown stays as it is."""
+    return Path(os.path.expanduser(path))
+
+
+def why_no_file(path: Path) -> str | None:
+    """Return why a path names no file to read, or `None`. Nothing is opened: opening a pipe waits for its writer."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return f"no such file (looked in {Path.cwd()})"
+    except (OSError, ValueError) as cause:  # ValueError: a null byte
+        return f"no path of a file: {getattr(cause, 'strerror', None) or cause}"
+    kinds = {"a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK}
+    kind = next((name for name, fits in kinds.items() if fits(mode)), "a device")
+    return None if stat.S_ISREG(mode) else f"this is {kind}, not a file"
 
 
 def is_installed(path: Path) -> bool:

@@ -65,6 +65,7 @@ def run_round(
         weights=config.reward.weights,
         full=config.reward.full,
         timeout_seconds=config.reward.timeout_seconds,
+        workers=config.reward.workers(),
     )
     prepare_optimizer(policy, training, None)
     report = train_round(

@@ -11,7 +11,8 @@ import numpy as np
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
-from rlft.harness import Attempt, run_attempts
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.tasks.splits import sample_tasks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -45,7 +46,9 @@ def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larg
     try:
         yield
     except (OSError, SafetensorError) as cause:
-        fix = f"make room on {room}, then `rlft resume` this run"
+        is_read_only = isinstance(cause, OSError) and cause.errno == errno.EROFS
+        remedy = "make it writable" if is_read_only else f"make room on {room}"
+        fix = f"{remedy}, then `rlft resume` this run"
         raise StorageError(f"{what} could not be written: {cause}", where=where, fix=fix) from cause
 
 

@@ -25,7 +25,7 @@ from rlft.contract.tools import ToolSpec
 from rlft.errors import RlftError
 from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
-from rlft.harness.playground import open_playground
+from rlft.harness.opening import open_playground
 from rlft.harness.scripted import as_script
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, never_given

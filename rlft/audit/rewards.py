@@ -22,11 +22,12 @@ from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import described, failure_of
 from rlft.errors import ConfigError, RlftError
-from rlft.harness.playground import open_playground
+from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rewards, Rollouts, Task
+from rlft.workers.settings import Workers
 
 _NEEDS_TOOLS = "the answer as text, without a call of a tool, is full on no task: no gold is known"
 GOLD_NEEDS_TOOLS = Problem(GOLD, f"gold_completion is not defined, and {_NEEDS_TOOLS}")
@@ -44,6 +45,7 @@ def audit_reward(
     weights: Mapping[str, float],
     full: float | None,
     timeout_seconds: float,
+    workers: Workers | None = None,
     harness: HarnessConfig | None = None,
     max_tasks: int = 50,
     seed: int = 0,
@@ -61,10 +63,10 @@ def audit_reward(
     `None` in all attempts of every task (only a note where not all tasks were tried with a gold). In an environment
     with tools, the task's answer as text does not count as gold if it is full on no task: a note says so.
 
-    `weights`, `full` and `timeout_seconds` are those of `score_rollouts`; `harness` is that of the rollouts, so that a
-    gold that training could not reach is found. `seed` picks the tasks and the other golds. Raises ConfigError for a
-    weight whose part does not exist. Whatever is wrong with tasks or reward is in the report: the caller decides.
-    `findings`, which is empty, is filled with what the report says in sentences.
+    `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`; `harness` is that of the rollouts,
+    so that a gold that training could not reach is found. `seed` picks the tasks and the other golds. Raises
+    ConfigError for a weight whose part does not exist. Whatever is wrong with tasks or reward is in the report:
+    the caller decides. `findings`, which is empty, is filled with what the report says in sentences.
     """
     findings = Findings() if findings is None else findings
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
@@ -73,11 +75,11 @@ def audit_reward(
     scripts = attack_scripts(tasks, golds, picked, seed)
     kinds = [(task, kind) for task in picked for kind in scripts[task.id]]
     parts = [Part(f"audit/{kind}/{task.id}", task, scripts[task.id][kind]) for task, kind in kinds]
-    settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds}
+    settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
     scored = _score(parts, picked, environment, harness, settings, findings, progress)
     rows = [(task.id, kind, reward) for (task, kind), reward in zip(kinds, scored, strict=False)]
     scores, failed = by_task(rows)
-    if golds and scores and _is_no_gold(scores, environment):
+    if golds and scores and _is_no_gold(scores, environment, harness or HarnessConfig()):
         findings.note(GOLD_NEEDS_TOOLS)
         golds = {}
         for rewards in scores.values():
@@ -114,10 +116,10 @@ def _score(
     return Rewards((), {})
 
 
-def _is_no_gold(scores: Scores, environment: BaseEnv) -> bool:
+def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
     """Return whether the golds are only answers as text, in an environment with tools, and full on no task."""
     solved = any(rewards["gold"].solved for rewards in scores.values() if "gold" in rewards)
-    return not solved and has_text_gold(environment) and bool(open_playground(environment, HarnessConfig()).tools)
+    return not solved and has_text_gold(environment) and bool(open_playground(environment, harness).tools)
 
 
 def has_text_gold(environment: BaseEnv) -> bool:

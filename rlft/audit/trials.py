@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,8 +16,8 @@ from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.outcome import Failure
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_rollouts
-from rlft.rewards.worker import RewardWorker, ScoringTimeout
 from rlft.types import Reward, Rollout, Rollouts, Task
+from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Late, run_bounded
 
 _GOLD_WAY_OUT = "return text, the assistant's messages in order, or None"
 
@@ -48,22 +48,22 @@ def gold_scripts(
     golds: dict[str, Script] = {}
     wrong: dict[tuple[str, ...], list[tuple[str, Failure]]] = {}  # by kind of failure, (task id, failure)
     without: list[str] = []
-    with RewardWorker() as worker:
-        for task in tasks:
-            try:
-                (said,) = worker.call(_gold, environment, task, timeout_seconds=timeout_seconds)
-                if said is None:
-                    without.append(task.id)
-                else:
-                    golds[task.id] = as_script(said)
-            except KeyboardInterrupt:
-                raise
-            except RlftError as error:
-                wrong.setdefault((error.what,), []).append((task.id, Failure(GOLD, error.what)))
-                break
-            except BaseException as error:
-                failure = failure_of(GOLD, error, task)
-                wrong.setdefault(failure.kind, []).append((task.id, failure))
+    late_in_a_row = 0
+    for place, found in run_bounded(
+        [partial(_gold, environment, task) for task in tasks], None, seconds=timeout_seconds
+    ):
+        task = tasks[place]
+        late_in_a_row = late_in_a_row + 1 if isinstance(found, Late) else 0
+        if isinstance(found, Late):
+            found = Failure(GOLD, f"ScoringTimeout: {found}")
+        if isinstance(found, Failure):
+            wrong.setdefault(found.kind, []).append((task.id, found))
+        elif found is None:
+            without.append(task.id)
+        else:
+            golds[task.id] = found
+        if late_in_a_row >= MAX_LATE_IN_A_ROW:
+            break
     problems = [_gold_problem([task for task, _ in rows], rows[0][1]) for rows in wrong.values()]
     if without and not golds:
         what = "no task has a gold answer, so nothing shows that the reward can be earned"
@@ -115,16 +115,16 @@ def _play(
     # In a thread that can be left behind: a coroutine that blocks would hold up all others for ever.
     parts = [Part(f"check-{time}/{kind}/{task.id}", task, script) for kind, task, script in wanted]
     seconds = harness.tool_timeout_seconds * (1 + sum(len(script) for _, _, script in wanted))
-    with RewardWorker() as worker:
-        try:
-            play = partial(play_scripts, tool_faults=tool_faults, progress=progress)
-            return worker.call(play, parts, environment, harness, timeout_seconds=seconds)
-        except ScoringTimeout as error:
+    play = partial(play_scripts, parts, environment, harness, tool_faults=tool_faults, progress=progress)
+    for _, played in run_bounded([partial(_called, play)], None, seconds=seconds):
+        if isinstance(played, Late):
             raise CannotTry(
                 f"the conversations were not over within {seconds:g} s",
                 where="setup, tools or respond",
                 fix="await what takes long, or write the method without async: then it runs in a thread of its own",
-            ) from error
+            )
+        return played
+    raise AssertionError("one job has one outcome")
 
 
 def _score(
@@ -141,9 +141,17 @@ def _score(
     ).rows
 
 
-def _gold(environment: BaseEnv, task: Task) -> tuple[Any]:
-    """Return the gold completion in a tuple, so that the worker does not await it: an awaitable is no gold."""
-    return (environment.gold_completion(task),)
+async def _gold(environment: BaseEnv, task: Task) -> Script | Failure | None:
+    """Return the gold completion as a script, or the failure of `gold_completion`."""
+    try:
+        said = environment.gold_completion(task)
+        return None if said is None else as_script(said)
+    except BaseException as error:
+        return failure_of(GOLD, error, task)
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    return function()
 
 
 def _tasks(ids: Sequence[str]) -> str:

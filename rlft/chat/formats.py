@@ -87,9 +87,10 @@ def _parse_llama3(text: str) -> Parsed:
             break
         if is_bare and not _is_call(value):
             return Parsed(text)  # JSON that is no call is an answer
-        reading.add(value, start, position)
-        position = _skip(text, position)
-        if position < len(text) and text[position] != ";":
+        end, position = position, _skip(text, position)
+        is_separated = text[position : position + 1] == ";"
+        reading.add(value, start, position + 1 if is_separated else end)  # with its `;`, which no other call has
+        if position < len(text) and not is_separated:
             sentence = f"text follows tool call {reading.place - 1}{_at(text, position)}; write calls alone"
             reading.note(sentence, position, len(text))
             break

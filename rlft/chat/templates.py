@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
 from rlft.chat.history import check_prefix
 from rlft.chat.rendering import NAMES, QUESTION, SYSTEM, TOOL, how_to_fix, render, stock_template, try_render
 from rlft.errors import PolicyError
+from rlft.files import expanded
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def apply_chat_template_setting(tokenizer: PreTrainedTokenizerBase, setting: str
         template = shipped_template(setting, gap=" " if "[INST] " in stock else "")
     else:
         try:
-            template = Path(setting).expanduser().read_text(encoding="utf-8")
+            template = expanded(setting).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise PolicyError(
                 f"{setting!r} is no template: {error}", where=where, fix=f"name a file, or one of {', '.join(NAMES)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlft.config.experiment import Config
 from rlft.config.names import is_import_path
-from rlft.files import texts_in
+from rlft.files import expanded, texts_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def code_of(config: Config) -> Iterator[Code]:
 def _code(setting: str, name: str) -> Code:
     location = name.rpartition(":")[0]
     if location.endswith(".py"):
-        return Code(setting, Path(location).expanduser(), is_module=False)
+        return Code(setting, expanded(location), is_module=False)
     return Code(setting, _module_file(location), is_module=True)
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlft.config.addresses import named_addresses, refuse_metadata
-from rlft.config.names import is_import_path
-from rlft.config.section import Section
+from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
+from rlft.config.names import Text, is_import_path
+from rlft.config.section import Section, changed
+from rlft.workers.settings import Isolation, Workers
+
+
+def _refuse_without_workers(section: RewardConfig | HarnessConfig) -> None:
+    for name, value in changed(section, "processes", "memory_mib").items():
+        if section.isolation == "thread":
+            raise ValueError(
+                f"{name}={value} does nothing with isolation thread; set isolation to process, or remove {name}"
+            )
 
 
 class EnvironmentConfig(Section):
@@ -27,7 +37,7 @@ class EnvironmentConfig(Section):
     @field_validator("name")
     @classmethod
     def _names_a_class(cls, name: str) -> str:
-        if not is_import_path(name):
+        if not is_import_path(name) or not name.isprintable():
             raise ValueError(f"{name!r:.80} names no class; write capitals.py:Capitals or package.module:Capitals")
         return name
 
@@ -45,7 +55,7 @@ class EnvironmentConfig(Section):
 class RewardConfig(Section):
     """How the parts of a reward add up, and how scoring is guarded."""
 
-    weights: dict[str, float] = Field(
+    weights: dict[Text, Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)]] = Field(
         default={},
         description="Weight of each part of the reward. A part that is not named here has the weight that the "
         "environment gives it, or else 1.",
@@ -53,10 +63,13 @@ class RewardConfig(Section):
     timeout_seconds: float = Field(
         default=30.0,
         gt=0,
+        le=LONGEST_SECONDS,
         description="Seconds that scoring one rollout may take. A score that takes longer is an error, not a 0.",
     )
     full: float | None = Field(
         default=None,
+        ge=-1e9,
+        le=1e9,
         description="Total reward from which an attempt counts as solved. null means the total of an attempt that has "
         "the maximum in every part with a positive weight.",
     )
@@ -65,6 +78,42 @@ class RewardConfig(Section):
         description="Whether the reward is attacked with wrong answers before training. The run stops if one of them "
         "is paid like a right answer.",
     )
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Rollouts that are scored at the same time. null means 8 for an `async def compute_reward`, and "
+        "one after the other for a plain `def`, which runs in threads with 2 or more. The scores are the same.",
+    )
+    isolation: Isolation | None = Field(
+        default=None,
+        description="Where the reward runs: `thread` (of the run's process) or `process` (worker processes, for code "
+        "that may crash, hang in C or end its process; that is the error of one rollout then). null means what the "
+        "environment says (its attribute `isolation`), which is `thread` unless its author writes otherwise.",
+    )
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Worker processes with `isolation: process`. null means one for each plain `def` that is scored at "
+        "the same time, and one for an `async def`.",
+    )
+    memory_mib: int | None = Field(
+        default=None,
+        ge=64,
+        le=1 << 30,
+        description="MiB of address space that a worker process may take beyond what it has when the environment is "
+        "made. More is a MemoryError; a process that has kept half of it is replaced. null means no limit.",
+    )
+
+    @model_validator(mode="after")
+    def _limits_workers_that_there_are(self) -> Self:
+        _refuse_without_workers(self)
+        return self
+
+    def workers(self) -> Workers:
+        """Return how the reward's code is run."""
+        return Workers(self.isolation, self.processes, self.memory_mib, self.concurrency)
 
 
 class HarnessConfig(Section):
@@ -73,35 +122,44 @@ class HarnessConfig(Section):
     max_turns: int | None = Field(
         default=None,
         ge=1,
+        le=MOST,
         description="The model gets at most this many turns in one rollout. null means the environment's "
         "`max_turns`; if that is not set either, 8 for an environment with tools or a `respond` method, else 1.",
     )
     max_tool_calls: int = Field(
         default=32,
         ge=0,
+        le=MOST,
         description="At most this many tool calls of one rollout are run. For each further call the model reads an "
         "error.",
     )
     max_tokens: int | None = Field(
         default=None,
         ge=1,
+        le=MOST,
         description="A rollout that has this many tokens after its prompt, tool results included, gets no further "
         "turn. null means that only the model's context is the limit.",
     )
     tool_timeout_seconds: float = Field(
         default=30.0,
         gt=0,
+        le=LONGEST_SECONDS,
         description="Seconds that one tool call, and one call of the environment's `setup`, `respond` or `teardown`, "
         "may take.",
     )
     timeout_seconds: float = Field(
         default=1800.0,
         gt=0,
+        le=LONGEST_SECONDS,
         description="Seconds after which a rollout gets no further turn, and after which the remaining tool calls of "
         "one turn are not run.",
     )
     max_tool_characters: int = Field(
-        default=20_000, ge=1, description="Characters of a tool result that the model reads; a longer one is cut."
+        default=20_000,
+        ge=1,
+        le=100_000_000,
+        description="Characters that the model reads of one tool result, and of what `respond` returns; a longer text "
+        "is cut.",
     )
     lockstep: bool = Field(
         default=False,
@@ -113,3 +171,31 @@ class HarnessConfig(Section):
         description="Format in which the model writes tool calls. `auto` takes the one that the tokenizer declares, "
         "or the one that its chat template writes; `declared` takes the former only.",
     )
+    isolation: Isolation | None = Field(
+        default=None,
+        description="Where the environment's `setup`, tools, `respond` and `teardown` run: `thread` (of the run's "
+        "process) or `process` (worker processes). null means what the environment says, as for `reward.isolation`.",
+    )
+    processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Worker processes with `isolation: process`, among which the rollouts are divided. null means as "
+        "many as there are processors, but at most 8.",
+    )
+    memory_mib: int | None = Field(
+        default=None,
+        ge=64,
+        le=1 << 30,
+        description="MiB of address space that a worker process may take beyond what it has when the environment is "
+        "made. More is a MemoryError, which the model reads. null means no limit.",
+    )
+
+    @model_validator(mode="after")
+    def _limits_workers_that_there_are(self) -> Self:
+        _refuse_without_workers(self)
+        return self
+
+    def workers(self) -> Workers:
+        """Return how the environment's code is run."""
+        return Workers(self.isolation, self.processes, self.memory_mib)

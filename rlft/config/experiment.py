@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from rlft.config.bounds import LARGEST_SEED
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.names import LONGEST_NAME
@@ -30,7 +31,9 @@ class Config(Section):
         description="Name of the experiment: letters, digits, `_`, `.` and `-`. Runs, the MLflow experiment and the "
         "registered model are named after it.",
     )
-    seed: int = Field(default=0, ge=0, description="Seed of all random draws but those of `tasks.seed`.")
+    seed: int = Field(
+        default=0, ge=0, le=LARGEST_SEED, description="Seed of all random draws but those of `tasks.seed`."
+    )
     tasks: TasksConfig
     environment: EnvironmentConfig
     reward: RewardConfig = RewardConfig()

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import re
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from rlft.config import Config
+from rlft.config.content import wrong_values
+from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
+from rlft.files import why_no_file
 from rlft.secrets import hide_secrets, redact, require
 
-
-class _Loader(yaml.SafeLoader):
-    """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        # A merge key (`<<`) may be repeated, and may bring keys that the mapping overrides.
-        written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        keys = [self.construct_object(key, deep=True) for key in written]  # type: ignore[reportUnknownMemberType]
-        repeated = {key for key in keys if keys.count(key) > 1}
-        if repeated:
-            raise yaml.constructor.ConstructorError(None, None, f"key given twice: {repeated}", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-# A copy, since `add_implicit_resolver` would otherwise add to the lists of SafeLoader itself.
-_Loader.yaml_implicit_resolvers = {key: list(value) for key, value in yaml.SafeLoader.yaml_implicit_resolvers.items()}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+LARGEST_FILE = 1_000_000  # bytes
+MOST_PROBLEMS = 20  # so many of them are shown
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> Config:
@@ -40,13 +24,19 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
 
     Raises ConfigError, which names the file, the key and what to do.
     """
-    if not path.is_file():
-        raise ConfigError("no such file", where=str(path), fix="name a YAML file such as configs/demo.yaml")
+    if problem := why_no_file(path):
+        raise ConfigError(problem, where=str(path), fix="name a YAML file such as configs/demo.yaml")
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, OSError) as cause:  # ValueError: not UTF-8, or a date such as 2026-13-01
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise ConfigError(
+                f"the file has {size:,} bytes, and a config at most {LARGEST_FILE:,}",
+                where=str(path),
+                fix="put data into a file of its own, and name that in the config",
+            )
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as cause:
         raise ConfigError(
-            f"not readable as YAML: {yaml_problem(cause)}", where=str(path), fix="mend the file"
+            f"not readable as YAML: {redact(str(cause))}", where=str(path), fix="mend the file"
         ) from cause
     if not isinstance(content, dict):
         raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
@@ -57,15 +47,22 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
 
 def check_config(content: dict[str, Any], *, where: str) -> Config:
     """Validate a mapping as a config. Raises ConfigError, which names `where` and lists every problem with its key."""
+    if wrong := list(wrong_values(content)):
+        raise _refused(wrong, where)
     try:
         return Config.model_validate(content)
     except ValidationError as cause:
-        problems = "\n".join(f"  {_explain(error)}" for error in cause.errors())
-        raise ConfigError(
-            f"{cause.error_count()} setting(s) cannot be used:\n{problems}",
-            where=where,
-            fix="every setting, with its unit and default, is in docs/guide/settings.md",
-        ) from None
+        raise _refused([_explain(error) for error in cause.errors()], where) from None
+
+
+def _refused(problems: list[str], where: str) -> ConfigError:
+    shown = "\n".join(f"  {problem}" for problem in problems[:MOST_PROBLEMS])
+    more = len(problems) - MOST_PROBLEMS
+    return ConfigError(
+        f"{len(problems)} setting(s) cannot be used:\n{shown}" + (f"\n  and {more} more" if more > 0 else ""),
+        where=where,
+        fix="every setting, with its unit and default, is in docs/guide/settings.md",
+    )
 
 
 def check_variables(config: Config) -> None:
@@ -93,21 +90,13 @@ def _apply(content: dict[str, Any], override: str) -> None:
             )
         target = inner
     try:
-        target[last] = yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError) as cause:
+        target[last] = read_yaml(text)
+    except ValueError as cause:
         raise ConfigError(
-            f"the value is not readable as YAML: {yaml_problem(cause)}",
+            f"the value is not readable as YAML: {cause}",
             where=f"--set {key}",
             fix="put it in quotes within the value",
         ) from cause
-
-
-def yaml_problem(cause: Exception) -> str:
-    """Say what is wrong with a YAML text and where, without the line itself, which may hold a secret."""
-    if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
-        mark = cause.problem_mark
-        return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
-    return redact(str(cause))
 
 
 _PLAIN = {"missing": "it is missing and has no default", "model_type": "a section of settings belongs here"}
@@ -115,7 +104,7 @@ _PLAIN = {"missing": "it is missing and has no default", "model_type": "a sectio
 
 def _explain(error: Any) -> str:
     """One line for one of pydantic's errors: the key, what is wrong, and the nearest known name for an unknown one."""
-    location = [str(part) for part in error["loc"]]
+    location = [f"{part:.80}" if isinstance(part, str) else str(part) for part in error["loc"]]
     key = ".".join(location) or "the whole config"
     message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
@@ -123,7 +112,7 @@ def _explain(error: Any) -> str:
         if near := difflib.get_close_matches(location[-1], _fields(location[:-1]), n=1):
             message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
     elif error["type"] not in ("value_error", "missing") and not isinstance(error.get("input"), dict):
-        message += f", not {hide_secrets(error.get('input'))!r}"
+        message += f", not {hide_secrets(error.get('input'))!r:.80}"
     return f"{key}: {message}"
 
 

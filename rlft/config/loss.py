@@ -29,7 +29,7 @@ class LossTerms(Section):
         "with `loss_type: grpo` is GSPO.",
     )
     beta: float = Field(
-        default=0.0, ge=0, description="Weight of the KL to the reference policy. With 0 no reference is kept."
+        default=0.0, ge=0, le=1000, description="Weight of the KL to the reference policy. With 0 no reference is kept."
     )
     kl_importance_weighted: bool = Field(
         default=False,
@@ -44,11 +44,13 @@ class LossTerms(Section):
     importance_sampling_min: float | None = Field(
         default=None,
         gt=0,
+        le=1e6,
         description="Lower bound, below 1, of the ratio of the trainer's probability to the engine's. null means none.",
     )
     importance_sampling_max: float | None = Field(
         default=3.0,
         gt=0,
+        le=1e6,
         description="Upper bound, above 1, of the ratio of the trainer's probability to the engine's. null means none.",
     )
 

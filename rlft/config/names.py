@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 LONGEST_NAME = 200
+LONGEST_PATH = 4000
 
 
 def check_name(name: str, *, slashes: bool = False) -> str:
@@ -30,6 +31,32 @@ def check_name(name: str, *, slashes: bool = False) -> str:
     return name
 
 
+def check_model_name(name: str) -> str:
+    """Return the name of a registered model. Raises ValueError for one that MLflow or ZenML would read otherwise."""
+    if refused := sorted(set(check_name(name)) & set("@?#%{}")):
+        raise ValueError(
+            f"{name!r} holds {' and '.join(refused)}, which mean something in the addresses of models "
+            "(models:/NAME@ALIAS); use letters, digits, spaces, dots, - and _"
+        )
+    return name
+
+
+def check_text(text: str) -> str:
+    """Return a text. Raises ValueError for one without a character that can be seen."""
+    if not text.strip():
+        raise ValueError("it is empty; write something, or remove the setting")
+    return text
+
+
+def check_path(path: str) -> str:
+    """Return the path of a file or folder, or a name on the Hub. Raises ValueError if it cannot be one."""
+    if not check_text(path).isprintable():
+        raise ValueError(f"{path!r:.80} holds a character that cannot be seen; remove it")
+    if len(path) > LONGEST_PATH:
+        raise ValueError(f"a path has at most {LONGEST_PATH} characters, this one {len(path)}")
+    return path
+
+
 def is_import_path(name: str) -> bool:
     """Whether a name is written as the path of a class: `package.module:Class` or `path/to/file.py:Class`."""
     return re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name) is not None
@@ -39,3 +66,9 @@ Name = Annotated[str, AfterValidator(check_name)]
 """A setting that is one name, as `check_name` takes it."""
 FolderName = Annotated[str, AfterValidator(partial(check_name, slashes=True))]
 """A setting that is a name and may have slashes in it."""
+ModelName = Annotated[str, AfterValidator(check_model_name)]
+"""A setting that is the name of a registered model."""
+Text = Annotated[str, AfterValidator(check_text)]
+"""A setting that is a text with something in it, such as a template or the name of a column."""
+PathText = Annotated[str, AfterValidator(check_path)]
+"""A setting that is the path of a file or folder, or a name on the Hub."""

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from rlft.config.names import FolderName
+from rlft.config.bounds import MOST
+from rlft.config.names import FolderName, PathText
 from rlft.config.section import Section
 
 
 class LoraSettings(Section):
     """A low-rank adapter (LoRA, arXiv:2106.09685) that is trained while the base weights stay as they are."""
 
-    rank: int = Field(default=16, ge=1, description="Rank of the adapter's matrices.")
-    alpha: int = Field(default=32, ge=1, description="Scale of the adapter: its output is multiplied by alpha / rank.")
+    rank: int = Field(default=16, ge=1, le=65_536, description="Rank of the adapter's matrices.")
+    alpha: int = Field(
+        default=32, ge=1, le=MOST, description="Scale of the adapter: its output is multiplied by alpha / rank."
+    )
     target_modules: str | list[str] = Field(
         default="all-linear",
         description="Layers that get an adapter, as peft names them: `all-linear`, or names of linear layers.",
     )
+
+    @field_validator("target_modules")
+    @classmethod
+    def _names_layers(cls, names: str | list[str]) -> str | list[str]:
+        if not names or not all(name.strip() for name in names):
+            raise ValueError("it names no layer; write all-linear, or names of linear layers")
+        return names
 
 
 class FromScratchConfig(Section):
@@ -28,17 +38,19 @@ class FromScratchConfig(Section):
         default="qwen3", description="Architecture of the model, as transformers implements it."
     )
     characters: str = Field(
-        min_length=1, description="All characters that the tokenizer knows; each of them is one token."
+        min_length=1,
+        max_length=200_000,
+        description="All characters that the tokenizer knows; each of them is one token.",
     )
-    pieces: list[str] = Field(
+    pieces: list[Annotated[str, Field(min_length=1)]] = Field(
         default=[], description="Longer texts that are one token each, such as the marks around a tool call."
     )
-    hidden_size: int = Field(default=128, ge=8, description="Width of the hidden states.")
-    num_hidden_layers: int = Field(default=3, ge=1, description="Number of transformer layers.")
-    num_attention_heads: int = Field(default=4, ge=1, description="Attention heads in each layer.")
-    intermediate_size: int = Field(default=384, ge=8, description="Width of the hidden layer of each MLP.")
+    hidden_size: int = Field(default=128, ge=8, le=16_384, description="Width of the hidden states.")
+    num_hidden_layers: int = Field(default=3, ge=1, le=256, description="Number of transformer layers.")
+    num_attention_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads in each layer.")
+    intermediate_size: int = Field(default=384, ge=8, le=131_072, description="Width of the hidden layer of each MLP.")
     max_position_embeddings: int = Field(
-        default=64, ge=8, description="Context length: most tokens that prompt and completion have together."
+        default=64, ge=8, le=MOST, description="Context length: most tokens that prompt and completion have together."
     )
 
     @model_validator(mode="after")
@@ -56,17 +68,18 @@ class KeepConfig(Section):
     last: int = Field(
         default=2,
         ge=1,
+        le=MOST,
         description="This many of the newest rounds keep weights and optimizer state. Resuming needs one.",
     )
     every: int = Field(
-        default=0, ge=0, description="Every n-th round keeps them, too. 0 means that no round does by this."
+        default=0, ge=0, le=MOST, description="Every n-th round keeps them, too. 0 means that no round does by this."
     )
 
 
 class PolicyConfig(Section):
     """The model that is trained."""
 
-    model: str | None = Field(
+    model: PathText | None = Field(
         default=None,
         description="Name on the Hugging Face Hub, or folder, of a causal language model. Give this or `from_scratch`.",
     )
@@ -77,7 +90,7 @@ class PolicyConfig(Section):
     lora: LoraSettings | None = Field(
         default=None, description="Train a LoRA adapter. null means that all weights are trained."
     )
-    chat_template: str | None = Field(
+    chat_template: PathText | None = Field(
         default=None,
         description="Chat template: qwen3, llama3, mistral, gemma, chatml, or a file that holds one. null means the "
         "model's own, or the one that rlft ships for its family if the model's own rewrites earlier turns.",
@@ -101,17 +114,18 @@ class WarmStartConfig(Section):
     demonstrations: int = Field(
         default=1000,
         ge=1,
+        le=10 * MOST,
         description="At most this many demonstrations are used: of a sample of the train tasks, or the first ones of "
         "`path`.",
     )
-    path: str | None = Field(
+    path: PathText | None = Field(
         default=None,
         description="JSONL file of conversations, each under the key `messages`. null means that the environment "
         "gives the demonstrations of train tasks, which are their gold answers unless it says otherwise.",
     )
-    steps: int = Field(ge=1, description="Number of optimizer steps.")
-    batch_size: int = Field(default=64, ge=1, description="Demonstrations in each optimizer step.")
-    learning_rate: float = Field(default=1e-4, gt=0, description="Learning rate of AdamW after the warm-up.")
+    steps: int = Field(ge=1, le=MOST, description="Number of optimizer steps.")
+    batch_size: int = Field(default=64, ge=1, le=MOST, description="Demonstrations in each optimizer step.")
+    learning_rate: float = Field(default=1e-4, gt=0, le=1000, description="Learning rate of AdamW after the warm-up.")
     warmup_steps: int = Field(
-        default=20, ge=0, description="Optimizer steps over which the learning rate rises linearly from 0."
+        default=20, ge=0, le=MOST, description="Optimizer steps over which the learning rate rises linearly from 0."
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rlft.config.addresses import check_address
+from rlft.config.bounds import COLDEST, HOTTEST, LONGEST_SECONDS, MOST
 from rlft.config.section import Section
 from rlft.errors import ConfigError
 from rlft.secrets import hide, named_variables, resolve
@@ -28,9 +29,10 @@ class VllmSettings(Section):
     max_model_len: int | None = Field(
         default=None,
         ge=2,
+        le=100 * MOST,
         description="Longest sequence in tokens, prompt and all turns together. null means the model's context.",
     )
-    cache_gib: float = Field(default=1.0, gt=0, description="On a CPU: memory for keys and values, in GiB.")
+    cache_gib: float = Field(default=1.0, gt=0, le=100_000, description="On a CPU: memory for keys and values, in GiB.")
     gpu_memory_utilization: float = Field(
         default=0.4,
         gt=0,
@@ -57,10 +59,14 @@ class ServerSettings(Section):
         "that holds one. Rollouts are divided among them.",
     )
     concurrency: int = Field(
-        default=64, ge=1, description="Each server gets at most this many requests at the same time."
+        default=64, ge=1, le=10_000, description="Each server gets at most this many requests at the same time."
     )
-    timeout_seconds: float = Field(default=600.0, gt=0, description="Seconds that one request may take.")
-    attempts: int = Field(default=3, ge=1, description="Times that a request is tried before its rollout is an error.")
+    timeout_seconds: float = Field(
+        default=600.0, gt=0, le=LONGEST_SECONDS, description="Seconds that one request may take."
+    )
+    attempts: int = Field(
+        default=3, ge=1, le=1000, description="Times that a request is tried before its rollout is an error."
+    )
     weight_transfer: Literal["folder", "nccl"] = Field(
         default="folder",
         description="How full weights get to a server: `folder` writes files, `nccl` sends them from GPU to GPU "
@@ -89,6 +95,7 @@ class EngineSettings(Section):
     max_logprob_difference: float | None = Field(
         default=None,
         gt=0,
+        le=1000,
         description="The log-probabilities of engine and trainer may differ by at most this, in nats, on canaries: "
         "random tokens that both score after every push of weights. null means 1e-4 in float32 and 0.5 in bfloat16.",
     )
@@ -122,10 +129,12 @@ class RolloutConfig(EngineSettings):
     """How rollouts are sampled."""
 
     max_completion_length: int = Field(
-        default=256, ge=1, description="The model may sample at most this many tokens in one turn."
+        default=256, ge=1, le=MOST, description="The model may sample at most this many tokens in one turn."
     )
-    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of training rollouts.")
-    batch_size: int = Field(default=256, ge=1, description="Rollouts sampled at the same time.")
+    temperature: float = Field(
+        default=1.0, ge=COLDEST, le=HOTTEST, description="Sampling temperature of training rollouts."
+    )
+    batch_size: int = Field(default=256, ge=1, le=MOST, description="Rollouts sampled at the same time.")
 
     def engine_settings(self) -> EngineSettings:
         """Return the settings that are about the engine alone."""

@@ -6,7 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rlft.config.names import FolderName
+from rlft.config.bounds import LARGEST_SEED, MOST
+from rlft.config.names import FolderName, PathText, Text
 from rlft.config.section import Section
 
 
@@ -16,7 +17,7 @@ class SourceConfig(Section):
     source: Literal["jsonl", "csv", "parquet", "huggingface", "reasoning_gym"] = Field(
         description="Kind of the source: a file, a data set of the Hugging Face Hub, or a generator of reasoning-gym."
     )
-    path: str | None = Field(
+    path: PathText | None = Field(
         default=None,
         description="Path of the file (jsonl, csv, parquet), or name on the Hub or folder of the data set "
         "(huggingface).",
@@ -26,30 +27,32 @@ class SourceConfig(Section):
         description="Branch, tag or commit of a Hub data set; pin a commit for a repeatable run. null means its main "
         "branch.",
     )
-    subset: str | None = Field(
+    subset: Text | None = Field(
         default=None, description="Name of a Hub data set's configuration. null means its default one."
     )
-    hub_split: str = Field(default="train", description="Split of the Hub data set that is read.")
-    generator: str | None = Field(
+    hub_split: Text = Field(default="train", description="Split of the Hub data set that is read.")
+    generator: Text | None = Field(
         default=None, description="Name of the generator, such as chain_sum (reasoning_gym only)."
     )
     generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
-    first_index: int = Field(default=0, ge=0, description="Index of the first item that is drawn (reasoning_gym only).")
-    prompt: str | None = Field(
+    first_index: int = Field(
+        default=0, ge=0, le=2**62, description="Index of the first item that is drawn (reasoning_gym only)."
+    )
+    prompt: Text | None = Field(
         default=None,
         description="Field of a row that holds the prompt (text or messages), or a template such as "
         "'{question}\\nAnswer:'. null means the first of `prompt`, `question` and `text` that a row has.",
     )
-    answer: str | None = Field(
+    answer: Text | None = Field(
         default=None,
         description="Field of a row that holds the right answer, or a template over the row's fields. null means the "
         "first of `answer`, `ground_truth` and `reward_model.ground_truth` that a row has.",
     )
-    id: str | None = Field(
+    id: Text | None = Field(
         default=None,
         description="Field of a row that holds a unique id. null means that ids are hashes of the content.",
     )
-    group: str | None = Field(
+    group: Text | None = Field(
         default=None,
         description="Field whose equal values keep rows in the same split. null means that rows with the same prompt "
         "stay together.",
@@ -67,14 +70,15 @@ class SourceConfig(Section):
 class SplitsConfig(Section):
     """How many tasks each split gets. A generator makes as many; the rows of a file are dealt in these proportions."""
 
-    train: int = Field(default=2000, ge=1, description="Tasks that are trained on.")
+    train: int = Field(default=2000, ge=1, le=10 * MOST, description="Tasks that are trained on.")
     validation: int = Field(
         default=100,
         ge=1,
+        le=MOST,
         description="Tasks on which the policy is measured before and during training, to find the best round.",
     )
-    gate: int = Field(default=200, ge=1, description="Tasks that decide about promotion, once, at the end.")
-    test: int = Field(default=200, ge=1, description="Tasks that decide about `status: improved`, at the end.")
+    gate: int = Field(default=200, ge=1, le=MOST, description="Tasks that decide about promotion, once, at the end.")
+    test: int = Field(default=200, ge=1, le=MOST, description="Tasks that decide about `status: improved`, at the end.")
 
 
 class TasksConfig(SourceConfig):
@@ -83,12 +87,13 @@ class TasksConfig(SourceConfig):
     seed: int = Field(
         default=0,
         ge=0,
+        le=LARGEST_SEED,
         description="Seed that decides which task gets into which split. It is not the run's seed, so that runs with "
         "different seeds can be compared.",
     )
     splits: SplitsConfig = SplitsConfig()
     max_bad_rows: int = Field(
-        default=0, ge=0, description="At most this many unusable rows are left out. With more the run stops."
+        default=0, ge=0, le=MOST, description="At most this many unusable rows are left out. With more the run stops."
     )
     off_distribution: SourceConfig | None = Field(
         default=None,
@@ -96,5 +101,5 @@ class TasksConfig(SourceConfig):
         "reported on.",
     )
     off_distribution_count: int = Field(
-        default=200, ge=1, description="At most this many tasks of `off_distribution` are taken."
+        default=200, ge=1, le=MOST, description="At most this many tasks of `off_distribution` are taken."
     )

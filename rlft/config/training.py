@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from rlft.config.bounds import MOST
 from rlft.config.loss import LossConfig
 from rlft.config.section import Section
 
@@ -16,25 +17,30 @@ Scale = Literal["group", "batch", "none"]
 class RoundsConfig(Section):
     """Settings of the rounds, the optimizer and the advantages."""
 
-    rounds: int = Field(default=20, ge=1, description="Number of rounds. A round samples, scores and trains once.")
-    tasks_per_round: int = Field(default=32, ge=1, description="Tasks that are attempted in each round.")
-    num_generations: int = Field(default=8, description="Rollouts of each task, which form a group. At least 2.")
+    rounds: int = Field(
+        default=20, ge=1, le=MOST, description="Number of rounds. A round samples, scores and trains once."
+    )
+    tasks_per_round: int = Field(default=32, ge=1, le=MOST, description="Tasks that are attempted in each round.")
+    num_generations: int = Field(
+        default=8, le=10_000, description="Rollouts of each task, which form a group. At least 2."
+    )
     updates_per_round: int = Field(
         default=1,
         ge=1,
+        le=MOST,
         description="Optimizer steps in each pass over the rollouts of a round. The rollouts of every group are dealt "
         "out to them.",
     )
-    learning_rate: float = Field(default=1e-6, gt=0, description="Learning rate of AdamW after the warm-up.")
+    learning_rate: float = Field(default=1e-6, gt=0, le=1000, description="Learning rate of AdamW after the warm-up.")
     warmup_updates: int = Field(
-        default=0, ge=0, description="Optimizer steps over which the learning rate rises linearly from 0."
+        default=0, ge=0, le=MOST, description="Optimizer steps over which the learning rate rises linearly from 0."
     )
     lr_scheduler_type: Literal["constant", "linear", "cosine"] = Field(
         default="constant",
         description="What the learning rate does after the warm-up: it stays (`constant`), or falls to 0 by the end "
         "of the last round.",
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    weight_decay: float = Field(default=0.0, ge=0, le=10, description="Weight decay of AdamW.")
     adam_beta1: float = Field(
         default=0.9, ge=0, lt=1, description="Decay rate of AdamW's mean of gradients (first moment)."
     )
@@ -42,9 +48,12 @@ class RoundsConfig(Section):
         default=0.999, ge=0, lt=1, description="Decay rate of AdamW's mean of squared gradients (second moment)."
     )
     max_grad_norm: float = Field(
-        default=1.0, gt=0, description="Largest norm of a gradient. One with a larger norm is scaled down to it."
+        default=1.0,
+        gt=0,
+        le=1e9,
+        description="Largest norm of a gradient. One with a larger norm is scaled down to it.",
     )
-    num_iterations: int = Field(default=1, ge=1, description="Number of passes over the rollouts of a round.")
+    num_iterations: int = Field(default=1, ge=1, le=1000, description="Number of passes over the rollouts of a round.")
     advantage: Baseline = Field(
         default="group_mean",
         description="What a reward is compared with: the mean of its group (`group_mean`), or the mean of the others "
@@ -63,6 +72,7 @@ class RoundsConfig(Section):
     per_step_token_budget: int | None = Field(
         default=None,
         ge=1,
+        le=100 * MOST,
         description="Tokens that the trainer encodes at once. null means 16,384 on a GPU, and on a CPU 3,072, or as "
         "many as the largest group has up to 16,384.",
     )
@@ -72,6 +82,7 @@ class RoundsConfig(Section):
     max_kl: float = Field(
         default=0.25,
         gt=0,
+        le=1e9,
         description="Largest KL of the policy after an update to the one that sampled, in nats per token. Beyond it "
         "the round is undone and training stops.",
     )
@@ -82,6 +93,11 @@ class RoundsConfig(Section):
             raise ValueError(
                 f"num_generations={self.num_generations} has no group to compare with; use at least 2 "
                 "(8 or 16 are usual)"
+            )
+        if (rollouts := self.tasks_per_round * self.num_generations) > MOST:
+            raise ValueError(
+                f"tasks_per_round={self.tasks_per_round} times num_generations={self.num_generations} are {rollouts:,} "
+                f"rollouts in each round; lower either, {MOST:,} are the most"
             )
         if self.updates_per_round > self.tasks_per_round:
             raise ValueError(

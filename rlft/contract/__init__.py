@@ -4,6 +4,7 @@
 - `marks`, `functions`, `tools`: the decorators `@tool`, `@reward`, `@metric`; tools made from functions; tool schemas
 - `importing`, `loading`, `signatures`: import the module that a config names, build the environment in it, and check
   that its methods take the arguments they are called with
-- `calling`, `loops`: call its methods without blocking the event loop, and keep one event loop for its life
+- `isolated`: the worker processes in which an environment's code runs, where it does not run in this process
+- `calling`: calls its methods without blocking the event loop
 - `faults`, `hints`: describe an error of its code with the user's line, and say what is available instead
 """

@@ -41,6 +41,7 @@ from rlft.contract.marks import marked_maxima, marked_names, marked_tools, marke
 from rlft.errors import EnvironmentSetupError
 from rlft.secrets import hiding
 from rlft.types import Message, Task, Trajectory
+from rlft.workers.settings import Isolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ class BaseEnv:
     """How many turns the model has at most. `None` means eight where there are tools or a `respond`, else one."""
     system_prompt: str = ""
     """The system prompt of every task, unless `context` is overridden."""
+    isolation: Isolation = "thread"
+    """Where its tools and rewards run unless the config says where: `thread` (in the process of the run) or `process`
+    (worker processes), for code that may end its process, such as a native library that crashes."""
 
     def context(self, task: Task) -> Context | Mapping[str, Any] | str:
         """Return the system prompt and the history policy for this task; text alone is the system prompt."""

@@ -10,6 +10,7 @@ from dataclasses import fields
 from types import FrameType
 from typing import Any, TypeGuard
 
+from rlft.syntax import parse
 from rlft.types import Task, Trajectory
 
 _MOST_NAMES, _LONGEST_NAME = 20, 40
@@ -101,7 +102,7 @@ def _subscript(entry: traceback.FrameSummary) -> ast.Subscript | None:
     try:
         # Columns count bytes of UTF-8: https://docs.python.org/3/reference/datamodel.html#codeobject.co_positions
         line = linecache.getline(entry.filename, entry.lineno or 0).encode()
-        parsed = ast.parse(line[start:end].decode(), mode="eval").body
+        parsed = parse(line[start:end].decode(), mode="eval").body
     except (SyntaxError, ValueError):
         return None
     return parsed if isinstance(parsed, ast.Subscript) else None

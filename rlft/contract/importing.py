@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import ModuleType
 
 from rlft.contract.faults import place_of
 from rlft.errors import EnvironmentSetupError
-from rlft.files import OWN_PACKAGES
+from rlft.files import OWN_PACKAGES, expanded, why_no_file
 from rlft.secrets import hide, redact
 
 
@@ -113,14 +114,14 @@ def _load_file(named: Name) -> ModuleType:
 
 
 def _file_of(named: Name) -> Path:
-    path = Path(named.location).expanduser().resolve()
-    if not path.is_file():
+    path = expanded(named.location).absolute()
+    if problem := why_no_file(path):
         raise EnvironmentSetupError(
-            f"there is no file {path}",
+            f"{path}: {problem}" if os.path.exists(path) else f"there is no file {path}",
             where=named.where,
             fix="give the path from the working directory, or an absolute one",
         )
-    return path
+    return path.resolve()
 
 
 def _import_failed(named: Name, error: BaseException) -> EnvironmentSetupError:

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.contract.base import BaseEnv
@@ -18,8 +19,26 @@ from rlft.contract.marks import marked_weights
 from rlft.contract.signatures import check_signatures
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
+from rlft.workers.settings import Isolation
 
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
+
+
+SOURCE = "_rlft_source"
+"""The attribute of a loaded environment that holds its `Source`, under a name that no subclass uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Holds what an environment was loaded from, so that a worker process can load it, too.
+
+    `kwargs` has the names of variables and not their values. The name of `module` holds a hash of a file's text.
+    """
+
+    name: str
+    kwargs: dict[str, Any]
+    folder: Path
+    module: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +64,13 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     read = resolve(kwargs, "environment.kwargs")
     _refuse_metadata_servers(read)
     environment = _build(_find_class(import_named(named), named), construct(read))
+    if environment.isolation not in get_args(Isolation):
+        raise EnvironmentSetupError(
+            f"isolation = {environment.isolation!r:.40} is no place for its code",
+            where="environment.name",
+            fix=f"write {' or '.join(map(repr, get_args(Isolation)))}",
+        )
+    environment.__dict__[SOURCE] = Source(name, kwargs, Path.cwd(), type(environment).__module__)
     _check_hidden_methods(environment)
     check_signatures(environment)
     return environment

@@ -19,6 +19,7 @@ from rlft.calls import make_call
 from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError
 from rlft.graders.numbers import format_number, parse_number
+from rlft.syntax import parse
 from rlft.types import Message, Task, Trajectory
 
 _OPERATIONS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -117,7 +118,7 @@ def calculate(expression: str) -> Fraction:
     if len(expression) > _LONGEST:
         raise ValueError(f"{len(expression)} characters are too many; {_LONGEST} are allowed")
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        tree = parse(expression.strip(), mode="eval")
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"{expression!r} is no expression") from error
     return _value(tree.body)

@@ -4,14 +4,9 @@
 - `preparing`: makes a policy ready for an environment's conversations
 - `dialogue`: one conversation with an environment: its messages, tools and state, without tokens
 - `tools`: one call of a tool, within its time limit
-- `background`: the thread in which an environment's code runs
+- `remote`, `opening`: conversations whose environment runs in a worker process, and who chooses these or others
 - `live`: a rollout in progress, with its tokens
 - `sampled`: many conversations side by side, whose turns an engine samples
 - `headway`: the progress of a set of conversations
 - `scripted`: conversations whose turns are given, such as gold answers and attacks on a reward
 """
-
-from rlft.harness.dialogue import Attempt
-from rlft.harness.sampled import run_attempts
-
-__all__ = ["Attempt", "run_attempts"]

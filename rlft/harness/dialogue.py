@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +16,12 @@ from rlft.contract.base import live_states, prompt_messages, told_faults
 from rlft.contract.calling import call
 from rlft.contract.faults import described, failure_of
 from rlft.harness.playground import Playground
-from rlft.harness.tools import ToolResult, call_tool, printable
+from rlft.harness.tools import ToolResult, call_tool, cut, printable
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.secrets import hide
 from rlft.types import Message, Task, ToolCall, Trajectory
+from rlft.workers.witness import noted
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,8 @@ class Dialogue:
         try:
             self.messages = copy.deepcopy(list(prompt_messages(self.task, self.playground.environment)))
             self.prompt_messages = len(self.messages)
-            self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
+            with self._noted("setup"):
+                self.state = _own_state(await self._timed(call(self.playground.environment.setup, self.task)))
             live_states(self.playground.environment)[self.rollout_id] = self.state
         except Exception as error:
             self.error = failure_of("setup", error, self.task)
@@ -88,7 +91,8 @@ class Dialogue:
             return
         self.closed = True
         try:
-            await self._timed(call(self.playground.environment.teardown, self.rollout_id))
+            with self._noted("teardown"):
+                await self._timed(call(self.playground.environment.teardown, self.rollout_id))
         except Exception as error:
             logger.warning("teardown of %s failed: %s", self.rollout_id, described(error))
         live_states(self.playground.environment).pop(self.rollout_id, None)
@@ -106,14 +110,17 @@ class Dialogue:
         until = time.perf_counter() + harness.timeout_seconds
         for wanted in calls:
             self.tool_calls += 1
-            result = self._refusal(is_late=bool(told) and time.perf_counter() > until) or await call_tool(
-                self.playground.environment,
-                self.playground.tools,
-                self.rollout_id,
-                wanted,
-                timeout_seconds=harness.tool_timeout_seconds,
-                max_characters=harness.max_tool_characters,
-            )
+            result = self._refusal(is_late=bool(told) and time.perf_counter() > until)
+            if result is None:
+                with self._noted(f"tool {wanted['function']['name']}"):
+                    result = await call_tool(
+                        self.playground.environment,
+                        self.playground.tools,
+                        self.rollout_id,
+                        wanted,
+                        timeout_seconds=harness.tool_timeout_seconds,
+                        max_characters=harness.max_tool_characters,
+                    )
             self.tool_errors += result.failed
             if result.fault is not None:
                 self._tell_author(result.fault)
@@ -143,10 +150,14 @@ class Dialogue:
     async def _respond(self) -> list[Message]:
         """What the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
-        said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
+        with self._noted("respond"):
+            said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
         if said is None:
             return []
-        return [_reply(said)]
+        return [_reply(said, self.playground.harness.max_tool_characters)]
+
+    def _noted(self, method: str) -> AbstractContextManager[None]:
+        return noted(method, self.rollout_id, self.task.id)
 
     async def _timed(self, waiting: Awaitable[Any]) -> Any:
         """Await it within `harness.tool_timeout_seconds`. A TimeoutError of its own is told apart from ours."""
@@ -182,14 +193,17 @@ def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
     return message
 
 
-def _reply(said: Any) -> Message:
-    """What `respond` returned, text or one message, as a message that can be rendered. Raises TypeError."""
+def _reply(said: Any, longest: int) -> Message:
+    """What `respond` returned, text or one message, as a message that can be rendered, its text cut to `longest`.
+
+    Raises TypeError for anything else.
+    """
     if isinstance(said, str):
-        return {"role": "user", "content": printable(said)}
+        return {"role": "user", "content": cut(printable(said), longest)}
     if isinstance(said, list | tuple):
         raise TypeError(f"returned a {type(said).__name__} of {len(said)}: return one message, or text")
     try:
         (message,) = as_messages([said])
     except MessageError as error:
         raise TypeError(f"returned {said!r:.100}, not text or a message: its {error}") from error
-    return {**message, "content": printable(message["content"])}
+    return {**message, "content": cut(printable(message["content"]), longest)}

@@ -9,6 +9,7 @@ import numpy as np
 
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.harness.remote import RemoteDialogue
 from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.types import Rollout, StopReason
@@ -22,7 +23,7 @@ class Live:
     """
 
     attempt: Attempt
-    dialogue: Dialogue
+    dialogue: Dialogue | RemoteDialogue
     token_ids: list[int] = field(default_factory=list)
     sampled: list[tuple[int, Generation]] = field(default_factory=list)
     prompt_length: int = 0
@@ -64,7 +65,7 @@ class Live:
             turns=len(self.sampled),
             tool_calls=dialogue.tool_calls,
             tool_errors=dialogue.tool_errors,
-            state=dialogue.state,
+            state=dialogue.state or {},
             stop_reason=reason,
             truncated=reason == "length",
             error=self.error,

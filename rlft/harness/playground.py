@@ -11,7 +11,6 @@ from rlft.contract.calling import call
 from rlft.contract.faults import calling
 from rlft.contract.signatures import check_run_tool
 from rlft.contract.tools import ToolSpec, read_tools
-from rlft.harness.background import Background
 
 TURNS_WITH_TOOLS = 8  # most turns, if neither config nor environment says how many, of one with tools or `respond`
 
@@ -35,12 +34,3 @@ async def make_playground(environment: BaseEnv, harness: HarnessConfig) -> Playg
     talks = bool(tools) or type(environment).respond is not BaseEnv.respond
     turns = harness.max_turns or environment.max_turns or (TURNS_WITH_TOOLS if talks else 1)
     return Playground(environment, tools, turns, harness)
-
-
-def open_playground(environment: BaseEnv, harness: HarnessConfig, background: Background | None = None) -> Playground:
-    """Run `make_playground` from code that is no coroutine. Also raises RlftError if there is no answer in time."""
-    if background is None:
-        with Background(environment) as own:
-            return open_playground(environment, harness, own)
-    seconds, where = harness.tool_timeout_seconds, f"{type(environment).__name__}.list_tools"
-    return background.wait(background.start(make_playground(environment, harness)), seconds, where, seconds)

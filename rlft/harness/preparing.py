@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.harness.playground import open_playground
+from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 
 

@@ -20,16 +20,18 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.faults import failure_of
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.errors import RlftError
-from rlft.harness.background import WAITING, Background
 from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.headway import Headway
 from rlft.harness.live import Live
-from rlft.harness.playground import Playground, open_playground
+from rlft.harness.opening import Ground
+from rlft.harness.playground import Playground
+from rlft.harness.remote import RemoteDialogue
 from rlft.outcome import Failure
 from rlft.policy import Policy
 from rlft.policy.tokens import completion_text
 from rlft.progress import Progress, silent
 from rlft.types import Message, Rollout
+from rlft.workers.loop_thread import WAITING
 
 _Asked = tuple[Live, Coroutine[Any, Any, list[Message] | None]]
 # Rollouts whose environment is asked by one message to the background thread, so that the tools of the first need not
@@ -59,15 +61,15 @@ def run_attempts(
     template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
     """
     harness = harness or HarnessConfig()
-    with Background(environment) as background:
-        playground = open_playground(environment, harness, background)
+    with Ground(environment, harness) as ground:
+        playground = ground.open()
         multi_turn = playground.max_turns > 1
         chat = open_chat(
             policy.tokenizer, tuple(playground.tools.values()), tool_format=harness.tool_format, multi_turn=multi_turn
         )
-        rows = [Live(attempt, Dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in attempts]
+        rows = [Live(attempt, ground.dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in attempts]
         run = _Run(
-            playground, chat, policy, engine, sampling, background, Headway(progress, len(rows), multi_turn=multi_turn)
+            playground, chat, policy, engine, sampling, ground, Headway(progress, len(rows), multi_turn=multi_turn)
         )
         try:
             run.open(rows)
@@ -92,11 +94,12 @@ class _Run:
         policy: Policy,
         engine: Engine,
         sampling: Sampling,
-        background: Background,
+        ground: Ground,
         headway: Headway,
     ) -> None:
         self.playground, self.chat, self.policy, self.engine = playground, chat, policy, engine
-        self.sampling, self.background, self.headway = sampling, background, headway
+        self.sampling, self.ground, self.headway = sampling, ground, headway
+        self.background = ground.thread
         self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
         self.waiting = 0  # conversations whose environment is at work, each of which puts one answer into `told`
 
@@ -266,12 +269,13 @@ class _Run:
                     raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
                 continue
             self.waiting -= 1
+            self.ground.check()
             return found
 
 
-async def _opened(dialogue: Dialogue) -> None:
+async def _opened(dialogue: Dialogue | RemoteDialogue) -> None:
     await dialogue.open()
 
 
-async def _closed(dialogue: Dialogue) -> None:
+async def _closed(dialogue: Dialogue | RemoteDialogue) -> None:
     await dialogue.close()

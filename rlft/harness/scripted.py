@@ -11,9 +11,9 @@ import numpy as np
 
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.harness.background import Background
 from rlft.harness.dialogue import Dialogue
-from rlft.harness.playground import Playground, make_playground
+from rlft.harness.opening import Ground
+from rlft.harness.remote import RemoteDialogue
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.progress import Meter, Progress, silent
@@ -67,33 +67,29 @@ def play_scripts(
     harness = harness or HarnessConfig()
     played = list(parts)
     longest = harness.timeout_seconds * (1 + len(played) // _AT_ONCE)
-    with Background(environment) as background:
+    with Ground(environment, harness) as ground:
         faults = {} if tool_faults is None else tool_faults
-        future = background.start(_play_all(played, environment, harness, faults, progress))
-        return background.wait(future, harness.tool_timeout_seconds, type(environment).__name__, longest)
+        future = ground.thread.start(_play_all(played, ground, faults, progress))
+        return ground.thread.wait(future, harness.tool_timeout_seconds, type(environment).__name__, longest)
 
 
 async def _play_all(
-    parts: Sequence[Part],
-    environment: BaseEnv,
-    harness: HarnessConfig,
-    tool_faults: dict[str, list[Failure]],
-    progress: Progress,
+    parts: Sequence[Part], ground: Ground, tool_faults: dict[str, list[Failure]], progress: Progress
 ) -> list[Rollout]:
-    playground = await make_playground(environment, harness)
+    playground = await ground.make()
     some, meter = asyncio.Semaphore(_AT_ONCE), Meter(progress, len(parts), "conversations")
 
     async def one(part: Part) -> Rollout:
         async with some:
-            played = await _play(part, playground, tool_faults)
+            played = await _play(part, ground.dialogue(playground, part.rollout_id, part.task), tool_faults)
+            ground.check()
             meter.add()
             return played
 
     return list(await asyncio.gather(*map(one, parts)))
 
 
-async def _play(part: Part, playground: Playground, tool_faults: dict[str, list[Failure]]) -> Rollout:
-    dialogue = Dialogue(playground, part.rollout_id, part.task)
+async def _play(part: Part, dialogue: Dialogue | RemoteDialogue, tool_faults: dict[str, list[Failure]]) -> Rollout:
     await dialogue.open()
     for message in part.script if dialogue.error is None else ():
         if await dialogue.answer(message) is None:
@@ -115,7 +111,7 @@ async def _play(part: Part, playground: Playground, tool_faults: dict[str, list[
         turns=dialogue.turns,
         tool_calls=dialogue.tool_calls,
         tool_errors=dialogue.tool_errors,
-        state=dialogue.state,
+        state=dialogue.state or {},
         stop_reason="stop" if dialogue.error is None else "error",
         truncated=False,
         error=dialogue.error,

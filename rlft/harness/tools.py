@@ -62,7 +62,7 @@ async def call_tool(
         arguments = spec.read_arguments(given)
         async with limit:
             result = await call(environment.run_tool, rollout_id, name, **arguments)
-        return ToolResult(_cut(_text(result), max_characters))
+        return ToolResult(cut(_text(result), max_characters))
     except ToolArgumentsError as error:
         text = f"error: wrong arguments: {error}"
     except Exception as error:
@@ -70,7 +70,7 @@ async def call_tool(
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
         fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
-    return ToolResult(_cut(printable(text), max_characters), failed=True, fault=fault)
+    return ToolResult(cut(printable(text), max_characters), failed=True, fault=fault)
 
 
 def printable(text: str) -> str:
@@ -101,5 +101,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"the tool returned {type(value).__name__}, which is neither text nor JSON")
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int) -> str:
+    """Return a text that is longer than this with its end replaced by a note that says how much is missing."""
     return text if len(text) <= length else f"{text[:length]} ... ({len(text) - length} more characters)"

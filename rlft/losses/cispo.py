@@ -28,6 +28,7 @@ class Cispo(Loss):
     epsilon_high: float | None = Field(
         default=None,
         gt=0,
+        le=1e6,
         description="The ratio itself is capped at this number, which must be given and at least 1; 5.0 is usual.",
     )
 

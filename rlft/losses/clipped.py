@@ -27,11 +27,15 @@ class Clipped(Loss):
         description="Ratios below 1 - epsilon are clipped; 3e-4 is usual with importance_sampling_level: sequence.",
     )
     epsilon_high: float | None = Field(
-        default=None, gt=0, description="Ratios above 1 + epsilon_high are clipped; null means as much as `epsilon`."
+        default=None,
+        gt=0,
+        le=1e6,
+        description="Ratios above 1 + epsilon_high are clipped; null means as much as `epsilon`.",
     )
     delta: float | None = Field(
         default=None,
         gt=0,
+        le=1e6,
         description="The ratio is capped at this number, above 1 + epsilon_high, where the advantage is negative; "
         "null means no cap there.",
     )

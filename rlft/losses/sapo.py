@@ -27,11 +27,13 @@ class Sapo(Loss):
     sapo_temperature_pos: float = Field(
         default=1.0,
         gt=0,
+        le=1000,
         description="Temperature of the sigmoid where the advantage is positive; the higher, the tighter the bound.",
     )
     sapo_temperature_neg: float = Field(
         default=1.05,
         gt=0,
+        le=1000,
         description="Temperature of the sigmoid where the advantage is 0 or less; the higher, the tighter the bound.",
     )
 

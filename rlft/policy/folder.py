@@ -16,16 +16,17 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from rlft.errors import PolicyError, WeightsRemovedError
+from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.policy.live import Policy, PolicyMetadata
-from rlft.policy.origin import DTYPES, LOAD_ERRORS, base_folder, first_line, hash_weights, load_base
+from rlft.policy.origin import DTYPES, LOAD_ERRORS, align, base_folder, first_line, hash_weights, load_base
+from rlft.seals import Seal
 from rlft.temporary import writing
 
 METADATA_FILE = "policy.json"
@@ -45,33 +46,71 @@ _INCIDENTAL = {  # entries of config files that do not change what a policy does
 
 @dataclass(frozen=True, slots=True)
 class PolicyFolder:
-    """Names a policy on disk, as an artifact, by the path of the folder that holds it."""
+    """Names a policy on disk by the path of the folder that holds it.
+
+    `seal` is that of the artifact that the folder is in; `None` for one that is not stored, or that was stored before
+    there were seals.
+    """
 
     path: Path
+    seal: Seal | None = None
+
+    NAME: ClassVar[str] = "policy"  # of the folder in an artifact
 
     @property
     def metadata(self) -> PolicyMetadata:
-        """The contents of `policy.json`. Raises PolicyError if there is none, or if it cannot be read."""
+        """The contents of `policy.json`. Raises PolicyError if there is none, and DamagedError if it is not readable.
+
+        With a seal both are a DamagedError, and so is a file that has changed.
+        """
         file = self.path / METADATA_FILE
-        if not file.is_file():
+        if self.seal is not None:
+            self.check(METADATA_FILE)
+        elif not file.is_file():
             raise PolicyError("no policy.json here", where=str(self.path), fix="name the folder of a policy artifact")
         try:
-            return PolicyMetadata(**json.loads(file.read_text()))
+            return PolicyMetadata(**json.loads(file.read_bytes()))
         except (ValueError, TypeError) as cause:
-            raise PolicyError(
-                f"policy.json cannot be read: {cause}",
-                where=str(self.path),
-                fix="run again with --no-cache: this artifact was not written whole, or by another version of rlft",
-            ) from cause
+            raise self.damage(METADATA_FILE, f"policy.json cannot be read: {cause}") from cause
 
     @property
     def has_weights(self) -> bool:
         """Whether the weights are there; `policy.keep` removes those of old rounds."""
         return any((self.path / "model").glob("*.safetensors"))
 
+    @property
+    def weights_removed(self) -> bool:
+        """Whether `policy.keep` has removed the weights, as opposed to what is lost."""
+        return not self.has_weights if self.seal is None else self.seal.weights_removed(self.path.parent)
+
+    def check(self, *parts: str) -> None:
+        """Raise DamagedError if files are not those that were stored; `parts` are files and folders, without any all.
+
+        Of a policy without a seal the weights are compared with their hash in `policy.json`.
+        """
+        if self.seal is not None:
+            names = (f"{self.NAME}/{part}" for part in parts or (METADATA_FILE, "model", "tokenizer", OPTIMIZER_FILE))
+            self.seal.check(self.path.parent, *names)
+        elif not parts or "model" in parts:
+            check_weights(self)
+
+    def damage(self, name: str, what: str) -> DamagedError:
+        """Return the error that says `what` is wrong with a file of the folder."""
+        if self.seal is not None:
+            return self.seal.damage(f"{self.NAME}/{name}", what)
+        return DamagedError(what, where=str(self.path / name))
+
     def size(self) -> int:
         """Return how many bytes the folder takes on disk."""
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+
+
+def check_weights(folder: PolicyFolder) -> None:
+    """Raise DamagedError if the weights are not those whose hash `policy.json` has."""
+    found, expected = hash_weights(folder.path / "model"), folder.metadata.weights_hash
+    if found != expected:
+        what = f"the weights have sha256 {found[:12]}, and policy.json says {expected[:12]}"
+        raise folder.damage("model", what)
 
 
 def save_policy(policy: Policy, folder: Path, **changes: Any) -> PolicyFolder:
@@ -102,16 +141,17 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
 def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
     """Load a policy without its optimizer, which `load_optimizer` loads when training needs it.
 
-    Raises WeightsRemovedError if `policy.keep` has removed the weights, and PolicyError if the folder does not load or
-    if an adapter's base model has changed.
+    Raises WeightsRemovedError if `policy.keep` has removed the weights, DamagedError if the folder is not what was
+    stored or does not load, and PolicyError if an adapter's base model has changed.
     """
     metadata = folder.metadata
-    if not folder.has_weights:
+    if folder.weights_removed:
         raise WeightsRemovedError(
             f"the weights of round {metadata.round} were removed by policy.keep",
             where=str(folder.path),
             fix="run again with --no-cache, or keep more rounds (policy.keep.last, policy.keep.every)",
         )
+    folder.check("model", "tokenizer")
     base = _load_adapted_base(folder, metadata) if metadata.kind == "adapter" else None
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder.path / "tokenizer")
@@ -119,12 +159,9 @@ def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
             model: Any = AutoModelForCausalLM.from_pretrained(folder.path / "model", dtype=DTYPES[metadata.dtype])
         else:
             model = PeftModel.from_pretrained(base, str(folder.path / "model"), is_trainable=True)
-    except LOAD_ERRORS as cause:
-        raise PolicyError(
-            f"the policy does not load: {first_line(cause)}",
-            where=str(folder.path),
-            fix="run again with --no-cache: this artifact was not written whole, or has been changed",
-        ) from cause
+    except Exception as cause:  # beside LOAD_ERRORS what tokenizers raises, which has no class of its own
+        raise folder.damage("model", f"the policy does not load: {first_line(cause)}") from cause
+    align(model)
     return Policy(model=model.to(device).eval(), tokenizer=tokenizer, metadata=metadata)
 
 
@@ -171,7 +208,16 @@ def _plain(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_optimizer(policy: Policy, folder: PolicyFolder) -> None:
-    """Give the policy's new optimizer the state that was saved with it, if any was."""
+    """Give the policy's new optimizer the state that was saved with it, if any was.
+
+    Raises DamagedError if the file is not what was stored, is gone, or does not load.
+    """
+    folder.check(OPTIMIZER_FILE)
     file = folder.path / OPTIMIZER_FILE
-    if policy.optimizer is not None and file.is_file():
-        policy.optimizer.load(load_file(file), policy.metadata.update)
+    if policy.optimizer is None or not file.is_file():
+        return
+    try:
+        tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}  # as `align` does
+        policy.optimizer.load(tensors, policy.metadata.update)
+    except (*LOAD_ERRORS, IndexError) as cause:
+        raise folder.damage(OPTIMIZER_FILE, f"the optimizer's state does not load: {first_line(cause)}") from cause

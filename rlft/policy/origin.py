@@ -108,9 +108,21 @@ def load_base(name: str, revision: str | None, dtype: str) -> tuple[PreTrainedMo
             fix="name a folder with config.json, tokenizer and *.safetensors, or a causal language model on the hub "
             "that this machine can reach",
         ) from cause
+    align(model)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer
+
+
+def align(model: torch.nn.Module) -> None:
+    """Copy the weights of a loaded model to memory of their own, which begins at multiples of 64 bytes.
+
+    safetensors maps the file: a weight lies where it happens to lie in there, and for unaligned memory the kernels of
+    matrix products add up in another order, so that a policy would compute other last bits than before it was stored.
+    And whoever changed the file would change the model that was loaded from it.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
 
 
 def first_line(cause: BaseException) -> str:

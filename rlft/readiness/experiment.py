@@ -11,7 +11,7 @@ from rlft.readiness.device import check_device, check_device_with_torch
 from rlft.readiness.engine import check_engine
 from rlft.readiness.environment import check_environment
 from rlft.readiness.loss import check_loss, check_loss_file
-from rlft.readiness.policy import check_chat_template, check_origin, check_room
+from rlft.readiness.policy import check_chat_template, check_memory, check_origin, check_room
 from rlft.readiness.tasks import check_demonstrations, check_drawn_rows, check_first_rows
 
 Check = Callable[[], None]
@@ -33,6 +33,7 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_origin(config.policy),
         lambda: check_chat_template(config.policy),
         lambda: check_device(config.policy.device),
+        lambda: check_memory(config.policy),
         lambda: check_room(config.policy, config.training.rounds, folder),
     ]
     costly: list[Check] = [

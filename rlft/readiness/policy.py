@@ -7,8 +7,12 @@ import math
 import shutil
 from pathlib import Path
 
-from rlft.config import PolicyConfig
+import psutil
+
+from rlft.config import FromScratchConfig, PolicyConfig
 from rlft.errors import PolicyError, StorageError
+from rlft.files import expanded, why_no_file
+from rlft.readiness.device import why_no_gpu
 
 _TEMPLATES = Path(__file__).parent.parent / "chat" / "templates"
 _BYTES = {"float32": 4, "bfloat16": 2}
@@ -48,9 +52,9 @@ def check_chat_template(settings: PolicyConfig) -> None:
     """Raise PolicyError for a template that is neither a shipped one nor a file."""
     name = settings.chat_template
     shipped = sorted(path.stem for path in _TEMPLATES.glob("*.jinja"))
-    if name is not None and name not in shipped and not Path(name).expanduser().is_file():
+    if name is not None and name not in shipped and (problem := why_no_file(expanded(name))):
         raise PolicyError(
-            f"{name!r} is no template, and there is no such file",
+            f"{name!r} is no template that rlft ships, and as a path: {problem}",
             where="policy.chat_template",
             fix=f"name a file, or one of {', '.join(shipped)}",
         )
@@ -77,6 +81,45 @@ def check_room(settings: PolicyConfig, rounds: int, folder: Path) -> None:
             where=str(place),
             fix="make room, set RLFT_HOME to another disk, lower policy.keep.last, or train an adapter (policy.lora)",
         )
+
+
+def check_memory(settings: PolicyConfig) -> None:
+    """Raise PolicyError for a model that this machine's memory certainly does not hold while it is trained.
+
+    Counted are weights, gradients and AdamW's moments, of a model from scratch or of one that stays on the CPU; what
+    activations and samples take comes on top.
+    """
+    scratch = settings.from_scratch
+    on_cpu = settings.device == "cpu" or (settings.device == "auto" and why_no_gpu() is not None)
+    weights = _count_drawn(scratch) if scratch else _count_weights(settings) if on_cpu else 0
+    each = _BYTES[settings.dtype] + (0 if settings.lora else _BYTES[settings.dtype] + _MOMENTS)
+    needed, there = weights * each, memory_bytes()
+    if needed > there:
+        smaller = "lower its hidden_size, intermediate_size or num_hidden_layers" if scratch else "name a smaller model"
+        raise PolicyError(
+            f"training {weights / 1e9:.2g} B weights takes at least {needed / 2**30:,.0f} GiB of memory, this machine "
+            f"has {there / 2**30:,.0f}",
+            where="policy.from_scratch" if scratch else "policy.model",
+            fix=smaller if scratch or settings.lora else f"{smaller}, or train an adapter (policy.lora)",
+        )
+
+
+def memory_bytes() -> int:
+    """Return how many bytes of memory this process may use: the machine's with its swap space, or its cgroup's."""
+    here = psutil.virtual_memory().total + psutil.swap_memory().total
+    try:
+        return min(here, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no cgroup, or one without a limit ("max")
+        return here
+
+
+def _count_drawn(scratch: FromScratchConfig) -> int:
+    """Return how many weights a model from scratch has in the matrices of its layers and its embedding."""
+    matrices = 2 if scratch.architecture == "gpt2" else 3  # of an MLP
+    width = scratch.hidden_size
+    layer = 4 * width**2 + matrices * width * scratch.intermediate_size
+    positions = scratch.max_position_embeddings if scratch.architecture == "gpt2" else 0
+    return scratch.num_hidden_layers * layer + width * (len(set(scratch.characters)) + positions)
 
 
 def _is_offline() -> bool:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
+from rlft.files import expanded
 from rlft.sft.demonstration_file import iterate_demonstrations
+from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError, check_template, find_field, format_template, is_template, to_json
+from rlft.tasks.ingest import check_answers, check_id
 from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+from rlft.types import Task
 
 ROWS = 20
 """How many rows are read beyond the number that `tasks.max_bad_rows` allows to be unusable."""
@@ -53,7 +58,7 @@ def check_demonstrations(path: Path) -> None:
 
 def _check_folder(source: SourceConfig, section: str) -> None:
     path = source.path or ""
-    if path.startswith(("/", ".", "~")) and not Path(path).expanduser().exists():
+    if path.startswith(("/", ".", "~")) and not os.path.exists(expanded(path)):
         raise TaskError(
             f"there is no folder or file {path!r} (looked in {Path.cwd()})",
             where=f"{section}.path",
@@ -67,16 +72,20 @@ def _check_rows(
     """Raise TaskError if more of these rows are unusable than `allowed`: ingestion would refuse the source for that."""
     if len(rows) > allowed:
         _check_fields([row for row in rows if isinstance(row, RawRow)], source, section)
-    bad = BadRows(allowed)
+    bad, places, tasks = BadRows(allowed), dict[str, str](), list[Task]()
     for raw in rows:
         try:
             if isinstance(raw, RawRow):
-                make_task(raw, source, environment=environment)
+                tasks.append(make_task(raw, source, environment=environment))
+                if source.id:
+                    check_id(tasks[-1].id, raw.place, places, Claims())
             else:
                 bad.rows.append(raw)
         except FieldError as error:
             bad.rows.append(BadRow(raw.place, str(error)))
     bad.check(describe_source(source))
+    if len(rows) < allowed + ROWS:  # these are all
+        check_answers(tasks, source)
 
 
 def _check_fields(rows: Sequence[RawRow], source: SourceConfig, section: str) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
-from rlft.rewards.one_rollout import Rubric, score_rollout
+from rlft.rewards.one_rollout import Rubric, make_reward
 from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, weighed_names, weight_of
-from rlft.rewards.worker import RewardWorker
+from rlft.rewards.scores import Scores
 from rlft.types import Reward, Rewards, Rollouts, Task
+from rlft.workers.settings import Workers
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +26,17 @@ def score_rollouts(
     weights: Mapping[str, float],
     full: float | None,
     timeout_seconds: float,
+    workers: Workers | None = None,
     progress: Progress = silent,
 ) -> Rewards:
-    """Score every rollout with the environment's `compute_reward`, one after the other, and return them in this order.
+    """Score every rollout with the environment's `compute_reward`, and return the rewards in the order of the rollouts.
 
     `tasks` maps task ids to tasks. `weights` maps parts to weights and overrides the environment's own (a part that
     neither names has the weight of `*`, or 1). `full` is the total that counts as solved; `None` means the total with
     every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
-    `compute_reward` runs in a thread with the environment's event loop.
+    `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
+    `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
+    The rewards are the same whatever it is.
 
     A reward that raises, takes too long, returns anything but finite numbers or pays a part more than its maximum
     leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
@@ -45,18 +49,11 @@ def score_rollouts(
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment), **weights}
     rubric = Rubric(weights, _maxima(environment), full)
-    rows: list[Reward] = []
+    _check_known(rollouts, tasks)
+    scores = Scores(environment, tasks, timeout_seconds, workers or Workers())
     meter = Meter(progress, len(rollouts), "scores")
-    with RewardWorker(environment) as worker:
-        for rollout in rollouts:
-            if rollout.task_id not in tasks:
-                raise TaskError(
-                    f"rollout {rollout.rollout_id} attempts task {rollout.task_id!r}, which is not among the tasks",
-                    where="score_rollouts",
-                    fix="score rollouts with the task set they were sampled from",
-                )
-            rows.append(score_rollout(rollout, tasks[rollout.task_id], environment, worker, rubric, timeout_seconds))
-            meter.add()
+    found = scores.of(rollouts.rows, meter)
+    rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
     if known := sorted({name for row in rows for name in row.parts}):
         check_weighed(given, known, "no rollout has a part named")
     _check_comparable(rows, weights)
@@ -67,6 +64,16 @@ def score_rollouts(
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
     )
+
+
+def _check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
+    for rollout in rollouts:
+        if rollout.task_id not in tasks:
+            raise TaskError(
+                f"rollout {rollout.rollout_id} attempts task {rollout.task_id!r}, which is not among the tasks",
+                where="score_rollouts",
+                fix="score rollouts with the task set they were sampled from",
+            )
 
 
 def _weights(environment: BaseEnv) -> dict[str, float]:

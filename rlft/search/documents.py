@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlft.errors import EnvironmentSetupError
+from rlft.files import expanded, why_no_file
 from rlft.search.client import Document
 
 _ID = re.compile(r"\w(?:[^\s,;]*[\w)])?")
@@ -22,7 +23,11 @@ def load_documents(path: str | Path) -> tuple[Document, ...]:
     Raises `EnvironmentSetupError` for a file that cannot be read or has no documents, and, naming the line, for a row
     that is no document and for an id given twice.
     """
-    path = Path(path).expanduser()
+    path = expanded(str(path))
+    if problem := why_no_file(path):
+        raise EnvironmentSetupError(
+            f"cannot be read: {problem}", where=f"documents: {path}", fix="give the path of a JSON Lines file"
+        )
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # not `splitlines`: texts may hold U+2028 and the like
     except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 from rlft.errors import EnvironmentSetupError
+from rlft.files import expanded
 from rlft.fingerprints.reachable import module_code
 
 Vectors = NDArray[np.float32]
@@ -161,8 +162,8 @@ def cached_vectors(file: Path, make: Callable[[], Vectors], count: int) -> Vecto
 
 def _folder(model: str, revision: str | None) -> Path:
     """Return the folder of a model, downloaded from the Hub unless `model` is a folder already."""
-    if Path(model).expanduser().is_dir():
-        return Path(model).expanduser()
+    if expanded(model).is_dir():
+        return expanded(model)
     from huggingface_hub import snapshot_download
 
     return Path(

@@ -8,12 +8,12 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlft.files import expanded
 from rlft.search.client import MODES, Document, Hit, Mode
 from rlft.search.documents import hash_documents, load_documents
 from rlft.search.lexical import Lexical, lexical_identity, stemmer_of
@@ -55,7 +55,7 @@ class CorpusIndex:
         self._documents = load_documents(documents)
         self._by_id = {document.doc_id: document for document in self._documents}
         self._language = language if stemmer_of(language) else None
-        self._cache_dir = None if cache_dir is None else Path(cache_dir).expanduser()
+        self._cache_dir = None if cache_dir is None else expanded(str(cache_dir))
         self._snippet_characters = snippet_characters
         self._lock = threading.Lock()
         self._embedding = None

@@ -11,7 +11,7 @@ The same definition of a secret serves the check of a config and what is written
 """
 
 from rlft.secrets.find import find_secrets, hide_secrets
-from rlft.secrets.hiding import hide, hide_in, hide_in_logs, hiding
+from rlft.secrets.hiding import hide, hide_in, hide_in_logs, hide_in_output, hiding
 from rlft.secrets.texts import MASK, redact
 from rlft.secrets.variables import misspelt_variables, named_variables, require, resolve, without_variables
 
@@ -21,6 +21,7 @@ __all__ = [
     "hide",
     "hide_in",
     "hide_in_logs",
+    "hide_in_output",
     "hide_secrets",
     "hiding",
     "misspelt_variables",

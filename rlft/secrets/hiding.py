@@ -10,6 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
+import threading
+import traceback
+import warnings
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +94,24 @@ def hide_in_logs() -> None:
 
     record.hides = True  # type: ignore[attr-defined]
     logging.setLogRecordFactory(record)
+
+
+def hide_in_output() -> None:
+    """Hide the values also in the warnings of this process, and in errors that nobody catches, from now on.
+
+    Python prints both by itself. Call once, in a process whose output goes to the user as it is.
+    """
+    hide_in_logs()
+    write_warning = warnings.formatwarning
+
+    def print_hidden(error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, SystemExit):  # which ends a thread silently
+            sys.stderr.write(hide("".join(traceback.format_exception(error))))
+
+    warnings.formatwarning = lambda *arguments, **named: hide(write_warning(*arguments, **named))
+    threading.excepthook = lambda failed: print_hidden(failed.exc_value)
+    sys.unraisablehook = lambda failed: print_hidden(failed.exc_value)
+    sys.excepthook = lambda _, error, trace: print_hidden(error)
 
 
 def _forms(value: str) -> set[str]:

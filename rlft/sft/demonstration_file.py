@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import TaskError
+from rlft.files import why_no_file
 from rlft.messages import MessageError, as_messages
 from rlft.types import Message
 
@@ -33,8 +34,8 @@ def iterate_demonstrations(path: Path) -> Iterator[Demonstration]:
 
     Raises TaskError for a missing file, for a row that is no demonstration (with its line), and for a file without any.
     """
-    if not path.is_file():
-        raise TaskError("no such file", where=str(path), fix="check warm_start.path")
+    if problem := why_no_file(path):
+        raise TaskError(problem, where=str(path), fix="check warm_start.path")
     found = False
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):

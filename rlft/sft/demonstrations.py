@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlft.config import WarmStartConfig
+from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
 from rlft.errors import TaskError
@@ -18,17 +18,23 @@ from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Rollout, Task
 from rlft.visible import visible
+from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
 
 
 def choose_demonstrations(
-    settings: WarmStartConfig, tasks: Sequence[Task], environment: BaseEnv, *, progress: Progress = silent
+    settings: WarmStartConfig,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
 ) -> list[Demonstration]:
     """Return at most `settings.demonstrations`, from `settings.path` or else from the environment for train tasks.
 
     The environment's are for a sample of the tasks, since the first rows of a file may all be of one kind. They are
-    played through its tools like a policy's answers. Tasks without one are left out.
+    played through its tools like a policy's answers, which run where `isolation` says. Tasks without one are left out.
 
     Raises TaskError if there are none at all, or if one cannot be read or played.
     """
@@ -36,7 +42,9 @@ def choose_demonstrations(
         return read_demonstrations(Path(settings.path))[: settings.demonstrations]
     shown = [(task, _shown(task, environment)) for task in sample_tasks(tasks, settings.demonstrations)]
     parts = [Part(f"shown/{task.id}", task, _script(said, task)) for task, said in shown if said is not None]
-    played = list(zip(play_scripts(parts, environment, progress=progress), parts, strict=True))
+    played = list(
+        zip(play_scripts(parts, environment, HarnessConfig(isolation=isolation), progress=progress), parts, strict=True)
+    )
     _warn_of_failed_calls([rollout for rollout, _ in played])
     found = [_demonstration(rollout, environment, part.task) for rollout, part in played]
     if not found:

@@ -16,7 +16,7 @@ from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
-from rlft.harness.playground import open_playground
+from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
@@ -26,6 +26,7 @@ from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import Row, encode_demonstrations, identity_of
 from rlft.sft.state import Budget, SftState
 from rlft.types import Report, Task
+from rlft.workers.settings import Isolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +68,20 @@ def run_sft(
     *,
     seed: int,
     seconds: float | None = None,
+    isolation: Isolation | None = None,
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
 ) -> SftReport:
     """Train `policy` in place on demonstrations of the tasks: for `settings.steps`, or for `seconds` as a control arm.
 
-    With `checkpoints` it goes on where the same training was cut off. Raises as `choose_demonstrations` and
-    `train_sft` do.
+    `isolation` is that of the harness: where the tools run to which demonstrations are played. With `checkpoints` it
+    goes on where the same training was cut off. Raises as `choose_demonstrations` and `train_sft` do.
     """
-    playground = open_playground(environment, HarnessConfig())
+    playground = open_playground(environment, HarnessConfig(isolation=isolation))
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
     return train_sft(
         policy,
-        choose_demonstrations(settings, tasks, environment, progress=progress),
+        choose_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress),
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         warmup_steps=settings.warmup_steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,16 +182,30 @@ def _make_tasks(
             own = own_split(raw.row) if by_column else None
             task = make_task(raw, source, environment=environment, split=own)
             if source.id:
-                _check_id(task.id, raw.place, places, claims)
+                check_id(task.id, raw.place, places, claims)
         except FieldError as error:
             bad.rows.append(BadRow(raw.place, str(error)))
         else:
             tasks.append(task)
     bad.check(describe_source(source))
+    check_answers(tasks, source)
     return tasks
 
 
-def _check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -> None:
+def check_answers(tasks: Sequence[Task], source: SourceConfig) -> None:
+    """Raise `TaskError` if the config names an answer, and no task of its source has one.
+
+    Where the config names none, tasks without answers are as common as environments that need none.
+    """
+    if source.answer is not None and tasks and all(task.answer is None for task in tasks):
+        raise TaskError(
+            f"the answer of every row is empty (null) in {source.answer!r}",
+            where=describe_source(source),
+            fix="name the field with the right answers in `answer` of the source, or remove that setting",
+        )
+
+
+def check_id(task_id: str, place: str, places: dict[str, str], claims: Claims) -> None:
     """Raise `FieldError` if another row has this id; `places` holds the place of each id and is filled here."""
     if task_id in claims.ids:
         raise FieldError(f"has the id {task_id!r} of a task from the main source")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from rlft.config import SourceConfig
 from rlft.messages import MessageError, as_messages
@@ -21,6 +24,8 @@ from rlft.types import Message, Split, Task
 # The fields that are tried in this order if the config names none.
 PROMPT_FIELDS = ("prompt", "question", "text")
 ANSWER_FIELDS = ("answer", "ground_truth", "reward_model.ground_truth")
+LONGEST_PROMPT = 10_000_000
+"""Characters. The longest contexts of models are some two million tokens of about four characters."""
 
 
 def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Split | None = None) -> Task:
@@ -30,6 +35,7 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     prompt. `split` is what the row's own `split` column says; with `None` it is `train` until tasks are dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
+    _refuse_nan(raw.row, fields)
     prompt_field, prompt_value = _read(row, fields.prompt, PROMPT_FIELDS)
     if prompt_field is None:
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
@@ -47,6 +53,15 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     )
 
 
+def _refuse_nan(row: Mapping[Any, Any], fields: SourceConfig) -> None:
+    """Raise `FieldError` if the right answer is NaN: not a missing one, which is null, but a number gone wrong."""
+    names = (fields.answer,) if fields.answer else ANSWER_FIELDS
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, float | np.floating) and math.isnan(value):
+            raise FieldError(f"has NaN as its answer in {name!r}; write the answer, or null where there is none")
+
+
 def to_messages(value: Any, field: str) -> tuple[Message, ...]:
     """Return a prompt as messages; text becomes one of role `user`. Raises `FieldError` if it is empty or neither."""
     if isinstance(value, str):
@@ -57,6 +72,11 @@ def to_messages(value: Any, field: str) -> tuple[Message, ...]:
         messages = as_messages(value or [])
     except MessageError as error:
         raise FieldError(f"has a prompt in {field!r} that cannot be read: {error}") from error
+    if (length := sum(len(message["content"]) for message in messages)) > LONGEST_PROMPT:
+        raise FieldError(
+            f"has a prompt of {length:,} characters in {field!r}, and no model reads so many; at most "
+            f"{LONGEST_PROMPT:,} are taken"
+        )
     asked = [message for message in messages if message["role"] != "system"] or messages
     if not any(message["content"].strip() for message in asked):
         raise FieldError(f"has an empty prompt in {field!r}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from rlft.config import SourceConfig
 from rlft.errors import TaskError
+from rlft.files import expanded, why_no_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,9 @@ def _not_empty(rows: Iterator[RawRow | BadRow], where: str) -> Iterator[RawRow |
 
 
 def _existing_file(source: SourceConfig) -> Path:
-    path = Path(source.path or "").expanduser()
-    if not path.exists():
-        raise TaskError(
-            f"no such file (looked in {Path.cwd()})", where=str(path), fix="correct tasks.path, or create the file"
-        )
-    if not path.is_file():
-        raise TaskError("this is a folder, not a file", where=str(path), fix="name a file in it in tasks.path")
+    path = expanded(source.path or "")
+    if problem := why_no_file(path):
+        raise TaskError(problem, where=str(path), fix="name a file in tasks.path that can be read as often as needed")
     return path
 
 
@@ -186,7 +183,7 @@ def _load_hub_split(source: SourceConfig) -> Any:
     """Load one split of a data set from the Hub, a folder, a saved data set (`save_to_disk`) or a file."""
     import datasets
 
-    path = Path(source.path or "").expanduser()
+    path = expanded(source.path or "")
     try:
         if (path / "state.json").exists() or (path / "dataset_dict.json").exists():
             saved = datasets.load_from_disk(str(path))

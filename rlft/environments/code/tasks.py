@@ -8,6 +8,7 @@ from typing import Any
 
 from rlft.environments.code.running import Checks
 from rlft.errors import TaskError
+from rlft.syntax import parse
 from rlft.types import Task
 
 
@@ -33,7 +34,7 @@ def humaneval_shown(task: Task) -> Checks:
     for example in _examples(_docstring(task)):
         try:
             ast.literal_eval(example.want.strip())
-            called = ast.unparse(ast.parse(example.source.strip(), mode="eval"))  # without its comment
+            called = ast.unparse(parse(example.source.strip(), mode="eval"))  # without its comment
         except (ValueError, SyntaxError):
             continue
         shown.append(f"assert ({called}) == ({example.want.strip()})")
@@ -73,7 +74,7 @@ def mbpp_tests(task: Task) -> tuple[Checks, Checks]:
 def _expected(test: str) -> str:
     """Return what an assert compares with, as code; "True" or "False" for a bare call or its negation."""
     try:
-        statements = ast.parse(test).body
+        statements = parse(test).body
     except SyntaxError:  # an error of the task, which the judge reports
         return test
     match statements:
@@ -95,7 +96,7 @@ def _examples(docstring: str) -> list[doctest.Example]:
 
 def _docstring(task: Task) -> str:
     """Return the docstring of the task's function, or an empty text."""
-    for node in ast.walk(ast.parse(humaneval_prompt(task))):
+    for node in ast.walk(parse(humaneval_prompt(task))):
         if isinstance(node, ast.FunctionDef) and node.name == task.info["entry_point"]:
             return ast.get_docstring(node) or ""
     return ""

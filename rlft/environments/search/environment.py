@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from rlft.contract.base import BaseEnv, Context
-from rlft.contract.calling import in_thread
 from rlft.contract.marks import metric, reward, tool
 from rlft.contract.tools import ToolSpec
 from rlft.environments.search.gold import gold_messages
@@ -18,6 +17,7 @@ from rlft.graders.cited import declared_answer
 from rlft.search.index import CorpusIndex, shorten
 from rlft.search.loading import make_client
 from rlft.types import Message, Task, Trajectory
+from rlft.workers.threads import in_thread
 
 AnswerScore = Literal["f1", "exact"]
 

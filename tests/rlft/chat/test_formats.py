@@ -4,7 +4,7 @@ import collections
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlft.calls import MAX_CALLS, MAX_DEPTH, CallError, make_call, marked, read_json
@@ -61,6 +61,7 @@ pieces = st.lists(
 
 @pytest.mark.parametrize("name", list(FORMATS))
 @settings(deadline=None, max_examples=300)
+@example(["<|python_tag|>", "1", ";"])
 @given(pieces)
 def test_no_letter_is_lost_of_what_cannot_be_read(name, parts):
     text = "".join(parts)

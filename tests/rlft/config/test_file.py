@@ -150,7 +150,7 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ConfigError, match="no such file") as caught:
         load_config(tmp_path / "none.yaml")
     assert "configs/demo.yaml" in caught.value.fix
-    with pytest.raises(ConfigError, match="no such file"):
+    with pytest.raises(ConfigError, match="this is a folder, not a file"):
         load_config(tmp_path)
 
 

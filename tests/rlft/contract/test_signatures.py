@@ -10,7 +10,7 @@ from rlft.config import HarnessConfig
 from rlft.contract.loading import load_environment
 from rlft.contract.tools import read_tools
 from rlft.errors import EnvironmentSetupError
-from rlft.harness.playground import open_playground
+from rlft.harness.opening import open_playground
 
 PAID = "    def compute_reward(self, completion, truth):\n        return 1.0\n"
 

@@ -21,7 +21,8 @@ from rlft.engines.proof import Evidence
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.engines.vllm_engine import VllmEngine
 from rlft.errors import EngineError
-from rlft.harness import Attempt, run_attempts
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.policy import load_policy, save_policy
 from rlft.policy.weights import checkpoint_weights
 from rlft.training.batching import pad_rows

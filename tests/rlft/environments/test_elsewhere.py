@@ -15,7 +15,8 @@ from rlft.contract.loading import load_environment
 from rlft.engines.base import Sampling
 from rlft.errors import EnvironmentSetupError
 from rlft.fingerprints.identity import environment_fingerprints
-from rlft.harness import Attempt, run_attempts
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.rewards.scoring import score_rollouts
 from rlft.types import Rollouts
 from tests.factories import make_policy, make_task

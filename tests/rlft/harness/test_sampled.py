@@ -5,7 +5,8 @@ import numpy as np
 from rlft.contract.base import BaseEnv, Context
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.harness import Attempt, run_attempts
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.policy.tokens import render_prompt
 from tests.factories import make_policy, make_task, user
 

@@ -149,6 +149,25 @@ def test_long_results_are_cut_and_calls_are_limited():
     assert (rollout.tool_calls, rollout.tool_errors) == (3, 1)
 
 
+@pytest.mark.parametrize("said", ["ü" * 50_000_000, {"role": "user", "content": "ü" * 50_000_000}])
+def test_what_respond_and_tools_return_is_cut_whatever_its_length(said):
+    class Talks(rlft.BaseEnv):
+        @rlft.tool
+        def dump(self) -> list[str]:
+            """Give everything."""
+            return ["x" * 50_000_000]
+
+        def respond(self, rollout_id, completion):
+            return said
+
+    started = time.perf_counter()
+    rollout = play(calls(("dump", {})), say("more"), say("done"), environment=Talks(), max_tool_characters=10)
+    texts = [message["content"] for message in rollout.messages if message["role"] in ("tool", "user")][1:]
+    # A list of one text has four characters around it: '["' and '"]'.
+    assert texts[:2] == ['["xxxxxxxx ... (49999994 more characters)', "ü" * 10 + " ... (49999990 more characters)"]
+    assert time.perf_counter() - started < 20  # a second or two; without the cut its tokenisation took minutes
+
+
 def test_a_result_that_begins_with_error_is_none():
     class Manual(rlft.BaseEnv):
         @rlft.tool

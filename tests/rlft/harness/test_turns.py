@@ -10,10 +10,13 @@ import pytest
 import rlft
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, live_states
+from rlft.contract.loading import load_environment
 from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import RlftError
-from rlft.harness import Attempt, run_attempts, sampled
+from rlft.harness import sampled
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.policy.tokens import character_tokenizer
 from rlft.rewards.scoring import score_rollouts
 from rlft.training.batching import pack_groups, pad_rows
@@ -190,7 +193,7 @@ def test_a_turn_that_is_cut_off_ends_the_rollout():
 
 
 @pytest.mark.parametrize(
-    "limits", [{"context": 64}, {"max_tokens": 40}, {"timeout_seconds": 0.001}], ids=["context", "tokens", "seconds"]
+    "limits", [{"context": 64}, {"max_tokens": 40}, {"timeout_seconds": 1e-6}], ids=["context", "tokens", "seconds"]
 )
 def test_without_room_or_time_for_another_turn_it_ends_with_what_was_said(limits):
     first = call("add", a=1, b=2)
@@ -385,3 +388,21 @@ def score(policy, sequence):
     with torch.no_grad():
         logits = policy.model(torch.from_numpy(sequence)[None]).logits[0, :-1].double()
     return logits.log_softmax(-1).gather(-1, torch.from_numpy(sequence)[1:, None]).squeeze(-1).numpy()
+
+
+def test_tools_in_worker_processes_give_the_same_tokens():
+    lines = {seed: [call("add", a=seed, b=2), f"{seed + 2}"] for seed in range(5)} | {9: [call("add", a='"x"'), "?"]}
+    environment = load_environment("tests.rlft.harness.test_turns:Counter", {})
+    _, here = play(lines, environment)
+    _, apart = play(lines, environment, isolation="process", processes=2)
+    for one, other in zip(here, apart, strict=True):
+        assert one.token_ids.tolist() == other.token_ids.tolist()
+        assert one.loss_mask.tolist() == other.loss_mask.tolist()
+        assert (one.messages, one.state, one.tool_calls, one.tool_errors) == (
+            other.messages,
+            other.state,
+            other.tool_calls,
+            other.tool_errors,
+        )
+    assert apart[1].messages[-1]["content"] == "3"
+    assert apart[5].tool_errors == 1

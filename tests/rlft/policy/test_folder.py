@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 from rlft.config import FromScratchConfig, LoraSettings, PolicyConfig
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.errors import PolicyError, StorageError
+from rlft.errors import DamagedError, PolicyError, StorageError
 from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.folder import _hash_content
-from rlft.policy.origin import DTYPES, hash_weights
+from rlft.policy.origin import DTYPES, hash_weights, load_base
 from rlft.rollout import collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
@@ -264,7 +264,8 @@ def test_folders_that_hold_no_policy(tmp_path):
     assert (error.what, error.where) == ("no policy.json here", str(tmp_path))
     for content in ("{", "[]", '{"kind": "full", "unknown": 1}', ""):
         (tmp_path / "policy.json").write_text(content)
-        assert "policy.json cannot be read" in refused(tmp_path).what
+        with pytest.raises(DamagedError, match=r"policy\.json cannot be read"):
+            load_policy(PolicyFolder(tmp_path), CPU)
 
 
 def test_weights_that_retention_removed(tmp_path):
@@ -278,13 +279,49 @@ def test_weights_that_retention_removed(tmp_path):
     assert "policy.keep" in error.fix
 
 
-@pytest.mark.parametrize("victim", ["model/model.safetensors", "model/config.json", "tokenizer/tokenizer.json"])
-def test_a_folder_that_was_cut_off(victim, tmp_path):
+@pytest.mark.parametrize(
+    ("victim", "said"),
+    [
+        ("model/model.safetensors", "policy.json says"),
+        ("model/config.json", "does not load"),
+        ("tokenizer/tokenizer.json", "does not load"),
+    ],
+)
+def test_a_folder_without_a_seal_that_was_cut_off(victim, said, tmp_path):
     saved = save_policy(make_policy(), tmp_path / "one")
     (saved.path / victim).write_bytes((saved.path / victim).read_bytes()[:40])
-    error = refused(saved)
-    assert "does not load" in error.what
-    assert error.where == str(saved.path)
+    with pytest.raises(DamagedError, match=said) as caught:
+        load_policy(saved, CPU)
+    assert caught.value.where == str(saved.path / "model")
+
+
+def shift(file: Path, count: int) -> None:
+    """Make the header of a file of tensors longer by spaces, which means the same tensors at other places."""
+    content = file.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    file.write_bytes((size + count).to_bytes(8, "little") + content[8 : 8 + size] + b" " * count + content[8 + size :])
+
+
+@pytest.mark.parametrize("count", [4, 12, 36])
+def test_loaded_weights_lie_in_memory_of_their_own_that_is_aligned(count, tmp_path):
+    file = save_base(tmp_path / "base") / "model.safetensors"
+    size = int.from_bytes(file.read_bytes()[:8], "little")
+    shift(file, -(8 + size) % 64 + count)
+    assert {tensor.data_ptr() % 64 for tensor in load_file(file).values()} == {count}  # what safetensors hands out
+    model, _ = load_base(str(file.parent), None, "float32")
+    assert {tensor.data_ptr() % 64 for tensor in (*model.parameters(), *model.buffers())} == {0}
+    saved = save_policy(make_policy(), tmp_path / "policy")
+    weights = saved.path / "model" / "model.safetensors"
+    shift(weights, count)
+    metadata = dataclasses.replace(saved.metadata, weights_hash=hash_weights(weights.parent))
+    (saved.path / "policy.json").write_text(json.dumps(dataclasses.asdict(metadata)))
+    loaded = load_policy(saved, CPU)
+    assert {tensor.data_ptr() % 64 for tensor in loaded.trainable().values()} == {0}
+    before = {name: tensor.clone() for name, tensor in loaded.trainable().items()}
+    with weights.open("r+b") as content:
+        content.seek(-2000, os.SEEK_END)
+        content.write(b"\x11" * 2000)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in loaded.trainable().items())
 
 
 def test_an_adapter_whose_base_has_changed_or_gone(tmp_path):

@@ -63,10 +63,13 @@ def test_vllm_that_is_missing_is_named_with_the_way_out(monkeypatch):
 
 
 def test_a_folder_called_vllm_is_not_vllm(monkeypatch, tmp_path):
-    if importlib.util.find_spec("vllm") is not None:
-        monkeypatch.setattr(sys, "path", [path for path in sys.path if "site-packages" not in path])
     (tmp_path / "vllm").mkdir()
-    monkeypatch.syspath_prepend(str(tmp_path))
+    # Not syspath_prepend: its undoing would leave the changed path, without any library, to the tests that follow.
+    others = [path for path in sys.path if "site-packages" not in path]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *others])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:  # other tests have imported it
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
     assert importlib.util.find_spec("vllm") is not None  # a namespace: any folder is one
     assert not is_installed()
 

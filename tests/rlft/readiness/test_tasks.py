@@ -34,7 +34,7 @@ def refusal(path: str, **options) -> TaskError:
 
 
 def test_fields_that_are_there_are_taken(tmp_path):
-    path = write_rows(tmp_path / "rows.jsonl", ROW, ROW)
+    path = write_rows(tmp_path / "rows.jsonl", ROW, ROW | {"question": "2 + 2 ="})
     check(path)
     check(path, prompt="Q: {question} ({meta[topic]})", answer="answer", id="question", group="meta.topic")
 

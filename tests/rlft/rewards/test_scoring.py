@@ -11,14 +11,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rlft
 from rlft.contract.base import BaseEnv, Context, prompt_messages
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
+from rlft.rewards.scores import RewardHangs
 from rlft.rewards.scoring import score_rollouts
-from rlft.rewards.worker import RewardHangs
 from rlft.storage import rewards_to_table
 from rlft.types import Rewards, Rollouts
+from rlft.workers.settings import Workers
 from tests.rlft.attempts import answered, make_rollout, make_task
 
 TASK, OTHER = make_task("t", "2+2=", "4"), make_task("other", "2+3=", "5")
@@ -39,10 +41,10 @@ class Plain(BaseEnv):
         return {"exact": completion.text == ground_truth}
 
 
-def score(environment, rollouts=None, *, task=TASK, weights=None, full=None, timeout_seconds=2.0):
+def score(environment, rollouts=None, *, task=TASK, weights=None, full=None, timeout_seconds=2.0, concurrency=None):
     return score_rollouts(
-        rollouts or answered(task, "4"), {task.id: task}, environment,
-        weights=weights or {}, full=full, timeout_seconds=timeout_seconds,
+        rollouts or answered(task, "4"), {task.id: task}, environment, weights=weights or {}, full=full,
+        timeout_seconds=timeout_seconds, workers=Workers(concurrency=concurrency),
     )  # fmt: skip
 
 
@@ -497,3 +499,79 @@ def test_the_weight_of_parts_that_are_named_nowhere():
         )
         assert rewards.rows[0].total == total
         assert rewards.weights == {"exact": 2.0, "length": shown}
+
+
+def moody(completion, seconds):
+    """What a reward does with an answer: it fails, leaves, returns what is no score, or is right."""
+    if completion.text == "leave":
+        raise SystemExit(3)
+    return {"exact": 1 / int(completion.text), "long": {"3": math.nan}.get(completion.text, seconds)}
+
+
+class Sync(BaseEnv):
+    def compute_reward(self, completion, ground_truth):
+        time.sleep(0.05)
+        return moody(completion, 0.5)
+
+
+class Awaited(BaseEnv):
+    async def compute_reward(self, completion, ground_truth):
+        await asyncio.sleep(0.05)
+        return moody(completion, 0.5)
+
+
+class Marked(BaseEnv):
+    @rlft.reward(weight=2.0)
+    def exact(self, completion):
+        time.sleep(0.05)
+        return moody(completion, 0.5)["exact"]
+
+    @rlft.reward()
+    def long(self, completion):
+        return moody(completion, 0.5)["long"]
+
+
+@pytest.mark.parametrize("environment", [Sync(), Awaited(), Marked()])
+def test_concurrency_changes_nothing_but_the_time(environment):
+    texts = ["1", "2", "0", "x", "leave", "3", *"456789", "10", "11", "12", "13"]
+
+    def scored(concurrency):
+        started = time.perf_counter()
+        rewards = score(environment, answered(TASK, *texts), concurrency=concurrency)
+        rows = [replace(row, seconds=0.0) for row in rewards.rows]
+        places = [row.error and (row.error.raised, row.error.place) for row in rows]
+        return rows, places, rewards.weights, time.perf_counter() - started
+
+    *one, alone = scored(1)
+    *many, together = scored(16)
+    assert many == one
+    assert [row.rollout_id for row in many[0]] == [f"t/{sample}" for sample in range(16)]
+    assert sum(row.total is not None for row in one[0]) == 12  # all but division by zero, a text, leaving and NaN
+    assert alone > 15 * 0.05  # Marked's second part is not reached by a failing first one
+    assert together < alone / 2
+
+
+def test_an_async_reward_runs_side_by_side_and_a_plain_one_only_where_asked():
+    def most(environment, concurrency=None):
+        environment.running = environment.most = 0
+        score(environment, answered(TASK, *"abcdefghij"), concurrency=concurrency)
+        return environment.most
+
+    class Plain(BaseEnv):
+        def compute_reward(self, completion, ground_truth):
+            self.running += 1
+            self.most = max(self.most, self.running)
+            time.sleep(0.02)
+            self.running -= 1
+            return 1.0
+
+    class Async(BaseEnv):
+        async def compute_reward(self, completion, ground_truth):
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0.02)
+            self.running -= 1
+            return 1.0
+
+    assert (most(Plain()), most(Plain(), 4)) == (1, 4)
+    assert (most(Async()), most(Async(), 1), most(Async(), 4)) == (8, 1, 4)

@@ -13,15 +13,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from rlft.contract.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
-from rlft.threads import ask_to_end
+from rlft.workers.loops import give_loop_back, take_loop
+from rlft.workers.threads import ask_to_end
 
 _ENDING_SECONDS = 1.0  # given to cancelled coroutines to end their processes and close their files
 WAITING = "see what its tools, setup or respond wait for; a coroutine must not swallow its cancellation"
 
 
-class Background:
+class LoopThread:
     """Runs coroutines side by side on a daemon thread of its own.
 
     With an environment this is in the event loop that it keeps for life, because its clients' connections belong to a
@@ -37,7 +37,7 @@ class Background:
         self._thread = threading.Thread(target=_run, args=arguments, name="rlft-environment", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Background:
+    def __enter__(self) -> LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,15 +74,23 @@ class Background:
 
         self._loop.call_soon_threadsafe(cancel)
 
+    def answers(self, seconds: float) -> bool:
+        """Return whether the event loop runs something within so many seconds: it does if no code blocks it."""
+        turned = threading.Event()
+        self._loop.call_soon_threadsafe(turned.set)
+        return turned.wait(seconds)
+
+    def current(self) -> Task[Any] | None:
+        """Return the task whose code runs at this moment; `None` while the loop waits."""
+        return asyncio.current_task(self._loop)
+
     def check(self, seconds: float, where: str) -> None:
         """Raise RlftError if the event loop does not run anything for so many seconds, and leave the thread behind.
 
         Code that neither returns nor awaits holds up everything. `where` names the environment.
         """
-        turned = threading.Event()
-        self._loop.call_soon_threadsafe(turned.set)
-        if not turned.wait(seconds):
-            self._abandon()
+        if not self.answers(seconds):
+            self.abandon()
             raise RlftError(
                 f"its code has neither returned nor awaited for {seconds:g} s, and holds up all rollouts",
                 where=where,
@@ -104,10 +112,10 @@ class Background:
                     return future.result()
                 self.check(seconds, where)
                 if time.perf_counter() > until:
-                    self._abandon()
+                    self.abandon()
                     raise RlftError(f"no answer within {longest:g} s", where=where, fix=WAITING) from None
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Leave the thread behind, and make it end as soon as it runs Python code again."""
         self.abandoned = True
         self._left.set()
@@ -118,8 +126,10 @@ class Background:
 def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     # `ask_to_end` raises SystemExit in a thread that was left behind.
-    with _ending(loop, environment, left), suppress(SystemExit):
-        loop.run_forever()
+    # A loop that was stopped twice, when it was left behind, raises RuntimeError.
+    with _ending(loop, environment, left), suppress(SystemExit, RuntimeError):
+        with suppress(SystemExit):
+            loop.run_forever()
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()

@@ -8,32 +8,32 @@ from contextlib import suppress
 import pytest
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.loops import give_loop_back, take_loop
 from rlft.errors import RlftError
-from rlft.harness.background import Background
-from rlft.rewards.worker import RewardWorker
+from rlft.workers.bounded import run_bounded
+from rlft.workers.loop_thread import LoopThread
+from rlft.workers.loops import give_loop_back, take_loop
 
 
 async def running_loop():
     return asyncio.get_running_loop()
 
 
-def loop_of_background(environment):
-    with Background(environment) as background:
-        return background.wait(background.start(running_loop()), 5.0, "test", 5.0)
+def loop_of_thread(environment):
+    with LoopThread(environment) as thread:
+        return thread.wait(thread.start(running_loop()), 5.0, "test", 5.0)
 
 
-def loop_of_worker(environment):
-    with RewardWorker(environment) as worker:
-        return worker.call(running_loop, timeout_seconds=5.0)
+def loop_of_jobs(environment):
+    [(_, loop)] = run_bounded([running_loop], environment, seconds=5.0)
+    return loop
 
 
 def test_tools_and_rewards_of_an_environment_share_a_loop():
     environment = BaseEnv()
-    first = loop_of_background(environment)
-    assert loop_of_worker(environment) is first
-    assert loop_of_background(environment) is first
-    assert loop_of_background(BaseEnv()) is not first
+    first = loop_of_thread(environment)
+    assert loop_of_jobs(environment) is first
+    assert loop_of_thread(environment) is first
+    assert loop_of_thread(BaseEnv()) is not first
     assert not first.is_closed()
 
 
@@ -46,12 +46,12 @@ def test_a_loop_in_use_is_nobody_elses_and_without_an_environment_it_is_closed()
     assert (first.is_closed(), second.is_closed()) == (True, False)
     assert take_loop(environment) is second
     second.close()
-    assert loop_of_background(None).is_closed()
+    assert loop_of_thread(None).is_closed()
 
 
 def test_a_loop_ends_with_its_environment():
     environment = BaseEnv()
-    loop = loop_of_background(environment)
+    loop = loop_of_thread(environment)
     del environment
     gc.collect()
     assert loop.is_closed()
@@ -63,19 +63,19 @@ def test_a_loop_that_hangs_is_left_behind():
     async def hangs():
         released.wait(30)
 
-    with Background(environment) as background:
-        future = background.start(hangs())
+    with LoopThread(environment) as thread:
+        future = thread.start(hangs())
         with pytest.raises(RlftError, match="neither returned nor awaited"):
-            background.wait(future, 0.2, "test", 5.0)
-        hanging = background._loop
-    assert loop_of_background(environment) is not hanging
+            thread.wait(future, 0.2, "test", 5.0)
+        hanging = thread._loop
+    assert loop_of_thread(environment) is not hanging
     released.set()
-    background._thread.join(5)
+    thread._thread.join(5)
     assert hanging.is_closed()
 
 
 def test_a_loop_with_code_that_cannot_be_cancelled_is_not_used_again(monkeypatch):
-    monkeypatch.setattr("rlft.harness.background._ENDING_SECONDS", 0.1)
+    monkeypatch.setattr("rlft.workers.loop_thread._ENDING_SECONDS", 0.1)
     environment, begun, turns = BaseEnv(), threading.Event(), []
 
     async def stays():
@@ -85,9 +85,9 @@ def test_a_loop_with_code_that_cannot_be_cancelled_is_not_used_again(monkeypatch
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(3600)
 
-    with Background(environment) as background:
-        background.start(stays())
+    with LoopThread(environment) as thread:
+        thread.start(stays())
         begun.wait(5)
-        first = background._loop
-    assert loop_of_background(environment) is not first
+        first = thread._loop
+    assert loop_of_thread(environment) is not first
     assert len(turns) == 2  # it began, and went on when it was cancelled

@@ -1,0 +1,86 @@
+"""Reads YAML as configs are written: `1e-4` is a number, no key is given twice, and no text grows without bounds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from rlft.secrets import redact
+
+MOST_VALUES = 50_000
+"""So many values and keys may a text stand for. Ten lines of aliases to aliases stand for billions."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads YAML, but reads `1e-4` as a number, which YAML 1.1 takes for text, and refuses repeated keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        # A merge key (`<<`) may be repeated, and may bring keys that the mapping overrides.
+        written = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        seen: set[str] = set()
+        for key in written:
+            text = repr(self.construct_object(key, deep=True))  # type: ignore[reportUnknownMemberType]
+            if text in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key given twice: {text:.80}", node.start_mark)
+            seen.add(text)
+        return super().construct_mapping(node, deep)
+
+
+# A copy, since `add_implicit_resolver` would otherwise add to the lists of SafeLoader itself.
+_Loader.yaml_implicit_resolvers = {key: list(value) for key, value in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_yaml(text: str) -> Any:
+    """Return what a YAML text holds. Raises ValueError, which says what is wrong and where, without the line itself.
+
+    Its size is looked at before anything is made of it, as an alias is a few letters and stands for much.
+    """
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _check_size(node)
+            return loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as cause:  # ValueError: a date such as 2026-13-01, or a number without end
+        raise ValueError(yaml_problem(cause)) from cause
+    except (KeyError, AttributeError, TypeError, OverflowError) as cause:  # as PyYAML leaves `!!bool 7`
+        raise ValueError(f"a tag (`!!`) does not fit the value behind it ({type(cause).__name__})") from cause
+
+
+def _check_size(node: yaml.Node) -> None:
+    """Raise ValueError if the node stands for more than `MOST_VALUES` values, or is a part of itself."""
+    sizes: dict[int, int | None] = {}  # by id; `None` while the parts of a node are counted
+
+    def size(node: yaml.Node) -> int:
+        if id(node) in sizes:
+            known = sizes[id(node)]
+            if known is None:
+                raise ValueError("an alias stands within what it stands for, which has no end")
+            return known
+        sizes[id(node)] = None
+        parts: Any = node.value if isinstance(node, yaml.CollectionNode) else ()
+        flat = [each for part in parts for each in (part if isinstance(part, tuple) else (part,))]
+        total = sizes[id(node)] = 1 + sum(map(size, flat))
+        return total
+
+    if size(node) > MOST_VALUES:
+        raise ValueError(f"it stands for more than {MOST_VALUES:,} values; put data into a file of its own")
+
+
+def yaml_problem(cause: Exception) -> str:
+    """Say what is wrong with a YAML text and where, without the line itself, which may hold a secret."""
+    if isinstance(cause, yaml.MarkedYAMLError) and cause.problem_mark:
+        mark = cause.problem_mark
+        return f"{cause.problem}, line {mark.line + 1}, column {mark.column + 1}"
+    return redact(str(cause))

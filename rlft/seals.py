@@ -1,0 +1,148 @@
+"""Seals: what the files of an artifact were when they were stored, kept apart from them so that changes are noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlft.errors import DamagedError
+from rlft.files import file_hash
+
+FOLDER = "seals"  # in the root of an artifact store
+SEALED = ".sealed"  # is in an artifact that has a seal, so that one that is gone is noticed
+REMOVED = "policy/.removed"  # is in an artifact whose weights `policy.keep` removes, from before the first is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Holds size and sha256 of each file of an artifact, by its path in there, and who stored them.
+
+    `place` is the address of the artifact now; it is no part of what is stored, as a store can be moved. `run` and
+    `step` are names, empty where the artifact was stored outside a run.
+    """
+
+    place: str
+    files: Mapping[str, tuple[int, str]]
+    run: str = ""
+    step: str = ""
+
+    def text(self) -> str:
+        """Return what is stored of the seal."""
+        return json.dumps({"run": self.run, "step": self.step, "files": self.files}, indent=1, sort_keys=True)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the stored text."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def check_bytes(self, name: str, content: bytes) -> None:
+        """Raise DamagedError if a file has not the content that was stored."""
+        self._compare(name, len(content), lambda: hashlib.sha256(content).hexdigest())
+
+    def check(self, root: Path, *parts: str) -> None:
+        """Raise DamagedError if files in the folder `root`, which holds the artifact, are not those that were stored.
+
+        `parts` are files and folders in there; without any, all files are checked.
+        """
+        for damage in self.damages(root, *parts):
+            raise damage
+
+    def damages(self, root: Path, *parts: str) -> Iterator[DamagedError]:
+        """Yield an error for each file that is missing, changed, or in a sealed folder without having been stored.
+
+        Weights that `policy.keep` has removed are not missing.
+        """
+        removed = self.large_files() if self.weights_removed(root) else set()
+        for name in sorted(name for name in self.files if _is_in(name, parts) and name not in removed):
+            try:
+                file = root / name
+                self._compare(name, file.stat().st_size, lambda file=file: file_hash(file))
+            except FileNotFoundError:
+                yield self.damage(name, "this file is gone")
+            except OSError as cause:
+                yield self.damage(name, f"this file cannot be read: {cause}")
+            except DamagedError as damage:
+                yield damage
+        for name in sorted(self._added(root)):
+            if _is_in(name, parts):
+                yield self.damage(name, "this file was not stored with the others, and may change what they mean")
+
+    def large_files(self) -> set[str]:
+        """Return the files of weights and of the optimizer's state."""
+        return {name for name in self.files if name.endswith(".safetensors")}
+
+    def weights_removed(self, root: Path) -> bool:
+        """Whether `policy.keep` has removed the weights, or some of them when it was cut short.
+
+        Earlier versions left no mark. They removed weights of rounds alone, always together with the optimizer's state,
+        which a round without an update has not.
+        """
+        there = {name for name in self.large_files() if (root / name).exists()}
+        if (root / REMOVED).exists():
+            return there != self.large_files()
+        of_a_round = "policy/optimizer.safetensors" in self.files or self.step.startswith("train_grpo")
+        return of_a_round and not there
+
+    def damage(self, name: str, what: str) -> DamagedError:
+        """Return the error that says `what` is wrong with a file."""
+        return DamagedError(what, where=f"{self.place}/{name}", run=self.run, step=self.step)
+
+    def _compare(self, name: str, size: int, digest: Any) -> None:
+        if name not in self.files:
+            raise self.damage(name, "this file was not stored with the others, and may change what they mean")
+        expected_size, expected = self.files[name]
+        if size != expected_size:
+            raise self.damage(name, f"this file has {size} bytes, and {expected_size} were stored")
+        if (found := digest()) != expected:
+            raise self.damage(
+                name, f"this file has changed: its sha256 is {found[:12]}, and {expected[:12]} was stored"
+            )
+
+    def _added(self, root: Path) -> Iterator[str]:
+        """Yield files in sealed folders that were not stored; beside sealed files ZenML stores what it shows."""
+        for folder in {name.partition("/")[0] for name in self.files if "/" in name}:
+            for file in (root / folder).rglob("*"):
+                name = file.relative_to(root).as_posix()
+                if name not in self.files and file.is_file() and not file.name.startswith("."):
+                    yield name
+
+
+def make_seal(place: str, contents: Mapping[str, bytes | Path], run: str = "", step: str = "") -> Seal:
+    """Seal the files of an artifact, which are given by their paths in there, as bytes or as files elsewhere."""
+    files = {name: _measure(content) for name, content in contents.items()}
+    return Seal(place, files, run, step)
+
+
+def read_seal(place: str, text: str) -> Seal:
+    """Return the seal of the artifact at `place` from its stored text. Raises DamagedError if it cannot be read."""
+    try:
+        stored = json.loads(text)
+        files = {str(name): (int(size), str(digest)) for name, (size, digest) in stored["files"].items()}
+        return Seal(place, files, str(stored["run"]), str(stored["step"]))
+    except (ValueError, TypeError, KeyError, AttributeError) as cause:
+        raise DamagedError(f"the seal of this artifact cannot be read: {cause}", where=place) from cause
+
+
+def lost_seal(place: str) -> DamagedError:
+    """Return the error for an artifact that had a seal and has none."""
+    return DamagedError("the seal of this artifact is gone", where=place)
+
+
+def seal_place(store: str, place: str) -> str:
+    """Return the address of the seal of the artifact at `place` in the artifact store whose root is `store`."""
+    inside = place.removeprefix(store).strip("/").replace("/", ".")
+    return f"{store.rstrip('/')}/{FOLDER}/{inside}.json"
+
+
+def _measure(content: bytes | Path) -> tuple[int, str]:
+    if isinstance(content, bytes):
+        return len(content), hashlib.sha256(content).hexdigest()
+    return content.stat().st_size, file_hash(content)
+
+
+def _is_in(name: str, parts: tuple[str, ...]) -> bool:
+    return not parts or any(name == part or name.startswith(f"{part}/") for part in parts)

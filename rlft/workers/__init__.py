@@ -1,0 +1,12 @@
+"""Where an environment's code runs: threads of this process that can be left behind, and worker processes.
+
+- `settings`: where code runs, and how much of it side by side
+- `loops`: keeps one event loop for the life of an environment
+- `threads`: runs plain code in a thread of its own, and asks a thread to end
+- `loop_thread`: a thread with an event loop, which is left behind when code in it hangs
+- `bounded`: runs many coroutines on such a thread, so many at once, each within a time limit
+- `pool`, `process`: worker processes, which of them makes a call, and what became of it if its process ended
+- `memory`: how much memory this process takes
+- `witness`: a note on disk of the calls that run in this process, for when it ends without a word
+- `child`, `frames`: what runs in a worker process, and the messages between it and this one
+"""

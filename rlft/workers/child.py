@@ -1,0 +1,142 @@
+"""What runs in a worker process: it takes calls from its parent, runs them side by side, and sends the results back.
+
+The parent sends `{"open", ...}` first, then `{"call", "method", "argument"}`, `{"cancel"}` and `{"ping"}`. It gets
+`{"ready"}` or `{"failed"}`, then `{"begun"}`, `{"done", "result" | "error", "worn"}`, `{"pong"}`, `{"log"}` and
+`{"exits"}`. Calls are numbered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import logging
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, BinaryIO
+
+from rlft.workers.frames import BROKEN, LIMIT, pack, read
+from rlft.workers.memory import MIB, memory_in_use
+
+Methods = dict[str, Callable[[Any], Awaitable[Any]]]
+_SLACK = 256 * MIB  # of address space, which threads and malloc reserve and do not fill
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+_call: ContextVar[int | None] = ContextVar("call", default=None)  # the number of the call whose code runs
+_exit_now = os._exit
+
+
+def main(read_fd: int, write_fd: int, parent: int) -> None:
+    """Serve the parent until it closes its end. It gives its process id, as it may have ended before this began."""
+    for fd in (read_fd, write_fd):
+        os.set_inheritable(fd, False)  # programs that the environment starts must not hold them open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers itself
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:
+            _exit_now(0)
+    child = _Child(os.fdopen(read_fd, "rb"), os.fdopen(write_fd, "wb"))
+    asyncio.run(child.serve())
+
+
+class _Child:
+    def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
+        self._reader, self._writer, self._lock = reader, writer, threading.Lock()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._most: float = float("inf")  # bytes of memory after which this process is worn out
+
+    async def serve(self) -> None:
+        """Open the handler that the first message names, and run calls until there are no more."""
+        opening = read(self._reader)
+        if opening is None:
+            return
+        os._exit = partial(self._exit, os.getpid())
+        logging.getLogger("rlft").addHandler(_Logs(self.send))
+        logging.getLogger("rlft").setLevel(logging.INFO)
+        try:
+            module, _, function = opening["open"].partition(":")
+            methods: Methods = await getattr(importlib.import_module(module), function)(opening["payload"])
+            if opening["memory_mib"]:
+                self._limit(opening["memory_mib"] * MIB)
+        except BaseException as error:
+            self.send({"failed": str(error), "kind": type(error).__name__})
+            return
+        self.send({"ready": True})
+        over, loop = asyncio.Event(), asyncio.get_running_loop()
+        threading.Thread(target=self._listen, args=(loop, methods, over), name="rlft-calls", daemon=True).start()
+        await over.wait()
+        _exit_now(0)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message, from any thread. Where that cannot be, this process ends, as the parent waits for it."""
+        try:
+            packed = pack(message)
+            with self._lock:
+                self._writer.write(packed)
+                self._writer.flush()
+        except (MemoryError, OSError):
+            _exit_now(BROKEN)
+
+    def _listen(self, loop: asyncio.AbstractEventLoop, methods: Methods, over: asyncio.Event) -> None:
+        try:
+            while (message := read(self._reader)) is not None:
+                loop.call_soon_threadsafe(self._take, methods, message)
+            loop.call_soon_threadsafe(over.set)
+        except BaseException:  # a lack of memory, as a rule; nobody would take the calls that follow
+            _exit_now(BROKEN)
+
+    def _take(self, methods: Methods, message: dict[str, Any]) -> None:
+        if "call" in message:
+            number = message["call"]
+            method = methods[message["method"]]
+            try:
+                self._tasks[number] = asyncio.create_task(self._run(number, method, message["argument"]))
+            except MemoryError:
+                _exit_now(BROKEN)
+        elif "cancel" in message:
+            if task := self._tasks.get(message["cancel"]):
+                task.cancel()
+        else:
+            self.send({"pong": message["ping"]})
+
+    async def _run(self, number: int, method: Callable[[Any], Awaitable[Any]], argument: Any) -> None:
+        _call.set(number)
+        self.send({"begun": number})
+        try:
+            packed = {"done": number, "result": await method(argument)}
+            if (size := len(pack(packed))) > LIMIT:
+                raise ValueError(f"it returned {size >> 20} MiB, and at most {LIMIT >> 20} MiB can be passed on")
+        except asyncio.CancelledError:
+            packed = {"done": number, "cancelled": True}
+        except BaseException as error:
+            packed = {"done": number, "error": f"{type(error).__name__}: {error}"}
+        del self._tasks[number]
+        self.send({**packed, "worn": memory_in_use()[1] > self._most})
+
+    def _limit(self, memory: int) -> None:
+        """Let this process take so many more bytes of memory; when it has kept half of them, it is worn out."""
+        used, resident = memory_in_use()
+        self._most = resident + memory / 2
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory + _SLACK, used + memory + _SLACK))
+
+    def _exit(self, process: int, code: int = 0) -> None:
+        """Stand in for `os._exit`, to tell which call has called it."""
+        if os.getpid() == process:  # and not one that it has forked
+            self.send({"exits": _call.get(), "code": code})
+        _exit_now(code)
+
+
+class _Logs(logging.Handler):
+    """Sends what rlft logs to the parent."""
+
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._send({"log": record.getMessage(), "logger": record.name, "level": record.levelno})

@@ -1,0 +1,90 @@
+"""Seals notice every change of what was stored, and say which file it is and what makes it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlft.errors import DamagedError
+from rlft.seals import Seal, make_seal, read_seal, seal_place
+
+# sha256 of nothing, as everybody knows it
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_a_seal_holds_size_and_hash(tmp_path):
+    (tmp_path / "file").write_bytes(b"abc")
+    seal = make_seal("/store/a", {"empty": b"", "file": tmp_path / "file"}, "run", "step")
+    assert seal.files["empty"] == (0, EMPTY)
+    assert seal.files["file"][0] == 3
+    assert seal.files["file"][1].startswith("ba7816bf")  # sha256 of abc, FIPS 180-2
+    again = read_seal("/elsewhere/a", seal.text())
+    assert (again.files, again.run, again.step) == (seal.files, "run", "step")
+    assert again.digest == seal.digest  # a store that was moved has the same seals
+    assert again.digest != make_seal("/store/a", {"empty": b""}, "run", "step").digest
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"run": "", "step": "", "files": {"a": 1}}', "\0"])
+def test_a_seal_that_cannot_be_read(text):
+    with pytest.raises(DamagedError, match="seal of this artifact cannot be read") as caught:
+        read_seal("/store/a", text)
+    assert caught.value.where == "/store/a"
+
+
+def test_where_seals_lie():
+    assert seal_place("/store", "/store/train/policy/id/1") == "/store/seals/train.policy.id.1.json"
+    assert seal_place("s3://bucket/x/", "s3://bucket/x/train/policy") == "s3://bucket/x/seals/train.policy.json"
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """A folder with files at two depths, and its seal."""
+    files = {"top.json": b"{}", "policy/model/weights": b"weights", "policy/policy.json": b"{}"}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    return tmp_path, make_seal("/store/a", files, "the run", "train_grpo_r001")
+
+
+def test_what_was_stored_passes(sealed):
+    root, seal = sealed
+    (root / "preview.html").write_text("ZenML's own, beside what is sealed")
+    (root / "policy" / ".DS_Store").write_text("of a file manager")
+    seal.check(root)
+    seal.check_bytes("top.json", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda file: file.write_bytes(b"weighty"), "has changed: its sha256 is "),
+        (lambda file: file.write_bytes(b"weigh"), "has 5 bytes, and 7 were stored"),
+        (lambda file: file.write_bytes(b""), "has 0 bytes, and 7 were stored"),
+        (lambda file: file.unlink(), "is gone"),
+        (lambda file: (file.unlink(), file.mkdir()), "bytes, and 7 were stored"),
+    ],
+)
+def test_every_change_is_noticed(sealed, damage, said):
+    root, seal = sealed
+    damage(root / "policy" / "model" / "weights")
+    with pytest.raises(DamagedError, match=said) as caught:
+        seal.check(root, "policy/model")
+    assert caught.value.where == "/store/a/policy/model/weights"
+    assert "`rlft resume 'the run' --redo train_grpo_r001` makes it again" in caught.value.fix
+    assert len(list(seal.damages(root))) == 1
+    seal.check(root, "policy/policy.json")  # the other files are as they were
+    seal.check(root, "top.json")
+
+
+def test_a_file_that_was_added_is_noticed(sealed):
+    root, seal = sealed
+    (root / "policy" / "model" / "chat_template.jinja").write_text("{{ messages }}")
+    with pytest.raises(DamagedError, match="was not stored with the others"):
+        seal.check(root, "policy")
+    seal.check(root, "top.json")
+    with pytest.raises(DamagedError, match="was not stored with the others"):
+        seal.check_bytes("other", b"")
+
+
+def test_what_was_stored_outside_a_run_is_made_again_by_a_new_one():
+    damage = Seal("/store/a", {}).damage("f", "this file is gone")
+    assert "rlft run --no-cache" in damage.fix

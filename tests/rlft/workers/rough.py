@@ -1,0 +1,35 @@
+"""A worker's handler whose methods treat their process roughly."""
+
+from __future__ import annotations
+
+import os
+import resource
+import struct
+import sys
+import time
+from pathlib import Path
+
+from rlft.workers.memory import MIB, memory_in_use
+
+
+async def open_rough(payload):
+    if "room_mib" in payload:
+        most = memory_in_use()[0] + payload["room_mib"] * MIB
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    return {"count": count, "fork": fork, "flood": flood}
+
+
+async def count(text):
+    return len(text)
+
+
+async def fork(file):
+    if (pid := os.fork()) == 0:
+        time.sleep(60)
+    Path(file).write_text(str(pid))
+    time.sleep(60)
+
+
+async def flood(_):
+    os.write(int(sys.argv[3]), struct.pack(">Q", 3 << 30))  # the length of a message, and no more
+    time.sleep(60)
