@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 from zenml.enums import ArtifactType, VisualizationType
-from zenml.materializers.base_materializer import BaseMaterializer
 
 from materializers.disk import writing
+from materializers.sealed import SealedMaterializer
 from rlft.types import Report
 
+_NAME = "report.json"
 _CLOCKS = {"seconds"}  # fields that differ between two runs of the same work
 
 
-class ReportMaterializer(BaseMaterializer):
+class ReportMaterializer(SealedMaterializer):
     """Stores a `Report` as `report.json`."""
 
     ASSOCIATED_TYPES: ClassVar[tuple[type[Any], ...]] = (Report,)
@@ -26,17 +27,24 @@ class ReportMaterializer(BaseMaterializer):
 
     @property
     def _file(self) -> str:
-        return os.path.join(self.uri, "report.json").replace("\\", "/")
+        return os.path.join(self.uri, _NAME).replace("\\", "/")
 
     def save(self, data: Any) -> None:
         """Write the report. Raises StorageError if the disk does not take it."""
-        with writing(self._file), self.artifact_store.open(self._file, "w") as file:
-            json.dump(dataclasses.asdict(data), file, indent=1, default=str)
+        content = json.dumps(dataclasses.asdict(data), indent=1, default=str).encode()
+        with writing(self._file):
+            with self.artifact_store.open(self._file, "wb") as file:
+                file.write(content)
+            self.keep_seal({_NAME: content})
 
     def load(self, data_type: type[Any]) -> Any:
-        """Read a report of this type; lists become tuples again where the type says so."""
-        with self.artifact_store.open(self._file, "r") as file:
-            return TypeAdapter(data_type).validate_python(json.load(file))
+        """Read a report of this type; lists become tuples again where the type says so.
+
+        Raises DamagedError if the file is not what was stored.
+        """
+        content = self.read_file(_NAME)
+        with self.reading(_NAME):
+            return TypeAdapter(data_type).validate_python(json.loads(content))
 
     def compute_content_hash(self, data: Any) -> str:
         """Return the hash of the report without its field `seconds`."""

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from zenml.enums import ArtifactType, VisualizationType
-from zenml.materializers.base_materializer import BaseMaterializer
 
 from materializers.disk import writing
+from materializers.sealed import SealedMaterializer
 from materializers.warm import WARM
 from rlft import storage
 from rlft.messages import written
@@ -24,7 +24,7 @@ from rlft.visible import visible
 PREVIEW_ROWS = 20
 
 
-class _TableMaterializer(BaseMaterializer):
+class _TableMaterializer(SealedMaterializer):
     """Stores an object as one parquet file; subclasses say how it becomes a table and what the dashboard shows."""
 
     ASSOCIATED_ARTIFACT_TYPE: ClassVar[ArtifactType] = ArtifactType.DATA
@@ -49,17 +49,26 @@ class _TableMaterializer(BaseMaterializer):
 
     def save(self, data: Any) -> None:
         """Write the table. Raises StorageError if the disk does not take it."""
-        with writing(self._file), self.artifact_store.open(self._file, "wb") as file:
-            pq.write_table(self.to_table(data), file, compression="zstd")
+        written = pa.BufferOutputStream()
+        pq.write_table(self.to_table(data), written, compression="zstd")
+        content = written.getvalue().to_pybytes()
+        with writing(self._file):
+            with self.artifact_store.open(self._file, "wb") as file:
+                file.write(content)
+            self.keep_seal({self.FILE_NAME: content})
         WARM.put(self._file, data)
 
     def load(self, data_type: type[Any]) -> Any:
-        """Return the object that was stored, from memory if this process wrote or read it lately."""
+        """Return the object that was stored, from memory if this process wrote or read it lately.
+
+        Raises DamagedError if the file is not what was stored.
+        """
         del data_type
         data = WARM.get(self._file)
         if data is None:
-            with self.artifact_store.open(self._file, "rb") as file:
-                data = self.from_table(pq.ParquetFile(file).read())  # `read_table` imports pandas
+            content = self.read_file(self.FILE_NAME)
+            with self.reading(self.FILE_NAME):
+                data = self.from_table(pq.ParquetFile(pa.BufferReader(content)).read())  # `read_table` imports pandas
             WARM.put(self._file, data)
         return data
 

@@ -1,4 +1,10 @@
-"""The home of runs, `.rlft`: its `folder`, its databases (`stores`), and moving it.
+"""The home of runs, `.rlft`, looked at without importing ZenML or MLflow.
 
-`processes` notes which process runs what, and `moved` rewrites the paths in a home that lies elsewhere now.
+- `folder`, `settings`: the folder itself, and ZenML's settings in it
+- `stores`, `databases`: making the two databases; what they are and whether they are whole
+- `contents`, `faults`: whether something else than SQLite has changed them; what is wrong with them, in sentences
+- `backups`, `restore`, `salvage`: copies of them, and putting a home in order whose databases were damaged
+- `processes`, `last_calls`: which process runs what, and what ran in one that ended without a word
+- `locks`: what keeps two processes from doing the same at once
+- `moved`: rewrites the paths in a home that lies elsewhere now
 """

@@ -8,25 +8,31 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import StorageError
 from rlft.files import make_private, write_file
+from rlft.temporary import folder_prefix, remove_left_behind
 
 # The clone, or the folder that a wheel was installed into, which has no requirements.
 PROJECT = Path(__file__).resolve().parents[2]
 PINS = PROJECT / "requirements" / "base.txt"
 
 logger = logging.getLogger(__name__)
-LOCK, BACKUP = "stores.lock", "before-move"
-_NAME, _GITIGNORE = ".rlft", ".gitignore"
+LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
+MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
+_NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
 # All that rlft, the databases' own journals and `make demo` put into a home.
 _CONTENTS = {
-    _GITIGNORE, BACKUP, LOCK, "checkpoints", "demo.json", "demo.json.partial", "logs", "mlflow-artifacts", "mlflow.db",
-    "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", "runs", "scratch", "serve-engine", "unfinished.json",
+    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "demo.json", "demo.json.partial",
+    "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
+    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
 
@@ -104,12 +110,31 @@ class Home:
         """Return whether nothing but rlft uses the folder."""
         if self.root.name == _NAME or not self.root.exists():
             return True
-        return {entry.name for entry in self.root.iterdir()} <= _CONTENTS
+        return all(entry.name in _CONTENTS or is_making(entry) for entry in self.root.iterdir())
+
+
+def is_making(entry: Path) -> bool:
+    """Return whether this is a folder in which databases are made, and not one of the user's (`making-of`)."""
+    return bool(re.fullmatch(rf"{MAKING}[0-9]+", entry.name)) and entry.is_dir() and not entry.is_symlink()
 
 
 def find_home() -> Home:
     """Return the home: the environment variable `RLFT_HOME`, else `.rlft` in the working directory."""
-    return Home(Path(os.environ.get("RLFT_HOME") or _NAME).resolve())
+    return Home(Path(os.environ.get(_VARIABLE) or _NAME).resolve())
+
+
+@contextmanager
+def stay_in(home: Home) -> Iterator[None]:
+    """Let `find_home` return this home from here on, as an environment's code may change the working directory."""
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = str(home.root)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_VARIABLE, None)
+        else:
+            os.environ[_VARIABLE] = before
 
 
 def use_own_setup(home: Home) -> None:
@@ -120,6 +145,8 @@ def use_own_setup(home: Home) -> None:
     home.make()
     try:
         (home.root / "zenml").mkdir(exist_ok=True)
+        _opt_out(home.root / "zenml" / "config.yaml")
+        os.environ["ZENML_CONFIG_PATH"] = str(_settings_of_process(home))
     except OSError as cause:
         raise StorageError(
             f"nothing can be written there: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
@@ -127,8 +154,6 @@ def use_own_setup(home: Home) -> None:
     for name in list(os.environ):  # what a user has set for a ZenML of their own would go before the settings in `home`
         if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
             del os.environ[name]
-    _opt_out(home.root / "zenml" / "config.yaml")
-    os.environ["ZENML_CONFIG_PATH"] = str(_zenml_settings(home))
     os.environ["RLFT_TRACKING_URI"] = home.tracking_uri
     os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
     os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
@@ -144,17 +169,22 @@ def _opt_out(config: Path) -> None:
             write_file(config, off)
 
 
-def _zenml_settings(home: Home) -> Path:
-    """Return the folder of ZenML's settings, which ZenML writes to whenever it starts.
+def _settings_of_process(home: Home) -> Path:
+    """Return a folder with a copy of ZenML's settings, which ZenML writes again whenever it starts.
 
-    For a home that cannot be written to, such as an archive, it is a copy that lasts as long as this process.
+    It does so neither at once nor under a lock: of two processes with the same file one may read nothing, and a kill at
+    that moment would leave nothing. The folder goes with the process, or after a kill with a later one.
     """
-    own = home.root / "zenml"
-    if os.access(own, os.W_OK) or not (own / "config.yaml").is_file():
-        return own
-    copy = Path(tempfile.mkdtemp(prefix="rlft-zenml-"))
+    parent = home.root / "scratch"
+    if os.access(home.root, os.W_OK):
+        parent.mkdir(exist_ok=True)
+    else:  # an archive
+        parent = Path(tempfile.gettempdir())
+    remove_left_behind("zenml", parent)
+    copy = Path(tempfile.mkdtemp(prefix=folder_prefix("zenml"), dir=parent))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    shutil.copyfile(own / "config.yaml", copy / "config.yaml")
+    if (own := home.root / "zenml" / "config.yaml").is_file():
+        shutil.copyfile(own, copy / "config.yaml")
     return copy
 
 
@@ -165,3 +195,5 @@ def quieten(verbose: bool) -> None:
     os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
+    # It logs every error of a database with all its traces, and raises it as well; who catches it tells of it.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.NOTSET if verbose else logging.CRITICAL)

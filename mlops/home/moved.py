@@ -6,7 +6,6 @@ transaction and `config.yaml` after it: cut short anywhere, the next command doe
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -16,13 +15,15 @@ from typing import Any
 
 import yaml
 
+from mlops.home.databases import DATABASES, ZENML
 from mlops.home.folder import BACKUP, LOCK, Home
+from mlops.home.locks import locked
 from mlops.home.processes import living_notes
+from mlops.home.settings import read_settings, settings_file
 from rlft.errors import StorageError
 from rlft.files import write_file
 
-_DATABASES = {"zenml": "zenml/local_stores/default_zen_store/zenml.db", "mlflow": "mlflow.db"}
-_CONFIG = "zenml/config.yaml"
+_SECONDS = 600.0  # that another process may take to rewrite them
 # (database, table, column) of what is read as a path. Texts that tell of the past, such as errors, keep the old place.
 _PATHS = (
     ("zenml", "artifact_version", "uri"),
@@ -39,8 +40,8 @@ _PATHS = (
 
 def former_place(home: Home) -> Path | None:
     """Return where the home was when it was last used; `None` if it is there still, or nothing is in it yet."""
-    url = (_read_config(home).get("store") or {}).get("url") or ""
-    scheme, end = "sqlite:///", f"/{_DATABASES['zenml']}"
+    url = (read_settings(home).get("store") or {}).get("url") or ""
+    scheme, end = "sqlite:///", f"/{ZENML.path}"
     if not (url.startswith(scheme) and url.endswith(end)):
         return None
     place = Path(url.removeprefix(scheme).removesuffix(end))
@@ -55,14 +56,13 @@ def settle(home: Home) -> Path | None:
     """
     if former_place(home) is None:
         return None
-    if not os.access(home.root / _CONFIG, os.W_OK) or not os.access(home.root, os.W_OK):
+    if not os.access(settings_file(home), os.W_OK) or not os.access(home.root, os.W_OK):
         raise StorageError(
             f"this folder was moved or copied here from {former_place(home)}, and its paths cannot be rewritten",
             where=str(home.root),
             fix="copy it to a folder of yours, and name that one in RLFT_HOME",
         )
-    with (home.root / LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(home.root / LOCK, seconds=_SECONDS, refused=lambda holder: _busy(home, holder)):
         was = former_place(home)
         if was is not None:  # else another process has done it meanwhile
             _refuse_while_used(home)
@@ -79,6 +79,11 @@ def settle(home: Home) -> Path | None:
     return was
 
 
+def _busy(home: Home, holder: str) -> StorageError:
+    what = f"{holder} has been rewriting the paths of this folder for {_SECONDS / 60:.0f} minutes"
+    return StorageError(what, where=str(home.root), fix="end it, then start again")
+
+
 def _refuse_while_used(home: Home) -> None:
     if alive := living_notes(home):
         names = ", ".join(f"{note.run_name} (process {note.pid})" for note in alive)
@@ -91,7 +96,7 @@ def _refuse_while_used(home: Home) -> None:
 
 def _back_up(home: Home) -> None:
     """Copy both databases and ZenML's settings; the settings last, as the sign that the copy is complete."""
-    folder, config = home.root / BACKUP, (home.root / _CONFIG).read_text(encoding="utf-8")
+    folder, config = home.root / BACKUP, (settings_file(home)).read_text(encoding="utf-8")
     sign = folder / "config.yaml"
     if sign.is_file() and sign.read_text(encoding="utf-8") == config:
         return  # an attempt that was cut short made it, and may have rewritten the databases since
@@ -135,7 +140,7 @@ def _replace(connection: sqlite3.Connection, table: str, column: str, old: str, 
 
 
 def _write_config(home: Home, was: Path) -> None:
-    write_file(home.root / _CONFIG, yaml.safe_dump(_moved(_read_config(home), f"{was}/", f"{home.root}/")))
+    write_file(settings_file(home), yaml.safe_dump(_moved(read_settings(home), f"{was}/", f"{home.root}/")))
 
 
 def _moved(value: Any, old: str, new: str) -> Any:
@@ -144,17 +149,9 @@ def _moved(value: Any, old: str, new: str) -> Any:
     return value.replace(old, new) if isinstance(value, str) else value
 
 
-def _read_config(home: Home) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load((home.root / _CONFIG).read_text(encoding="utf-8"))
-    except (FileNotFoundError, UnicodeDecodeError, yaml.YAMLError):  # not made yet, or not to its end
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def _databases(home: Home) -> dict[str, Path]:
     """Return the paths of the databases that exist, by their names."""
-    return {name: home.root / path for name, path in _DATABASES.items() if (home.root / path).is_file()}
+    return {database.name: file for database in DATABASES if (file := database.file(home)).is_file()}
 
 
 def _address(path: Path) -> str:

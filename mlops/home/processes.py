@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
 from mlops.home.folder import Home
+from mlops.home.locks import locked
 from rlft.errors import RlftError
 from rlft.files import write_file
+
+_STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,15 @@ class Note:
     @property
     def is_alive(self) -> bool:
         """Whether the process still exists."""
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.started) < 1
-        except psutil.Error:
-            return False
+        return is_process(self.pid, self.started)
+
+
+def is_process(pid: int, started: float) -> bool:
+    """Return whether the process with this id still exists that began then, in seconds since the epoch."""
+    try:
+        return abs(psutil.Process(pid).create_time() - started) < 1
+    except psutil.Error:
+        return False
 
 
 def note_process(home: Home, run_id: str, run_name: str) -> None:
@@ -66,6 +74,14 @@ def dead_notes(home: Home) -> list[Note]:
     return [note for note in _notes(home) if not note.is_alive]
 
 
+def goes_on(home: Home, run_id: str, began: datetime) -> bool:
+    """Return whether the process of a run still exists. A run without a note counts as starting for a while."""
+    note = read_note(home, run_id)
+    if note is None:
+        return (datetime.now(UTC) - began).total_seconds() < _STARTING_SECONDS
+    return note.is_alive
+
+
 def _notes(home: Home) -> list[Note]:
     notes = (read_note(home, file.name.split(".")[0]) for file in (home.root / "runs").glob("*.process.json"))
     return [note for note in notes if note]
@@ -79,17 +95,12 @@ def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
     of this home holds the name. However the process ends, the kernel releases the lock.
     """
     key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
-    file = home.root / "runs" / f"{key}.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as cause:
-            raise RlftError(
-                f"another process has begun {name} or goes on with it",
-                where="RUN",
-                fix="wait for it, or end its process first",
-            ) from cause
+
+    def refused(holder: str) -> RlftError:
+        fix = "wait for it, or end its process first"
+        return RlftError(f"{holder} has begun {name} or goes on with it", where="RUN", fix=fix)
+
+    with locked(home.root / "runs" / f"{key}.lock", seconds=0, refused=refused):
         yield
 
 

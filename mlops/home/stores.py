@@ -1,130 +1,154 @@
-"""Makes the databases of ZenML and MLflow in a home, and looks into them without importing either.
+"""Makes the databases of ZenML and MLflow in a home.
 
 Both are made in hundreds of statements, none of which can be repeated: a database whose making was cut short cannot be
-opened again. So what is being made is noted first, and what was noted and never finished is made anew. Nothing else is
-ever removed: before the note is gone no run begins.
+opened again. So they are made in a folder aside, under a lock, and each is moved into place when it is complete. A kill
+at any moment leaves a home that the next start completes.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
+import os
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from mlops.home.folder import LOCK, Home
+from mlops.home.databases import DATABASES, MLFLOW, ZENML, Database, is_complete
+from mlops.home.folder import LOCK, MAKING, Home, is_making
+from mlops.home.locks import locked
+from mlops.home.settings import are_whole, copy_settings, mend_settings
 from rlft.errors import StorageError
-from rlft.files import write_file
 
-DATABASE = "zenml/local_stores/default_zen_store/zenml.db"
-RESTORE = "put a copy of it in its place, or set RLFT_HOME to another folder and start anew there"
-_ENDED = {"completed", "failed", "cached", "stopped"}  # ZenML's states of a run that does not go on
-_NOTE = "unfinished.json"
-_FILES = ("zenml/config.yaml", "zenml/local_stores/default_zen_store", "mlflow.db")
-_JOURNALS = ("-journal", "-wal", "-shm")
+_NOTE = "unfinished.json"  # of earlier versions, which made the databases in place
+JOURNALS = ("-journal", "-wal", "-shm")
+_SECONDS = 600.0  # that another process may take to make them
 
 
 def make_stores(home: Home) -> None:
-    """Make the databases that are missing. Another process that makes them is waited for.
+    """Make the databases that are missing or half made, and ZenML's settings. Who does that already is waited for.
 
-    Call once `home` is ZenML's set-up. A home that has both is not written to, so that an archive can be read. Raises
-    StorageError if they cannot be made, or if it cannot be known which of them are unfinished.
+    Call where ZenML may be imported, and after `check_home`: what is half made is taken for what never held a run. A
+    home that has all is not written to, so that an archive can be read. Raises StorageError if they cannot be made.
     """
-    # The files are looked for before the note: who makes them writes the note before the first and removes it after
-    # the last, so files that are all there without a note after them are complete.
-    if not _missing(home) and not (home.root / _NOTE).exists():
-        return
-    from sqlalchemy.exc import OperationalError
+    if _unmade(home):
+        from sqlalchemy.exc import OperationalError
 
-    try:
-        _make(home)
-    except (OSError, OperationalError) as cause:
-        reason = cause.orig if isinstance(cause, OperationalError) else cause  # SQLAlchemy's adds statement and rows
-        raise StorageError(
-            f"the databases of the runs cannot be made: {reason}",
-            where=str(home.root),
-            fix="make room on the disk, or set RLFT_HOME to a folder that you can write to; then start again",
-        ) from cause
-
-
-def all_runs_ended(home: Home) -> bool:
-    """Return whether ZenML's database says of every run that it has ended; `False` also if it cannot be read quickly.
-
-    ZenML itself takes seconds to import; whoever must know more asks it.
-    """
-    try:
-        with closing(sqlite3.connect(f"file:{home.root / DATABASE}?mode=ro", uri=True, timeout=1)) as database:
-            found = {status for (status,) in database.execute("SELECT DISTINCT status FROM pipeline_run")}
-    except sqlite3.Error:
-        return False
-    return found <= _ENDED
-
-
-def damaged_databases(home: Home) -> dict[Path, str]:
-    """Return the databases of the home that cannot be read as such, and why. One that is merely locked is left out."""
-    found = {}
-    for file in (home.root / DATABASE, home.root / "mlflow.db"):
         try:
-            if file.is_file():
-                with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=1)) as database:
-                    database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:
-            continue
-        except sqlite3.DatabaseError as cause:
-            found[file] = str(cause)
-    return found
+            with _making(home):
+                _make(home)
+        except OperationalError as cause:
+            raise _unmakable(home, cause.orig) from cause  # SQLAlchemy adds the statement and its rows
+    complete_settings(home)
+    copy_settings(home)
 
 
-def _missing(home: Home) -> list[str]:
-    return [name for name in _FILES if not (home.root / name).exists()]
+def complete_settings(home: Home) -> bool:
+    """Make ZenML's settings again where they are damaged or gone beside its database; returns whether they were.
+
+    Nothing is lost then. Raises StorageError if they cannot be made.
+    """
+    if are_whole(home) or not is_complete(home, ZENML) or not os.access(home.root / "zenml", os.W_OK):
+        return False
+    with _making(home):
+        return mend_settings(home)
+
+
+@contextmanager
+def _making(home: Home) -> Iterator[None]:
+    """Hold the lock under which databases and settings are made. Raises StorageError if they cannot be made."""
+
+    def refused(holder: str) -> StorageError:
+        what = f"{holder} has been making the databases for {_SECONDS / 60:.0f} minutes"
+        return StorageError(what, where=str(home.root), fix="end it, then start again")
+
+    try:
+        with locked(home.root / LOCK, seconds=_SECONDS, refused=refused):
+            yield
+    except (OSError, sqlite3.Error) as cause:
+        raise _unmakable(home, cause) from cause
+
+
+def _unmakable(home: Home, reason: BaseException | None) -> StorageError:
+    return StorageError(
+        f"the databases of the runs cannot be made: {reason}",
+        where=str(home.root),
+        fix="make room on the disk, or set RLFT_HOME to a folder that you can write to; then start again",
+    )
+
+
+def remove_database(file: Path) -> None:
+    """Remove a database with its journals; never what merely begins with its name."""
+    for end in ("", *JOURNALS):
+        file.with_name(file.name + end).unlink(missing_ok=True)
+
+
+def place_database(made: Path, file: Path) -> None:
+    """Move a database that nobody has open to its place, where none or a half-made one is."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    remove_database(file)  # SQLite would take journals that were left there for those of the new database
+    made.rename(file)
+
+
+def _unmade(home: Home) -> list[Database]:
+    return [database for database in DATABASES if not is_complete(home, database)]
 
 
 def _make(home: Home) -> None:
-    """Under a lock, remove what was noted and never finished, and make what is missing."""
-    note = home.root / _NOTE
-    with (home.root / LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if note.is_file():
-            for name in _read(note):
-                _remove(home.root / name)
-        if missing := _missing(home):
-            write_file(note, json.dumps(missing))
-            _open(home)
-        note.unlink(missing_ok=True)
+    for left in home.root.glob(f"{MAKING}*"):
+        if is_making(left):  # whoever made it was killed: this process has the lock
+            shutil.rmtree(left)
+    if unmade := _unmade(home):
+        aside = Home(home.root / f"{MAKING}{os.getpid()}")
+        aside.root.mkdir()
+        _open(aside, unmade)
+        for database in unmade:
+            place_database(database.file(aside), database.file(home))
+        shutil.rmtree(aside.root)
+    mend_settings(home)
+    (home.root / _NOTE).unlink(missing_ok=True)
 
 
-def _read(note: Path) -> list[str]:
-    """Return the names in a note. Raises StorageError for one that a loss of power left empty: it could mean any."""
+def _open(aside: Home, databases: Sequence[Database]) -> None:
+    """Open databases in a folder aside, which makes them, and close them again."""
+    if ZENML in databases:
+        with _zenml_in(aside):
+            from zenml.client import Client
+            from zenml.config.global_config import GlobalConfiguration
+            from zenml.zen_stores.sql_zen_store import SqlZenStore
+
+            assert Client().active_stack_model
+            store = GlobalConfiguration().zen_store
+            assert isinstance(store, SqlZenStore)
+            store.engine.dispose()
+    if MLFLOW in databases:
+        from mlflow import MlflowClient
+
+        client = MlflowClient(aside.tracking_uri)
+        client.search_experiments(max_results=1)
+        client._tracking_client.store._dispose_engine()
+
+
+@contextmanager
+def _zenml_in(aside: Home) -> Iterator[None]:
+    """Let ZenML work in a folder aside, and forget it afterwards."""
+    folder = aside.root / "zenml"
+    paths = {"ZENML_CONFIG_PATH": str(folder), "ZENML_LOCAL_STORES_PATH": str(folder / "local_stores")}
+    before = {name: os.environ[name] for name in paths}
+    folder.mkdir()
+    os.environ.update(paths)
+    _forget()
     try:
-        names = json.loads(note.read_text(encoding="utf-8"))
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or any(name not in _FILES for name in names):
-        raise StorageError(
-            "this note does not say which databases are unfinished",
-            where=str(note),
-            fix="remove this file; if there are no runs here yet, remove mlflow.db and zenml/ beside it as well",
-        )
-    return names
+        yield
+    finally:
+        os.environ.update(before)
+        _forget()
 
 
-def _open(home: Home) -> None:
-    """Open both databases, which makes them."""
-    from mlflow import MlflowClient
+def _forget() -> None:
+    """Make ZenML read its settings anew, and open the database that they name."""
     from zenml.client import Client
     from zenml.config.global_config import GlobalConfiguration
 
-    assert Client().active_stack_model
-    GlobalConfiguration().analytics_opt_in = False  # stored as well, for ZenML's own commands
-    MlflowClient(home.tracking_uri).search_experiments(max_results=1)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file with its journals, or a folder; never what merely begins with its name."""
-    if path.is_dir():
-        shutil.rmtree(path)
-        return
-    for end in ("", *_JOURNALS):
-        path.with_name(path.name + end).unlink(missing_ok=True)
+    GlobalConfiguration._reset_instance()
+    Client._reset_instance()

@@ -2,4 +2,6 @@
 
 - `logged_model`, `served_policy`: a policy as MLflow stores it, and the program that answers with it
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
+- `names`: words that they share with the runs
+- `stored`: whether the files of a version hold what was registered
 """

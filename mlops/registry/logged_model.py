@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -19,12 +20,14 @@ from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from rlft.errors import PolicyError
-from rlft.files import link_or_copy
+from rlft.files import file_hash, link_or_copy
 
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
+FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
 DEFINITION = Path(__file__).with_name("served_policy.py")
 # What a server needs. The optimizer's state is as large as two copies of the weights and stays behind.
 SERVED = ("policy.json", "model", "tokenizer")
+_SERVED_CONFIG = ("base_model", "base_revision", "base_hash", "weights_hash")
 REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safetensors", "pandas", "numpy")
 
 
@@ -52,11 +55,26 @@ def log_model(
     request.
     """
     experiment_id = client.get_run(run_id).info.experiment_id
-    config = {key: policy.get(key) for key in ("base_model", "base_revision", "base_hash")}
-    params = {key: str(policy.get(key)) for key in ("kind", *config, "weights_hash", "round", "parent")}
+    params = {key: str(policy.get(key)) for key in ("kind", *_SERVED_CONFIG, "round", "parent")}
     logged = client.create_logged_model(
         experiment_id, name=name, source_run_id=run_id, params=params, tags={HASH_TAG: policy["weights_hash"]}
     )
+    upload_files(client, run_id, logged.model_id, policy_folder, policy, max_new_tokens)
+    client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
+    step = policy.get("round") or 0
+    client.log_outputs(run_id, models=[LoggedModelOutput(logged.model_id, step=step)])
+    return logged.model_id
+
+
+def upload_files(
+    client: MlflowClient,
+    run_id: str,
+    model_id: str,
+    policy_folder: Path,
+    policy: Mapping[str, Any],
+    max_new_tokens: int,
+) -> None:
+    """Upload the files of a logged model; those that it has already are replaced."""
     with _files_to_serve(policy_folder) as (served, target), warnings.catch_warnings():
         # MLflow asks for an example input, and would load the model to try it; the signature says enough.
         warnings.filterwarnings("ignore", message=".*input example was not provided.*")
@@ -64,16 +82,25 @@ def log_model(
             str(target),
             python_model=str(DEFINITION),
             artifacts={"policy": str(served)},
-            model_config=config,
+            model_config={key: policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": hash_files(served)},
             signature=policy_signature(max_new_tokens),
             pip_requirements=pinned_requirements(),
-            mlflow_model=Model(run_id=run_id, model_id=logged.model_id),
+            mlflow_model=Model(run_id=run_id, model_id=model_id),
         )
-        client.log_model_artifacts(logged.model_id, str(target))
-    client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
-    step = policy.get("round") or 0
-    client.log_outputs(run_id, models=[LoggedModelOutput(logged.model_id, step=step)])
-    return logged.model_id
+        client.log_model_artifacts(model_id, str(target))
+
+
+def hash_files(folder: Path) -> str:
+    """Return the sha256 over path and bytes of every file of a policy that is served; others do not count."""
+    digest = hashlib.sha256()
+    for name in sorted(
+        file.relative_to(folder).as_posix()
+        for part in SERVED
+        for file in (folder / part, *(folder / part).rglob("*"))
+        if file.is_file()
+    ):
+        digest.update(f"{name} {file_hash(folder / name)}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager

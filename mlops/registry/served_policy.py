@@ -28,10 +28,12 @@ class ServedPolicy(PythonModel):
     """
 
     def load_context(self, context: Any) -> None:
-        """Load tokenizer and weights; an adapter is put on its base model, whose weights are checked first."""
+        """Load tokenizer and weights; an adapter is put on its base model. The weights of both are checked first."""
         folder = Path(context.artifacts["policy"])
         given = {key: value for key, value in (context.model_config or {}).items() if value is not None}
         settings = json.loads((folder / "policy.json").read_text()) | given
+        if settings.get("weights_hash"):
+            check_files(folder, settings["weights_hash"], settings.get("files_hash"))
         self.tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = load_weights(folder, settings).to(device).eval()
@@ -152,6 +154,28 @@ def load_weights(folder: Path, settings: dict[str, Any]) -> Any:
     if (folder / "model" / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder / "model")
     return model
+
+
+def check_files(folder: Path, weights: str, files: str | None) -> None:
+    """Raise RuntimeError if weights or, where their hash is known, all files are not those that were registered."""
+    for what, found, expected in (
+        ("weights", hash_weights(folder / "model"), weights),
+        ("files", hash_files(folder), files),
+    ):
+        if expected and found != expected:
+            raise RuntimeError(
+                f"the {what} in {folder} have changed: they have sha256 {found[:12]}, registered were {expected[:12]}; "
+                "`rlft doctor --verify` where the run was says how to make them again"
+            )
+
+
+def hash_files(folder: Path) -> str:
+    """Return the sha256 over path and bytes of every file, as `mlops.registry.logged_model.hash_files` does."""
+    digest = hashlib.sha256()
+    for name in sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()):
+        with (folder / name).open("rb") as file:
+            digest.update(f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def check_base(name: str, revision: str | None, expected: str) -> None:

@@ -1,30 +1,33 @@
 """Versions of a policy in the MLflow registry: registers one, and says which is the newest and which is in use.
 
-The alias `challenger` always names the newest version, `champion` the one that is in use: both may name the same
-version. Here as in `logged_model` and `champion` all is done through `MlflowClient` with an address, so no global state
-is read or changed.
+The alias `challenger` names the newest version, `champion` the one that is in use: both may name the same version.
+Here as in `logged_model` and `champion` all is done through `MlflowClient` with an address, so no global state is read
+or changed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from mlops.registry.logged_model import HASH_TAG, log_model, read_policy
+from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files, log_model, read_policy, upload_files
+from mlops.registry.stored import check_weights, is_whole
 from rlft.promotion import Decision, RegisteredVersion
 
 log = logging.getLogger(__name__)
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
-DONE_TAG = "rlft.aliases_set"
+DONE_TAG, PROMOTE_TAG = "rlft.aliases_set", "rlft.promote"
 
 
 def register_policy_version(
@@ -37,30 +40,98 @@ def register_policy_version(
     max_new_tokens: int = 256,
     tags: Mapping[str, str] | None = None,
     registry_uri: str | None = None,
+    alone: AbstractContextManager[None] | None = None,
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
     It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already
-    are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback.
-    `max_new_tokens` is the default of a request. Raises PolicyError when the folder holds no policy.
+    are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. Of
+    runs that register at once the newest version gets the alias, whoever comes last: it never moves to an older one.
+    `max_new_tokens` is the default of a request. `alone` keeps other processes from registering, if something can; it
+    is entered once, when the weights have been uploaded. Files of a version that are damaged are replaced. Raises
+    PolicyError when the folder holds no policy, and DamagedError when its weights are not those whose hash it says.
     """
     policy = read_policy(policy_folder)
+    check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
-    version = _find_version(client, name, run_id, policy["weights_hash"])
+    version, model_id = _find_version(client, name, run_id, policy["weights_hash"]), None
     if version is None:
         model_id = log_model(client, run_id, name, policy_folder, policy, max_new_tokens)
-        all_tags = {**(tags or {}), **_own_tags(run_id, policy, decision), MODEL_TAG: model_id}
-        version = _create_version(client, name, run_id, model_id, all_tags)
     else:
         log.info("%s: version %s has these weights of this run already", name, version.version)
-    if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before it sets the aliases again
-        client.set_registered_model_alias(name, CHALLENGER, version.version)
-        if decision.promote:
-            client.set_registered_model_alias(name, CHAMPION, version.version)
-        client.set_model_version_tag(name, version.version, DONE_TAG, "true")
-    aliases = client.get_registered_model(name).aliases
+        if not is_whole(client, version):
+            log.warning("%s: the files of version %s are damaged, and are stored anew", name, version.version)
+            upload_files(client, run_id, version.tags[MODEL_TAG], policy_folder, policy, max_new_tokens)
+    with alone or nullcontext():
+        if version is None:
+            assert model_id is not None
+            own = {**_own_tags(run_id, policy, decision), FILES_TAG: hash_files(policy_folder), MODEL_TAG: model_id}
+            all_tags = {**(tags or {}), **own}
+            version = _create_version(client, name, run_id, model_id, all_tags)
+        if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
+            move_aliases(client, name, int(version.version), promote=decision.promote)
+        aliases = client.get_registered_model(name).aliases
     held = tuple(sorted(alias for alias, number in aliases.items() if str(number) == str(version.version)))
     return RegisteredVersion(name, str(version.version), version.tags.get(MODEL_TAG), held)
+
+
+def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> None:
+    """Make the registered model that versions will be added to, unless it is there. Raises what MLflow raises."""
+    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    with suppress(MlflowException):  # the usual case, in which nothing is written
+        client.get_registered_model(name)
+        return
+    _make_name(client, name)
+
+
+_retried = retry(
+    # Two that set an alias at once may both try to insert it, which a database refuses to the second.
+    retry=retry_if_exception_type(MlflowException),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(0.1, 2),
+    reraise=True,
+)
+
+
+def move_aliases(client: MlflowClient, name: str, version: int, *, promote: bool) -> None:
+    """Make a version the `challenger`, and the `champion` too if `promote`, unless a newer one is or was it already.
+
+    An alias that a newer version has had stays where it is: if it names an older one, a person has moved it back.
+    Raises MlflowException when that fails five times.
+    """
+    aliases = (CHALLENGER, CHAMPION) if promote else (CHALLENGER,)
+    newest = _retried(_newest_done)
+    _set_aliases(client, name, version, [a for a in aliases if newest(client, name, a, version) == version])
+
+
+@_retried
+def _set_aliases(client: MlflowClient, name: str, version: int, aliases: Sequence[str]) -> None:
+    for alias in aliases:
+        _move_forward(client, name, alias, version)
+    client.set_model_version_tag(name, str(version), DONE_TAG, "true")
+    # Between reading and setting another run may have set it to a newer version. That run had tagged its version when
+    # it looked a last time: either it has seen and mended this, or its tag is seen here.
+    for alias in aliases:
+        while _move_forward(client, name, alias, _newest_done(client, name, alias, version)):
+            log.info("%s: %s was moved back by another run, and is moved forward again", name, alias)
+
+
+def _move_forward(client: MlflowClient, name: str, alias: str, version: int) -> bool:
+    """Let an alias name a version if it names none or an older one; returns whether it did so."""
+    now = client.get_registered_model(name).aliases.get(alias)
+    if now is not None and int(now) >= version:
+        return False
+    client.set_registered_model_alias(name, alias, str(version))
+    return True
+
+
+def _newest_done(client: MlflowClient, name: str, alias: str, version: int) -> int:
+    """Return the newest version whose run has set this alias; `version` has."""
+    query = f"name = '{name}' AND tags.`{DONE_TAG}` = 'true'"
+    if alias == CHAMPION:
+        query += f" AND tags.`{PROMOTE_TAG}` = 'true'"
+    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
+    return max([version, *(int(each.version) for each in found)])
 
 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
@@ -69,7 +140,7 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
         RUN_TAG: run_id,
         HASH_TAG: policy["weights_hash"],
         "rlft.round": str(policy.get("round", "")),
-        "rlft.promote": str(decision.promote).lower(),
+        PROMOTE_TAG: str(decision.promote).lower(),
         "rlft.reasons": "\n".join(decision.reasons),
     }
 
@@ -84,11 +155,7 @@ def _find_version(client: MlflowClient, name: str, run_id: str, weights_hash: st
 def _create_version(
     client: MlflowClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str]
 ) -> ModelVersion:
-    try:
-        client.create_registered_model(name)
-    except MlflowException as cause:
-        if cause.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
+    _make_name(client, name)
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
     source = client.get_logged_model(model_id).artifact_location
     version = client.create_model_version(name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags))
@@ -96,3 +163,11 @@ def _create_version(
     versions = json.dumps([{"name": name, "version": int(version.version)}])
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": versions})
     return version
+
+
+def _make_name(client: MlflowClient, name: str) -> None:
+    try:
+        client.create_registered_model(name)
+    except MlflowException as cause:
+        if cause.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from mlops.runs.summary import Difference, Promotion, Status
+from rlft.comparison import compare
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.statistics import common_tasks, paired_difference
 from rlft.types import Evaluation
 
 
@@ -19,49 +17,65 @@ def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
     return metrics
 
 
-def difference(trained: Evaluation, other: Evaluation, *, metric: str, resamples: int, seed: int) -> Difference | None:
+def difference(trained: Evaluation, other: Evaluation, metric: str) -> Difference | None:
     """Return the paired difference on `test`, with its 95 % interval; `None` if no task was scored for both.
 
     `before` and `after` are the means of `other` and `trained` over the same tasks as the difference: a part of the
     reward need not apply to every task of both.
     """
-    ours, theirs = common_tasks(trained.splits["test"].per_task[metric], other.splits["test"].per_task[metric])
-    if not ours:
+    found = compare(trained.splits["test"], other.splits["test"], metric)
+    if found is None:
         return None
-    interval = paired_difference(ours, theirs, resamples=resamples, seed=seed)
+    interval = found.difference
     return Difference(
         metric=metric,
-        before=fmean(theirs.values()),
-        after=fmean(ours.values()),
+        before=found.before,
+        after=found.after,
         mean=interval.mean,
         ci_low=interval.low,
         ci_high=interval.high,
         tasks=interval.count,
+        groups=interval.groups,
+        errors=found.errors,
+        ci_low_errors=found.low_with_errors,
+        without_score=list(found.without_score),
+        declared=found.declared,
     )
 
 
-def part_differences(
-    trained: Evaluation, other: Evaluation, *, resamples: int, seed: int
-) -> dict[str, Difference | None]:
+def part_differences(trained: Evaluation, other: Evaluation) -> dict[str, Difference | None]:
     """Return the `difference` of every part of the reward and every metric of the environment, by its name."""
     names = [name for name in trained.splits["test"].per_task if name.startswith("rewards/")]
     both = [name for name in names if name in other.splits["test"].per_task]
-    return {name: difference(trained, other, metric=name, resamples=resamples, seed=seed) for name in both}
+    # An attempt without a score does not say whether a part would have applied to it, so errors are not counted here.
+    plain = {"errors": 0, "ci_low_errors": None, "without_score": []}
+    found = {name: difference(trained, other, name) for name in both}
+    return {name: each and each.model_copy(update=plain) for name, each in found.items()}
 
 
 def status_of(difference_to_start: Difference | None) -> Status:
-    """Return `improved` if the whole interval on `test` is above zero, `failed` if there is nothing to compare."""
+    """Return `improved` if the whole interval on `test` is above zero, errors counted against the trained policy too.
+
+    It is `failed` if there is nothing to compare.
+    """
     if difference_to_start is None:
         return "failed"
-    return "improved" if difference_to_start.ci_low > 0 else "not_improved"
+    found = difference_to_start
+    low = found.ci_low if found.ci_low_errors is None else min(found.ci_low, found.ci_low_errors)
+    return "improved" if low > 0 else "not_improved"
 
 
-def promotion_section(decision: Decision, version: RegisteredVersion | None, name: str) -> Promotion:
-    """Return what happened in the registry; `version` is `None` if nothing was registered."""
+def promotion_section(decision: Decision, version: RegisteredVersion, name: str) -> Promotion:
+    """Return what happened in the registry."""
     return Promotion(
-        promoted=decision.promote and version is not None,
+        promoted=decision.promote,
         name=name,
-        version=version.version if version else None,
-        alias=None if version is None else "champion" if decision.promote else "challenger",
+        version=version.version,
+        alias="champion" if decision.promote else "challenger",
         reasons=list(decision.reasons),
     )
+
+
+def unregistered(why: str, name: str, resume: str) -> Promotion:
+    """Return that nothing happened in the registry, why, and the command that registers the policy later."""
+    return Promotion(name=name, reasons=[f"not registered: {why}", f"`{resume}` registers it from what is stored"])

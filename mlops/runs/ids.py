@@ -9,8 +9,13 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from mlops.registry.names import REGISTRATION
+
 PIPELINE = "train"
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
+# When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.
+MADE_AGAIN = datetime(2000, 1, 1)
+AS_STORED = "%Y-%m-%d %H:%M:%S.%f"  # how ZenML's database has times
 _RESUMED, _AGAIN = "-resumed-", "-again"
 
 
@@ -56,6 +61,11 @@ def round_of(step_id: str) -> int | None:
     """Return the round that a step of this id belongs to: 7 for `train_grpo_r007`, none for `..._validation_r007`."""
     found = re.fullmatch(rf"(?:{_OF_A_ROUND})_r([0-9]+)", step_id)
     return int(found[1]) if found else None
+
+
+def depends_on_champion(step_id: str) -> bool:
+    """Return whether what a step of this id made depends on who was champion when its run asked."""
+    return step_id in ("fetch_champion", "decide_promotion", REGISTRATION) or step_id.endswith("_champion")
 
 
 def resumed_name(name: str) -> str:

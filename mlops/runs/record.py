@@ -19,15 +19,23 @@ from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home, find_home
+from mlops.home.last_calls import calls_witnessed
 from mlops.home.processes import forget_process, note_process
+from mlops.registry.names import RUN_NAME_TAG
+from mlops.registry.versions import open_name
+from mlops.runs.artifact_table import keep_artifacts
 from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.runs import root_run
+from mlops.runs.starting import registry_name
 from mlops.runs.summary import Seconds, Summary
 from mlops.runs.summary_file import keep_summary
+from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import Tracker
+from mlops.tracking.values import redact
 from rlft.config import Config
+from rlft.errors import StorageError, TrackerError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 
@@ -37,11 +45,19 @@ PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")  # whose version
 
 @dataclass
 class Record:
-    """The open record of a run, which the pipeline's body fills: its MLflow run, its summary, and the run's tags."""
+    """The open record of a run, which the pipeline's body fills: its MLflow run, summary, name and tags."""
 
     tracker: Tracker
     summary: Summary
+    name: str
     tags: dict[str, str] = field(default_factory=dict)
+    resume: str = "rlft resume"
+    """The command that goes on with the run."""
+
+    def keep_artifacts(self) -> None:
+        """Write down where the run's artifacts lie, outside of ZenML's database."""
+        assert self.summary.pipeline_run_id is not None
+        keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
 
     @property
     def seconds(self) -> Seconds:
@@ -64,7 +80,7 @@ def open_record(
     root = str(first.id)
     note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
-    tags = {"zenml.run_id": str(run.id), "zenml.run_name": run.name, **identity(config, fingerprints, labels)}
+    tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity(config, fingerprints, labels)}
     tracker = Tracker.open(
         tracking_uri,
         config.tracking.experiment or config.name,
@@ -74,23 +90,28 @@ def open_record(
         tags=tags,
         missed_path=home.missed_file(root),
     )
-    record = Record(tracker, Summary(status="failed"), tags)  # until the body has set another status
-    record.summary.pipeline_run_id = str(run.id)
-    record.summary.process = os.getpid()
     name = labels.name or run.name
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
-    logger.info("run %s (`rlft resume %s%s` if it is cut short)", run.name, quote(name), there)
+    resume = f"rlft resume {quote(name)}{there}"
+    record = Record(tracker, Summary(status="failed"), name, tags, resume)  # until the body has set another status
+    record.summary.pipeline_run_id = str(run.id)
+    record.summary.process = os.getpid()
+    logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
     tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"
     try:
-        yield record
+        _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
+        with calls_witnessed(home, str(run.id), name):
+            yield record
         status = "FINISHED"
     except KeyboardInterrupt:
         status = "KILLED"
         raise
+    except TrackerError:
+        raise  # all is done but registering, and `promotion` says why not
     except Exception as cause:
         record.summary.error = hide(str(cause))
         raise
@@ -98,10 +119,35 @@ def open_record(
         _close(record, home, run, time.perf_counter() - started, status)
 
 
+def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
+    """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
+
+    Raises StorageError for a store in the home that does not work, and for a name that a server refuses. A server that
+    does not answer may do so later: then this only warns.
+    """
+    try:
+        if own_store and tracker.run_id is None:
+            raise ConnectionError("no run could be opened")
+        check_reachable(tracking_uri)
+        with quick_http():
+            open_name(tracking_uri, name)
+    except Exception as cause:  # whatever MLflow, a driver or the network throws
+        reason = hide(redact(str(cause), tracking_uri).splitlines()[0][:300]) if str(cause) else type(cause).__name__
+        if not own_store and getattr(cause, "error_code", None) not in REFUSALS:
+            logger.warning("the registry does not answer: the model cannot be registered unless it does. %s", reason)
+            return
+        raise StorageError(
+            f"the model {name!r} cannot be registered there, so nothing is trained: {reason}",
+            where=redact(tracking_uri),
+            fix="`rlft doctor` looks for damage in .rlft/" if own_store else "allow it there, or set promotion.name",
+        ) from cause
+
+
 def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
     """Write everything that must be written however the run has ended, after so many seconds."""
     run_id = str(run.id)
     record.seconds.total = seconds
+    record.keep_artifacts()
     gpus = torch.cuda.device_count()
     record.tracker.log_metrics(
         {f"perf/{name}_seconds_total": value for name, value in record.seconds.model_dump().items()}

@@ -11,8 +11,9 @@ from zenml.client import Client
 from zenml.io import fileio
 from zenml.models import StepRunResponse
 
-from mlops.runs.ids import PIPELINE, TRAIN_REPORT
+from mlops.runs.ids import PIPELINE, RUN_TAG, TRAIN_REPORT
 from rlft.config import KeepConfig
+from rlft.seals import REMOVED
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +22,8 @@ class Retention:
     """Removes weights and optimizer state of rounds that `policy.keep` does not name.
 
     What resuming and the final evaluation need always stays: the policy that training starts from, the newest, the
-    best. Running the same config again needs no other. A changed one may need a removed policy after all: then
-    `forget_removed` makes ZenML train it again.
+    best. So do those that another run has, too. Running the same config again needs no other. A changed one may need a
+    removed policy after all: then `forget_removed` makes ZenML train it again.
     """
 
     def __init__(self, keep: KeepConfig) -> None:
@@ -40,12 +41,29 @@ class Retention:
             self._remove(self._stored.pop(number))
 
     def _remove(self, artifact: Any) -> None:
+        if others := _other_runs(artifact):
+            logger.debug("the weights in %s stay: %s use them, too", artifact.uri, others)
+            return
         folder = os.path.join(artifact.uri, "policy")
         try:
-            for name in _large_files(folder):
+            if names := _large_files(folder):
+                with fileio.open(os.path.join(artifact.uri, REMOVED), "w"):
+                    pass
+            for name in names:
                 fileio.remove(name)
         except OSError as cause:
             logger.warning("could not remove old weights in %s: %s", folder, cause)
+
+
+def _other_runs(artifact: Any) -> list[str]:
+    """Return the tags of all runs that have an artifact if they are more than one.
+
+    Several runs have it where one took it from the cache of another. That may go on yet, be resumed, or take another of
+    these policies for the best; each run knows its own needs alone. All attempts at a run share one tag.
+    """
+    tags = [tag.name for tag in Client().get_artifact_version(artifact.id).tags]
+    found = [tag for tag in tags if tag.startswith(f"{RUN_TAG}=")]
+    return found if len(found) > 1 else []
 
 
 def _large_files(folder: str) -> list[str]:
@@ -74,5 +92,9 @@ def forget_removed() -> None:
 
 def _has_weights(step: StepRunResponse) -> bool:
     """Return whether the policies that a step made still have their weights; a step that made none has lost none."""
-    folders = [os.path.join(artifact.uri, "policy") for artifact in step.outputs.get("policy", [])]
-    return all(any(name.endswith(".safetensors") for name in _large_files(folder)) for folder in folders)
+    return not any(weights_removed(artifact.uri) for artifact in step.outputs.get("policy", []))
+
+
+def weights_removed(uri: str) -> bool:
+    """Return whether the policy at this address has neither weights nor optimizer state."""
+    return not _large_files(os.path.join(uri, "policy"))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
 from mlops.home.folder import Home
-from mlops.home.processes import forget_process, read_note
-from mlops.runs.ids import PIPELINE, RUN_TAG, name_of_first
+from mlops.home.last_calls import how_it_ended
+from mlops.home.processes import forget_process, goes_on
+from mlops.registry.names import REGISTRATION
+from mlops.runs.ids import PIPELINE, RUN_TAG, depends_on_champion, name_of_first
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
@@ -18,7 +20,6 @@ from mlops.runs.summary_file import end_summary
 from rlft.errors import RlftError
 
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
-STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
 
 
 def find_run(name: str) -> PipelineRunResponse:
@@ -67,11 +68,8 @@ def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
 
 
 def is_alive(home: Home, run: PipelineRunResponse) -> bool:
-    """Return whether the process of the run still exists. A run without a note counts as starting for a while."""
-    note = read_note(home, str(run.id))
-    if note is None:
-        return (datetime.now(UTC) - run.created.replace(tzinfo=UTC)).total_seconds() < STARTING_SECONDS
-    return note.is_alive
+    """Return whether the process of the run still exists, or may be starting."""
+    return goes_on(home, str(run.id), run.created.replace(tzinfo=UTC))
 
 
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
@@ -88,7 +86,7 @@ def mark_failed(home: Home, run: PipelineRunResponse) -> None:
         Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
     Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
     close_model_version(run, Summary(status="failed"))
-    end_summary(home, str(run.id), "the process was killed")
+    end_summary(home, str(run.id), how_it_ended(home, str(run.id)))
     forget_process(home, str(run.id))
 
 
@@ -106,18 +104,18 @@ def end_run(home: Home, name: str, *, completed: bool) -> None:
         mark_failed(home, run)
 
 
-def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunResponse:
+def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = False) -> PipelineRunResponse:
     """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
 
     It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
-    that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt has
-    finished or still goes on.
+    that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
+    goes on, or has finished and nothing of it is to be done again (`redo`).
     """
     attempts = attempts_of(run)
     newest = root_run(attempts[0]).id
     attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
     for attempt in attempts:
-        if attempt.status == ExecutionStatus.COMPLETED:
+        if attempt.status == ExecutionStatus.COMPLETED and not redo:
             raise RlftError(
                 f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
             )
@@ -127,9 +125,19 @@ def resumable_attempt(home: Home, run: PipelineRunResponse) -> PipelineRunRespon
     for attempt in attempts:
         if attempt.status in UNFINISHED:
             mark_failed(home, attempt)
-    return max(attempts, key=_finished_steps)  # the newest of those with as many
+    return max(attempts, key=lambda attempt: len(_finished_steps(attempt)))  # the newest of those with as many
 
 
-def _finished_steps(run: PipelineRunResponse) -> int:
+def finished_steps(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of the steps of an attempt that another one need not repeat.
+
+    Until the policy is registered, those that depend on the champion are not among them: another run may have become
+    champion since. What has not changed they take from the cache.
+    """
+    done = _finished_steps(run)
+    return done if REGISTRATION in done else {step for step in done if not depends_on_champion(step)}
+
+
+def _finished_steps(run: PipelineRunResponse) -> set[str]:
     steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
-    return sum(step.status.is_successful for step in steps)
+    return {step.name for step in steps if step.status.is_successful}

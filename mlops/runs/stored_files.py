@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
-from mlops.home.stores import DATABASE
+from mlops.runs.artifact_table import stored_file, tables_of
 from mlops.runs.ids import REWARDS, ROLLOUTS, RUN_TAG, TRAIN_REPORT, Stored, round_name
 from mlops.runs.stored_rollouts import ScoredRound
+from mlops.runs.verification import stored_seal
 from rlft import storage
+from rlft.errors import DamagedError
+from rlft.seals import Seal
 
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
 _BEGINS = "SELECT id FROM pipeline_run WHERE substr(id, 1, length(?1)) = ?1 OR substr(name, 1, length(?2)) = ?2"
@@ -43,28 +49,63 @@ class _UnclearError(Exception):
     """What is asked for has no answer here, or several."""
 
 
+class _UnknownError(_UnclearError):
+    """There is no such run here."""
+
+
 def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
     """Return the rollouts of a round as `load_round` does; `None` if ZenML has to be asked.
 
-    `run` is an id or a name, or the beginning of one; `round` is what `round_name` takes.
+    Where ZenML's database is damaged, or does not know the run, the run's own table of artifacts is used.
+
+    `run` is an id or a name, or the beginning of one; `round` is what `round_name` takes. Raises DamagedError.
     """
     name = round_name(round)
     try:
-        with closing(sqlite3.connect(f"{(home.root / DATABASE).as_uri()}?mode=ro", uri=True, timeout=1)) as database:
+        with opened(ZENML.file(home), seconds=1) as database:
             attempts = _attempts(database, run)
-            rollouts = _file(home, database, attempts, ROLLOUTS, name)
-            rewards = _file(home, database, attempts, REWARDS, name)
-            report = _file(home, database, attempts, TRAIN_REPORT, name)
-    except (sqlite3.Error, _UnclearError):
+            files = [_file(home, database, attempts, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+    except (sqlite3.DatabaseError, _UnknownError):  # the run may be older than ZenML's database, and have its own table
+        tables = tables_of(home, run)
+        files = [stored_file(home, tables, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+    except _UnclearError:
         return None
+    rollouts, rewards, report = files
     if rollouts is None:
         return None
+
+    def read(file: Path, stored: Stored, parse: Callable[[bytes], Any]) -> Any:
+        try:
+            return _checked(home, file, parse)
+        except DamagedError as damage:
+            raise damage.of(run, stored.step_id(name)) from damage
+
     return ScoredRound(
         name,
-        storage.rollouts_from_table(pq.ParquetFile(rollouts).read()),
-        None if rewards is None else storage.rewards_from_table(pq.ParquetFile(rewards).read()),
-        {} if report is None else json.loads(report.read_text(encoding="utf-8"))["fates"],
+        read(rollouts, ROLLOUTS, lambda content: storage.rollouts_from_table(_table(content))),
+        None
+        if rewards is None
+        else read(rewards, REWARDS, lambda content: storage.rewards_from_table(_table(content))),
+        {} if report is None else read(report, TRAIN_REPORT, lambda content: dict(json.loads(content)["fates"])),
     )
+
+
+def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:
+    """Return what is stored in a file. Raises DamagedError if it is not what was stored, or cannot be read."""
+    seal = stored_seal(home, file.parent) or Seal(str(file.parent), {})
+    try:
+        content = file.read_bytes()
+        if seal.files:
+            seal.check_bytes(file.name, content)
+        return parse(content)
+    except DamagedError:
+        raise
+    except Exception as cause:  # whatever pyarrow and json make of bytes that are none of theirs
+        raise seal.damage(file.name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
+
+
+def _table(content: bytes) -> pa.Table:
+    return pq.ParquetFile(pa.BufferReader(content)).read()
 
 
 def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
@@ -75,7 +116,7 @@ def _attempts(database: sqlite3.Connection, run: str) -> list[str]:
     asked = (run.replace("-", "").lower(), run)  # ZenML's database has ids without hyphens
     found = database.execute(_EXACT, asked).fetchall() or database.execute(_BEGINS, asked).fetchall()
     if len(found) != 1:
-        raise _UnclearError
+        raise _UnclearError if found else _UnknownError
     attempts = [attempt for (attempt,) in database.execute(_ATTEMPTS, (*found[0], f"{RUN_TAG}="))]
     if not attempts:  # it was started before runs had tags
         raise _UnclearError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, Stored, round_name
-from rlft.errors import RlftError, StorageError
+from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
@@ -117,9 +117,11 @@ def load_round(run: str, round: str) -> ScoredRound:
 def _output(run: Any, stored: Stored, name: str) -> Any:
     """Return what a step stored at the call of this name, or `None` if there is no such call or it has not ended.
 
-    Raises StorageError if the output's files are gone.
+    Raises DamagedError if the output's files are gone, or are not what was stored.
     """
     from zenml.client import Client
+
+    from mlops.runs.runs import name_of
 
     step = stored.step_id(name)
     for attempt in _attempts(run):
@@ -127,12 +129,8 @@ def _output(run: Any, stored: Stored, name: str) -> Any:
             if versions := Client().get_run_step(found.id).outputs.get(stored.output):
                 try:
                     return versions[0].load()
-                except FileNotFoundError as cause:
-                    raise StorageError(
-                        f"the {stored.output} of {step} were stored, and their files are gone",
-                        where=versions[0].uri,
-                        fix="put them back there from a copy; `rlft run --no-cache` makes them anew",
-                    ) from cause
+                except DamagedError as damage:
+                    raise damage.of(name_of(run), step) from damage
     return None
 
 

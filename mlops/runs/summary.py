@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
+NOT_REGISTERED = 5  # the exit code of a run whose policy is evaluated and could not be registered
 Metrics = dict[str, float]
 
 
@@ -27,9 +28,24 @@ class Difference(Section):
     before: float = Field(description="Mean of the other policy.")
     after: float = Field(description="Mean of the trained policy.")
     mean: float = Field(description="Mean of after minus before.")
-    ci_low: float = Field(description="Lower end of the 95 % interval, by a paired bootstrap over tasks.")
+    ci_low: float = Field(description="Lower end of the 95 % interval, over groups of tasks.")
     ci_high: float = Field(description="Upper end of the same interval.")
     tasks: int = Field(description="How many tasks were scored for both.")
+    groups: int = Field(default=0, description="How many groups these tasks are of (`tasks.group`).")
+    errors: int = Field(
+        default=0, description="How many rollouts of both have no score, on tasks that have one for either of them."
+    )
+    ci_low_errors: float | None = Field(
+        default=None,
+        description="The lower end that remains if the trained policy's errors count as the lowest score and the "
+        "other's as the highest. The status rests on the lower of both ends.",
+    )
+    declared: bool | None = Field(
+        default=None,
+        description="Whether the range of the score is known, as that of a share is. Where it is not, the interval "
+        "knows nothing of rare large losses that did not occur.",
+    )
+    without_score: list[str] = Field(default=[], description="Ids of tasks that no rollout of either has a score for.")
 
 
 class Baseline(Section):
@@ -95,7 +111,8 @@ class Summary(Section):
     """What a run came to. Every key is there, whatever happened; what was not measured is empty or null."""
 
     status: Status = Field(
-        description="`improved`: the whole interval of `difference` is above zero. `not_improved`: it is not. "
+        description="`improved`: the whole interval of `difference` is above zero, also with errors counted against "
+        "the trained model (`ci_low_errors`). `not_improved`: it is not. "
         "`too_hard`, `already_solved`: the baseline showed that training could not help, so nothing was trained. "
         "`failed`: see `error`. `running`: the run goes on, or was killed in a way that left no time to say so "
         "(`kill -9`); `rlft doctor` and `rlft resume` find that out and make it `failed`."
@@ -156,3 +173,9 @@ class Summary(Section):
         default=None, description="Why training ended early; empty or null if all its rounds were done."
     )
     disk_megabytes: float | None = Field(default=None, description="Size of `.rlft/` at the end.")
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `rlft run` and `rlft resume` for a run that came to this."""
+        is_trained = self.status in ("improved", "not_improved")
+        return NOT_REGISTERED if is_trained and self.promotion.version is None else EXIT_CODES.get(self.status, 1)

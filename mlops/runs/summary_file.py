@@ -48,18 +48,19 @@ def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = No
 
 
 def summary_since(home: Home, started: float) -> Summary:
-    """Return the summary of the run that this process began since `started`; an empty, failed one if there is none.
+    """Return the summary of the newest run of this process; an empty, failed one if there is none since `started`.
 
     `started` is in seconds since the epoch.
     """
+    newest, when = Summary(status="failed"), started - _TICK_SECONDS
     for file in (home.root / "runs").glob("*.json"):
         with suppress(OSError):  # another process has removed it
             # `ID.json` is a summary; `ID.process.json` and `ID.missed.json` are not.
-            if file.name.count(".") == 1 and file.stat().st_mtime >= started - _TICK_SECONDS:
+            if file.name.count(".") == 1 and (changed := file.stat().st_mtime) >= when:
                 found = read_summary(home, file.stem)
                 if found is not None and found.process == os.getpid():
-                    return found
-    return Summary(status="failed")
+                    newest, when = found, changed
+    return newest
 
 
 def failed(summary: Summary, reason: str, seconds: float | None = None) -> Summary:

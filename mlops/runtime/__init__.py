@@ -3,5 +3,7 @@
 - `runtime`, `environment`: the policies, engine and environment of a process, which the steps of a run share
 - `cache_policies`: which code a step's cached result depends on
 - `movable_cache`: that it does not depend on where the home lies
+- `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
+- `last_words`: what a process that ends leaves
 - `tags`: how artifacts are marked with their round
 """

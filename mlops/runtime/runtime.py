@@ -17,6 +17,7 @@ from pathlib import Path
 from zenml.steps.step_context import StepContext, get_or_create_run_context, get_step_context
 
 from mlops.runtime.environment import open_environment
+from mlops.runtime.signals import arm_pod, disarm_pod
 from rlft.config import EngineSettings, EnvironmentConfig
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
@@ -136,7 +137,9 @@ def _make_scratch() -> Path:
 
 def start_runtime() -> Runtime:
     """Make the state that all steps of this process share; the pipeline's init hook."""
-    hide_in_logs()  # a remote run's process has no command line, which would do it
+    # A remote run's process has no command line, which would do both.
+    hide_in_logs()
+    arm_pod()
     return Runtime()
 
 
@@ -145,6 +148,7 @@ def stop_runtime() -> None:
     state = get_or_create_run_context().state
     if isinstance(state, Runtime):
         state.close()
+    disarm_pod()
 
 
 def shared_runtime() -> Runtime:

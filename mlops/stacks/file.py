@@ -16,8 +16,8 @@ from zenml.stack.utils import validate_stack_component_config
 from mlops.stacks.stack import check_tracking_address, describe_refusal
 from mlops.tracking.address import CREDENTIALS, NO_AUTHENTICATION
 from rlft.config import Section
-from rlft.config.file import yaml_problem
 from rlft.config.names import check_name
+from rlft.config.yaml_text import yaml_problem
 from rlft.errors import StackError
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from zenml.sandboxes import SandboxProcess, SandboxSession
 
-from rlft.contract.calling import in_thread
 from rlft.errors import SandboxError
 from rlft.sandbox.base import Limits, SandboxResult, Stopped
+from rlft.workers.threads import in_thread
 
 logger = logging.getLogger(__name__)
 _KILLED = 128 + signal.SIGKILL  # the exit code of a program that was killed together with the relay

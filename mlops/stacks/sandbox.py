@@ -13,10 +13,10 @@ from zenml.client import Client
 from zenml.sandboxes import BaseSandbox, SandboxSession
 
 from mlops.stacks.process import StackProcess, upload
-from rlft.contract.calling import in_thread
 from rlft.errors import EnvironmentSetupError, SandboxError
 from rlft.sandbox import relay
 from rlft.sandbox.base import MIB, Limits
+from rlft.workers.threads import in_thread
 
 logger = logging.getLogger(__name__)
 _RELAY = Path(relay.__file__)

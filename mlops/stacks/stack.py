@@ -7,9 +7,11 @@ import os
 import re
 from typing import Any
 
+from mlops.home.faults import check_home
 from mlops.home.folder import BACKUP, PROJECT, Home, use_own_setup
 from mlops.home.moved import settle
-from mlops.home.stores import make_stores
+from mlops.home.settings import settings_file
+from mlops.home.stores import complete_settings, make_stores
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
@@ -18,13 +20,18 @@ from rlft.secrets import find_secrets, hide, redact
 logger = logging.getLogger(__name__)
 
 
-def connect(home: Home, stack: str | None) -> str:
+def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
     """Prepare this process for a run and return the address of its MLflow. Call before ZenML is imported.
 
     Without a stack, ZenML and MLflow live in `home`. With one, the user's ZenML is used and `stack` is active for this
-    process alone. Raises StackError when the stack is unknown, has no MLflow tracker, or cannot run dynamic pipelines.
+    process alone. With `anew` a database that is gone is made although there were runs. Raises StorageError when a
+    database is damaged or gone, and StackError when the stack is unknown, has no MLflow tracker, or cannot run dynamic
+    pipelines.
     """
     if stack is None:
+        if not anew:
+            check_home(home)
+        _complete_settings(home)
         settle_home(home)
         use_own_setup(home)
     else:
@@ -38,6 +45,11 @@ def connect(home: Home, stack: str | None) -> str:
     uri = home.tracking_uri if stack is None else _use_stack(stack)
     os.environ["MLFLOW_TRACKING_URI"] = uri  # without it, fluent calls of libraries write ./mlflow.db
     return uri
+
+
+def _complete_settings(home: Home) -> None:
+    if complete_settings(home):
+        logger.warning("%s was damaged or gone, and is made again from the database", settings_file(home))
 
 
 def settle_home(home: Home) -> None:

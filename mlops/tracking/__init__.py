@@ -1,9 +1,10 @@
 """What a run logs to MLflow.
 
 - `run`, `writer`: the MLflow run, which never stops training; what writes into it, each thing once
-- `missed`: what could not be written, kept in a file
+- `missed`, `patience`: what could not be written, kept in a file; how long a store that is away is left alone
 - `values`: what is logged, in the form that MLflow takes
 - `traces`, `spans`: rollouts as conversations that MLflow shows
 - `sft_curves`: the curves of supervised training
 - `address`, `reach`: where MLflow is and with which credentials; whether it answers
+- `answers`: asking for what a run cannot do without, such as the champion
 """

@@ -20,19 +20,18 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.tracking.missed import Entry, read_missed, write_missed
-from mlops.tracking.reach import check_reachable, quick_http
+from mlops.tracking.patience import STORE, Patience
+from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact
 from mlops.tracking.writer import RunWriter
 from rlft.secrets import hide, hide_secrets
+from rlft.shortage import Shortage, shortage_of
 from rlft.types import TaskSet
 
 log = logging.getLogger(__name__)
 
+_SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 ROOT_RUN_TAG = "rlft.root_run"
-# A store that does not answer is left alone this long, so that waiting for it never adds up.
-PAUSE_SECONDS = 30.0
-# Errors by which the store says that the entry itself is wrong; others mean that the store is not there.
-REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS", "PERMISSION_DENIED"}
 
 
 class Tracker:
@@ -56,7 +55,8 @@ class Tracker:
         self._writer: RunWriter | None = None
         self._backlog: list[Entry] = []  # what is to be written, in order
         self._warned: set[str] = set()  # kinds of entries whose failure was told
-        self._quiet_until: dict[str, float] = {}  # until when a place (see `_place`) is not tried, by the clock
+        self._patience = Patience()
+        self._is_kept = False  # whether there may be a file of what is missing
 
     @classmethod
     def open(
@@ -85,8 +85,14 @@ class Tracker:
             tags=tags,
         )
         tracker._backlog = read_missed(tracker.missed_path, root_run)
+        tracker._is_kept = True
         tracker.flush()
         return tracker
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the store has just not answered, and is left alone for now."""
+        return self._patience.is_quiet(STORE)
 
     @property
     def where(self) -> str:
@@ -145,47 +151,52 @@ class Tracker:
 
     def flush(self) -> int:
         """Try again what failed so far; returns how many entries are still missing."""
-        self._quiet_until.clear()
+        self._patience.end_pauses()
         self._retry()
+        self._keep()
         return len(self._backlog)
 
     def finish(self, status: str = "FINISHED") -> None:
         """End the run (`FINISHED`, `FAILED` or `KILLED`); what is still missing goes to `missed_path`."""
         self._backlog.append({"kind": "end", "status": status})
-        missing = self.flush()
-        try:
-            if missing:
-                write_missed(self.missed_path, self.root_run, self._backlog)
-                log.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
-            else:
-                self.missed_path.unlink(missing_ok=True)
-        except OSError as cause:
-            log.error("%d entries did not reach the tracker, and %s: they are lost", missing, cause)
+        if missing := self.flush():
+            log.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
 
     def _write(self, entry: Entry) -> None:
         self._backlog.append(entry)
         self._retry()
+        self._keep()
+
+    def _keep(self) -> None:
+        """Keep on disk what is missing, at once: the process may be killed while it waits for the store."""
+        try:
+            if self._backlog:
+                write_missed(self.missed_path, self.root_run, self._backlog)
+            elif self._is_kept:
+                self.missed_path.unlink(missing_ok=True)
+            self._is_kept = bool(self._backlog)
+        except OSError as cause:
+            if "keep" not in self._warned:
+                self._warned.add("keep")
+                log.error("%s cannot be written (%s): what the tracker misses is lost", self.missed_path, cause)
 
     def _retry(self) -> None:
         """Write the backlog in order. A refused entry stays and the next is tried; one that finds nobody there stops
         the others that go to the same place."""
-        if self._is_quiet("store"):
+        if self.is_away:
             return
         with quick_http():
+            if self._patience.doubts_store and not self._attempt("probe", lambda: check_reachable(self.tracking_uri)):
+                return
             if self._writer is None:
                 self._attempt("open", self._open)
             if (writer := self._writer) is None:
                 return
             waiting, self._backlog = self._backlog, []
             for entry in waiting:
-                kind = entry["kind"]
-                if self._is_quiet(_place(kind)) or not self._attempt(kind, lambda entry=entry: writer.write(entry)):
+                kind, quiet = entry["kind"], self._patience.is_quiet(_place(entry["kind"]))
+                if quiet or not self._attempt(kind, lambda entry=entry: writer.write(entry)):
                     self._backlog.append(entry)
-
-    def _is_quiet(self, place: str) -> bool:
-        """Return whether a place is left alone for now; while the store is, all are."""
-        now = time.monotonic()
-        return any(now < self._quiet_until.get(name, 0.0) for name in {place, "store"})
 
     def _attempt(self, kind: str, call: Callable[[], None]) -> bool:
         """Call and return whether it worked. The first failure of a kind is warned of; a place that fails is paused."""
@@ -194,24 +205,24 @@ class Tracker:
         except Exception as cause:  # whatever MLflow, a driver or the network throws must not stop training
             refused = isinstance(cause, MlflowException) and cause.error_code in REFUSALS
             if not refused or kind == "open":
-                self._quiet_until[_place(kind)] = time.monotonic() + PAUSE_SECONDS
-            if kind not in self._warned:
+                self._patience.failed(_place(kind))
+            if kind not in self._warned and kind != "probe":  # what made it necessary has been told
                 self._warned.add(kind)
-                reason = redact(f"{type(cause).__name__}: {cause}", self.tracking_uri).splitlines()[0][:300]
+                # MLflow goes on with the connection's own words, which name Python's objects.
+                text = f"{type(cause).__name__}: {cause}".split(" with exception ")[0]
+                text = _SHORT.get(shortage_of(cause), text)
+                reason = redact(text, self.tracking_uri).splitlines()[0][:300]
                 log.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
             return False
+        if kind != "probe":  # a server that answers may still have a database that does not
+            self._patience.answered(_place(kind))
         return True
 
     def _open(self) -> None:
         """Find or make experiment and run. Raises what MLflow, a driver or the network throws."""
         check_reachable(self.tracking_uri)
         client = MlflowClient(tracking_uri=self.tracking_uri)
-        experiment = client.get_experiment_by_name(self.experiment)
-        experiment_id = (
-            experiment.experiment_id
-            if experiment
-            else client.create_experiment(self.experiment, artifact_location=self.artifact_location)
-        )
+        experiment_id = self._experiment(client)
         found = client.search_runs([experiment_id], f"tags.`{ROOT_RUN_TAG}` = '{self.root_run}'", max_results=1)
         if found:
             run_id = found[0].info.run_id
@@ -222,6 +233,16 @@ class Tracker:
         self.experiment_id, self.run_id = experiment_id, run_id
         self._writer = RunWriter(client, run_id, is_new=not found)
         log.info("tracking in %s", self.where)
+
+    def _experiment(self, client: MlflowClient) -> str:
+        """Return the id of the experiment, which another run may make at the same moment."""
+        if (found := client.get_experiment_by_name(self.experiment)) is None:
+            try:
+                return client.create_experiment(self.experiment, artifact_location=self.artifact_location)
+            except MlflowException as cause:
+                if (found := client.get_experiment_by_name(self.experiment)) is None:
+                    raise cause
+        return found.experiment_id
 
 
 def end_killed(tracking_uri: str, run_id: str) -> None:
@@ -235,4 +256,4 @@ def end_killed(tracking_uri: str, run_id: str) -> None:
 
 def _place(kind: str) -> str:
     """Return where entries of a kind go. Artifacts go elsewhere: a bucket that is away does not hold up the curves."""
-    return "artifacts" if kind == "text" else "store"
+    return "artifacts" if kind == "text" else STORE

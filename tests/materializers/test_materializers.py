@@ -170,8 +170,13 @@ class FullFile:
 class FullStore:
     """An artifact store without room, which shows when a file is opened, or when it is written."""
 
+    path = ""
+
     def __init__(self, place):
         self.place = place
+
+    def makedirs(self, _):
+        """Folders take no room."""
 
     def open(self, *_):
         return full() if self.place == "open" else FullFile()

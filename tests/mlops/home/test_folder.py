@@ -102,6 +102,14 @@ def test_a_folder_that_holds_more_than_runs_is_left_as_it_is_and_said(tmp_path, 
     assert "can be read by others, and holds more than runs" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "is_own"), [("making-12", True), ("making-of", False)])
+def test_a_folder_in_which_databases_are_made_is_known_by_its_whole_name(tmp_path, name, is_own):
+    (tmp_path / name).mkdir()
+    tmp_path.chmod(0o755)
+    Home(tmp_path).make()
+    assert mode(tmp_path) == (0o700 if is_own else 0o755)
+
+
 def test_someone_elses_folder_is_not_changed_and_said(tmp_path, monkeypatch, caplog):
     root = tmp_path / ".rlft"
     root.mkdir(mode=0o755)
@@ -136,21 +144,24 @@ def test_a_run_of_its_own_makes_its_home(tmp_path, monkeypatch):
     use_own_setup(Home(tmp_path / ".rlft"))
     assert mode(tmp_path / ".rlft") == 0o700
     assert (tmp_path / ".rlft" / "zenml").is_dir()
-    assert os.environ["ZENML_CONFIG_PATH"] == str(tmp_path / ".rlft" / "zenml")
 
 
-def test_the_settings_of_an_archive_are_copied_since_zenml_writes_them(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_the_settings_are_copied_since_zenml_writes_them(tmp_path, monkeypatch, is_archive):
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    own = tmp_path / ".rlft" / "zenml"
-    own.mkdir(parents=True)
-    (own / "config.yaml").write_text("version: 1")
-    monkeypatch.setattr(os, "access", lambda path, mode: path != own)  # root may write to any folder of this disk
-    use_own_setup(Home(tmp_path / ".rlft"))
-    copy = Path(os.environ["ZENML_CONFIG_PATH"])
-    assert tmp_path not in copy.parents
-    assert (copy / "config.yaml").read_text() == "version: 1"
-    assert mode(copy) == 0o700
-    assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(own / "local_stores")
+    root = tmp_path / ".rlft"
+    (root / "zenml").mkdir(parents=True)
+    (root / "zenml" / "config.yaml").write_text("version: 1")
+    if is_archive:
+        monkeypatch.setattr(os, "access", lambda path, mode: root not in (path, *path.parents))  # root may write anyway
+    use_own_setup(Home(root))
+    first = Path(os.environ["ZENML_CONFIG_PATH"])
+    assert (root in first.parents) is not is_archive
+    assert (first / "config.yaml").read_text() == "version: 1"
+    assert mode(first) == 0o700
+    assert os.environ["ZENML_LOCAL_STORES_PATH"] == str(root / "zenml" / "local_stores")
+    use_own_setup(Home(root))
+    assert os.environ["ZENML_CONFIG_PATH"] != str(first)
 
 
 def test_a_home_whose_path_is_no_path_in_an_address_is_refused_before_anything_is_made(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from mlops.home import moved
+from mlops.home.databases import DATABASES
 from mlops.home.folder import BACKUP, Home
 from mlops.home.moved import former_place, settle
 from mlops.home.processes import note_process
@@ -45,7 +46,7 @@ def make_home(root: Path) -> Home:
 
 
 def values(home: Home, name: str, table: str) -> list[str]:
-    path = home.root / moved._DATABASES[name]
+    path = {each.name: each.file(home) for each in DATABASES}[name]
     with closing(sqlite3.connect(path)) as connection:
         return [row[0] for row in connection.execute(f"SELECT {TABLES[name][table]} FROM {table} ORDER BY rowid")]
 

@@ -28,7 +28,7 @@ def test_a_name_is_held_by_one_process_until_that_ends_in_any_way(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=PROJECT) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RlftError, match="another process has begun first"), claimed(home, "first", None):
+        with pytest.raises(RlftError, match=f"process {other.pid} has begun first"), claimed(home, "first", None):
             pass
         with claimed(home, "second", None), claimed(home, "first", "a stack of that name"):
             pass

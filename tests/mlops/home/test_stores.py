@@ -1,69 +1,175 @@
-"""A home whose databases were being made when the process was killed is as good as a new one."""
+"""A home whose making was cut short anywhere is completed by the next start, and one with runs is never made anew."""
 
 from __future__ import annotations
 
-import json
+import os
+import shutil
 import sqlite3
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import sqlalchemy
-import typer
-from zenml.enums import ExecutionStatus
-from zenml.zen_stores.schemas import PipelineRunSchema
+import yaml
 
-from cli import doctor, guard
 from mlops.home import stores
-from mlops.home.folder import _CONTENTS, Home
-from mlops.home.stores import _ENDED, _FILES, _remove, all_runs_ended, make_stores
+from mlops.home.databases import DATABASES, MLFLOW, ZENML, is_complete
+from mlops.home.folder import _CONTENTS, MAKING, Home
+from mlops.home.settings import are_whole
+from mlops.home.stores import make_stores, place_database, remove_database
 from rlft.errors import StorageError
 from tests.e2e import conftest
+from tests.mlops.home.making import ID, make_database, make_databases
 
-KILLED = """
-import os, signal
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
-from mlops.home.folder import find_home, quieten
-from mlops.stacks.stack import connect
-def die(connection, cursor, statement, *_):
-    if statement.strip().upper().startswith({statement!r}):
-        os.kill(os.getpid(), signal.SIGKILL)
-event.listen(Engine, "after_cursor_execute", die)
-quieten(False); connect(find_home(), None)
-"""
+
+@pytest.fixture
+def own_environment(monkeypatch, tmp_path_factory) -> None:
+    """Variables that a test may change, with a folder for the settings of this process."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ["ZENML_CONFIG_PATH"] = str(tmp_path_factory.mktemp("process"))
+
+
+@pytest.fixture
+def quickly(monkeypatch, own_environment) -> None:
+    """Databases with only the tables that matter, instead of the seconds that the real ones take."""
+    monkeypatch.setattr(stores, "_open", make_databases)
+
+
+def is_finished(home):
+    return all(is_complete(home, database) for database in DATABASES) and are_whole(home)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statement", ["INSERT INTO FLAVOR", "CREATE TABLE _ALEMBIC_TMP_ENDPOINTS"])
-def test_killed_while_they_are_made_they_are_made_anew(tmp_path, statement):
+def test_killed_while_they_are_made_they_are_made_by_the_next_starts_which_come_together(tmp_path):
     home = conftest.Home(tmp_path)
-    killed = home.python("-c", KILLED.format(statement=statement))
-    assert killed.returncode == -9, killed.stderr
-    begun = json.loads((tmp_path / ".rlft" / "unfinished.json").read_text())
-    assert "mlflow.db" in begun
-    assert {entry.name for entry in (tmp_path / ".rlft").iterdir()} <= _CONTENTS
+    for moment in (50, 700):  # in ZenML's first statements and in MLflow's
+        killed = home.module("tests.mlops.home.killed", str(moment))
+        assert killed.returncode == -9, killed.stderr
+        assert not is_finished(Home(tmp_path / ".rlft"))
+        for entry in (tmp_path / ".rlft").iterdir():
+            assert entry.name in _CONTENTS or entry.name.startswith(MAKING)
+    with ThreadPoolExecutor() as pool:
+        starts = [pool.submit(home.module, "tests.mlops.home.killed", "0") for _ in range(3)]
+    assert [(start.result().returncode, start.result().stderr) for start in starts] == [(0, "")] * 3
     found = home.query("print(json.dumps([client.active_stack_model.name, len(mlflow_client.search_experiments())]))")
     assert found == ["default", 1]
-    assert not (tmp_path / ".rlft" / "unfinished.json").exists()
-    assert all_runs_ended(Home(tmp_path / ".rlft"))  # it finds ZenML's database, and there are none
+    assert not list((tmp_path / ".rlft").glob(f"{MAKING}*"))
 
 
-def test_what_was_there_before_stays(tmp_path, monkeypatch):
+def in_a_child(home, moment):
+    """Make the databases in a child that dies at the n-th of its steps on files and databases; its exit code."""
+    if (pid := os.fork()) == 0:
+        left = moment
+
+        def die(event, arguments):
+            nonlocal left
+            left -= event in ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "sqlite3.connect")
+            if left == 0:
+                os._exit(9)
+
+        sys.addaudithook(die)
+        make_stores(home)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.usefixtures("quickly")
+def test_killed_at_any_step_they_are_made_by_the_next_start(tmp_path):
+    moment, ended = 0, 9
+    while ended == 9:
+        moment += 1
+        home = Home(tmp_path / str(moment))
+        home.root.mkdir()
+        ended = in_a_child(home, moment)
+        make_stores(home)
+        assert is_finished(home), moment
+        left = {entry.name for entry in home.root.iterdir()} - {"mlflow.db", "stores.lock", "zenml"}
+        files = [each for name in left for each in (home.root / name).rglob("*") if each.is_file()]
+        assert not files, moment  # empty folders at most
+    assert ended == 0
+    assert moment > 25
+
+
+@pytest.mark.usefixtures("quickly")
+def test_of_many_that_start_together_one_makes_them(tmp_path, monkeypatch):
+    home, made = Home(tmp_path), tmp_path.with_suffix(".made")
+    monkeypatch.setattr(stores, "_open", lambda *to: (made.open("a").write("x"), make_databases(*to)))
+    children = [os.fork() or _make_in_a_process_of_its_own(home, tmp_path) for _ in range(8)]
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 8
+    assert made.read_text() == "x"
+    assert is_finished(home)
+
+
+def _make_in_a_process_of_its_own(home, folder):
+    """Make the databases in a forked child, which ends here whatever happens: pytest's own process goes on alone."""
+    ended = 1
+    try:
+        own = folder / f"process{os.getpid()}"
+        own.mkdir()
+        os.environ["ZENML_CONFIG_PATH"] = str(own)  # as each real process has: they share the home alone
+        make_stores(home)
+        ended = 0 if is_finished(home) else 2
+    finally:
+        os._exit(ended)
+
+
+@pytest.mark.usefixtures("quickly")
+def test_a_half_made_one_of_an_earlier_version_is_made_again_and_a_whole_one_stays(tmp_path):
     home = Home(tmp_path)
-    (tmp_path / "mlflow.db").write_text("of an earlier year")
-    made = []
+    make_database(home, MLFLOW, rows=2)
+    ZENML.file(home).parent.mkdir(parents=True)
+    with closing(sqlite3.connect(ZENML.file(home))) as database:
+        database.execute("CREATE TABLE user (id TEXT)")
+    ZENML.file(home).with_name("zenml.db-journal").write_text("of the half-made one")
+    (tmp_path / "unfinished.json").write_text('["mlflow.db"]')
+    (tmp_path / f"{MAKING}1").mkdir()
+    (tmp_path / f"{MAKING}of").mkdir()  # of the user's, like the link
+    (tmp_path / f"{MAKING}2").symlink_to(tmp_path / f"{MAKING}of")
+    make_stores(home)
+    assert is_finished(home)
+    with closing(sqlite3.connect(MLFLOW.file(home))) as database:
+        assert database.execute("SELECT count(*) FROM experiments").fetchone() == (2,)
+    assert [file.name for file in ZENML.file(home).parent.iterdir()] == ["zenml.db"]
+    users = {f"{MAKING}2", f"{MAKING}of"}
+    assert {entry.name for entry in tmp_path.iterdir()} == {"mlflow.db", "stores.lock", "zenml"} | users
 
-    def dies(home):
-        made.append(home)
-        (tmp_path / "zenml" / "local_stores" / "default_zen_store").mkdir(parents=True)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("mlops.home.stores._open", dies)
-    for _ in range(2):  # the second time what the first began is made again
-        with pytest.raises(KeyboardInterrupt):
-            make_stores(home)
-    assert len(made) == 2
-    assert (tmp_path / "mlflow.db").read_text() == "of an earlier year"
+@pytest.mark.usefixtures("quickly")
+def test_settings_name_the_ids_of_the_database_and_each_process_has_a_copy(tmp_path):
+    make_stores(Home(tmp_path))
+    settings = (tmp_path / "zenml" / "config.yaml").read_text()
+    content = yaml.safe_load(settings)
+    assert content["store"]["url"] == f"sqlite:///{tmp_path}/{ZENML.path}"
+    assert {content[name].replace("-", "") for name in ("user_id", "active_stack_id", "active_project_id")} == {ID}
+    assert (Path(os.environ["ZENML_CONFIG_PATH"]) / "config.yaml").read_text() == settings
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize("left", [0, 40, 330, None])
+def test_settings_that_were_cut_are_made_again(tmp_path, left):
+    home, file = Home(tmp_path), tmp_path / "zenml" / "config.yaml"
+    make_stores(home)
+    whole = file.read_text()
+    file.unlink() if left is None else file.write_text(whole[:left])
+    assert stores.complete_settings(home)
+    assert file.read_text() == whole
+    assert not stores.complete_settings(home)
+
+
+@pytest.mark.usefixtures("quickly")
+def test_settings_that_were_lost_name_where_the_artifacts_were(tmp_path):
+    make_stores(Home(tmp_path / "old"))
+    with closing(sqlite3.connect(ZENML.file(Home(tmp_path / "old")))) as database:
+        place = f"{tmp_path}/old/zenml/local_stores/{ID}/policy"
+        database.execute("INSERT INTO artifact_version (uri) VALUES (?)", (place,))
+        database.commit()
+    home = Home((tmp_path / "old").rename(tmp_path / "new"))
+    (home.root / "zenml" / "config.yaml").unlink()
+    assert stores.complete_settings(home)
+    url = yaml.safe_load((home.root / "zenml" / "config.yaml").read_text())["store"]["url"]
+    assert url == f"sqlite:///{tmp_path}/old/{ZENML.path}"  # so that `moved.settle` rewrites the paths
 
 
 def test_a_database_goes_with_its_journals_and_nothing_else(tmp_path):
@@ -71,91 +177,53 @@ def test_a_database_goes_with_its_journals_and_nothing_else(tmp_path):
     for name in ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", *mine):
         (tmp_path / name).touch()
     (tmp_path / "mlflow.db.d").mkdir()
-    _remove(tmp_path / "mlflow.db")
+    remove_database(tmp_path / "mlflow.db")
     assert {file.name for file in tmp_path.iterdir()} == mine | {"mlflow.db.d"}
 
 
-def finished(home):
-    """Something by every name that is made."""
-    for name in _FILES:
-        (home.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (home.root / name).write_text("of a run")
+def test_a_database_is_placed_without_the_journals_of_what_was_there(tmp_path):
+    (tmp_path / "made").write_text("new")
+    for name in ("mlflow.db", "mlflow.db-journal", "mlflow.db-wal"):
+        (tmp_path / name).write_text("old")
+    place_database(tmp_path / "made", tmp_path / "mlflow.db")
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"mlflow.db": "new"}
 
 
+@pytest.mark.usefixtures("quickly")
 def test_a_finished_home_is_not_written_to(tmp_path):
-    finished(Home(tmp_path))
-    make_stores(Home(tmp_path))
+    home = Home(tmp_path)
+    make_stores(home)
+    (tmp_path / "stores.lock").unlink()
+    make_stores(home)
     assert {entry.name for entry in tmp_path.iterdir()} == {"zenml", "mlflow.db"}
 
 
-@pytest.mark.parametrize("lacking", ["zenml/config.yaml", None])
-def test_an_unfinished_home_that_cannot_be_written_to_says_so(tmp_path, lacking):
-    finished(Home(tmp_path))
-    if lacking:
-        (tmp_path / lacking).unlink()
-    else:
-        (tmp_path / "unfinished.json").write_text("[]")
-    (tmp_path / "stores.lock").mkdir()  # which cannot be opened either, and root may open any file
+@pytest.mark.usefixtures("quickly")
+def test_an_unfinished_home_that_cannot_be_written_to_says_so(tmp_path):
+    (tmp_path / "stores.lock").mkdir()  # which cannot be opened, and root may open any file
     with pytest.raises(StorageError, match="RLFT_HOME to a folder that you can write to"):
         make_stores(Home(tmp_path))
 
 
+@pytest.mark.usefixtures("own_environment")
 def test_a_full_disk_is_said_and_with_room_they_are_made(tmp_path, monkeypatch):
     home, pages = Home(tmp_path), 3  # one is sqlite's own, so the third table finds none
 
-    def makes_tables(home):
-        with sqlalchemy.create_engine(home.tracking_uri).connect() as connection:
+    def makes_tables(aside, databases):
+        with sqlalchemy.create_engine(aside.tracking_uri).connect() as connection:
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
             for name in "abc":
                 connection.exec_driver_sql(f"CREATE TABLE {name} (x)")
+        shutil.rmtree(aside.root)
+        aside.root.mkdir()
+        make_databases(aside, databases)
 
-    monkeypatch.setattr("mlops.home.stores._open", makes_tables)
+    monkeypatch.setattr(stores, "_open", makes_tables)
     with pytest.raises(StorageError) as error:
         make_stores(home)
     assert error.value.what == "the databases of the runs cannot be made: database or disk is full"
     assert "make room on the disk" in error.value.fix
-    assert (tmp_path / "unfinished.json").exists()
+    assert not is_complete(home, MLFLOW)
     pages = 4
     make_stores(home)
-    assert not (tmp_path / "unfinished.json").exists()
-
-
-@pytest.mark.parametrize("note", ["", "\0\0\0", "null", '"mlflow.db"', "[[]]", '["runs"]', '[".."]'])
-def test_a_note_that_says_nothing_removes_nothing(tmp_path, note):
-    home = Home(tmp_path)
-    finished(home)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "unfinished.json").write_text(note)
-    with pytest.raises(StorageError, match="remove this file") as error:
-        make_stores(home)
-    assert error.value.where == str(tmp_path / "unfinished.json")
-    assert all((tmp_path / name).read_text() == "of a run" for name in _FILES)
-    assert (tmp_path / "runs").is_dir()
-    (tmp_path / "unfinished.json").unlink()  # the way out
-    make_stores(home)
-
-
-def test_the_words_for_a_run_that_has_ended_are_zenml_s():
-    assert {status for status in ExecutionStatus if status.is_finished} >= _ENDED
-    assert PipelineRunSchema.__tablename__ == "pipeline_run"
-    assert "status" in PipelineRunSchema.model_fields
-
-
-def test_a_damaged_database_is_named_and_a_locked_one_is_not(tmp_path, monkeypatch, capsys):
-    home = Home(tmp_path)
-    file = tmp_path / stores.DATABASE
-    file.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(file, isolation_level=None)) as database:
-        database.execute("CREATE TABLE pipeline_run (id TEXT, status TEXT)")
-        database.execute("BEGIN EXCLUSIVE")
-        assert stores.damaged_databases(home) == {}
-    content = bytearray(file.read_bytes())
-    content[:6] = b"\0" * 6
-    file.write_bytes(content)
-    assert stores.damaged_databases(home) == {file: "file is not a database"}
-    assert [(found.state, str(file) in found.what) for found in doctor._runs(home)] == [("broken", True)]
-    monkeypatch.setenv("RLFT_HOME", str(tmp_path))
-    monkeypatch.setattr(guard.errors, "_width", 2000)
-    with pytest.raises(typer.Exit), guard.guarded(False, None):
-        raise sqlite3.DatabaseError("file is not a database")
-    assert f"{file}: this database is damaged: file is not a database; put a copy" in capsys.readouterr().err
+    assert is_finished(home)

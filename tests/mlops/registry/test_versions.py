@@ -1,6 +1,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,13 +11,16 @@ import pandas as pd
 import pytest
 import torch
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
-from mlops.registry import served_policy
+from mlops.registry import logged_model, served_policy
 from mlops.registry.champion import current_champion, download_champion
+from mlops.registry.stored import damaged_versions
 from mlops.registry.versions import register_policy_version
-from rlft.errors import PolicyError, StorageError
+from mlops.tracking.answers import answering
+from rlft.errors import DamagedError, PolicyError, TrackerError
 from rlft.policy import origin
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
@@ -234,11 +238,67 @@ def test_the_champion_can_be_downloaded_and_is_checked(store, full, tmp_path):
         == origin.hash_weights(champion.policy_folder / "model")
     )
     assert json.loads((champion.policy_folder / "policy.json").read_text())["round"] == 3
-    location = store[0].get_logged_model(registered.model_id).artifact_location.removeprefix("file://")
-    weights = Path(location) / "artifacts" / "policy" / "model" / "model.safetensors"
+    weights = registered_weights(store, registered)
     weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
-    with pytest.raises(StorageError, match="models:/download/1: the weights have sha256"):
+    with pytest.raises(DamagedError, match="models:/download/1: the weights have sha256"):
         download_champion(uri, "download", tmp_path / "b")
+
+
+def test_a_champion_whose_files_are_gone_is_damaged_and_one_far_away_that_does_not_answer_is_not(
+    store, full, tmp_path, monkeypatch
+):
+    uri = store[0].tracking_uri
+    registered = register(store, "gone", full, tags={"zenml.run_name": "my run"})
+    shutil.rmtree(registered_weights(store, registered).parents[1])
+    gone = pytest.raises(DamagedError, match="models:/gone/1: the files of this version cannot be read")
+    with gone as damage, answering(uri):
+        download_champion(uri, "gone", tmp_path / "a")
+    assert "rlft resume 'my run' --redo register_policy" in damage.value.fix
+    away = "http://127.0.0.1:9/api/2.0/mlflow-artifacts/artifacts/1"  # nobody listens at this port
+    monkeypatch.setattr(MlflowClient, "get_model_version_download_uri", lambda *_: away)
+    with pytest.raises(TrackerError, match="did not answer"), answering(uri):
+        download_champion(uri, "gone", tmp_path / "b")
+
+
+def registered_weights(store, registered):
+    location = store[0].get_logged_model(registered.model_id).artifact_location.removeprefix("file://")
+    return Path(location) / "artifacts" / "policy" / "model" / "model.safetensors"
+
+
+def edit_config(file):
+    """Change a file beside the weights, which stays readable."""
+    beside = file.parent / "config.json"
+    beside.write_text(beside.read_text().replace('"use_cache": true', '"use_cache": false'))
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda file: file.write_bytes(file.read_bytes()[:-4] + b"oops"), Path.unlink, edit_config]
+)
+def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
+    run_id = client.create_run(store[1]).info.run_id
+    tags = {"zenml.run_name": "my run"}
+    registered = register(store, "damaged", full, run_id=run_id, tags=tags)
+    assert list(damaged_versions(client.tracking_uri)) == []
+    harm(registered_weights(store, registered))
+    (damage,) = damaged_versions(client.tracking_uri)
+    assert damage.where == "models:/damaged/1"
+    assert "rlft resume 'my run' --redo register_policy" in damage.fix
+    with pytest.raises((RuntimeError, MlflowException)):
+        mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
+    assert register(store, "damaged", full, run_id=run_id, tags=tags) == registered  # the same version, whole again
+    assert list(damaged_versions(client.tracking_uri)) == []
+    mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
+
+
+def test_weights_that_have_changed_since_they_were_saved_are_not_registered(store, full, tmp_path):
+    changed = Path(shutil.copytree(full, tmp_path / "changed"))
+    weights = changed / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
+    with pytest.raises(DamagedError, match="registered were"):
+        register(store, "changed", changed)
+    assert not store[0].search_model_versions("name = 'changed'")
 
 
 def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
@@ -256,6 +316,9 @@ def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenize
     }
     assert not any(str(module).split(".")[0] in ("rlft", "steps", "pipelines", "mlops") for module in imported)
     assert served_policy.hash_weights(full / "model") == origin.hash_weights(full / "model")
+    served = Path(shutil.copytree(full, tmp_path / "served"))
+    (served / "optimizer.safetensors").unlink()  # it is not served, and does not count
+    assert served_policy.hash_files(served) == logged_model.hash_files(full)
     messages = [{"role": "system", "content": "1+"}, {"role": "user", "content": "2="}]
     assert served_policy.prompt_ids(tokenizer, messages) == render_prompt(tokenizer, messages)
     chat = character_tokenizer("0123456789+=-<>")

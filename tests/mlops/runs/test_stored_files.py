@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from mlops.home.databases import ZENML
 from mlops.home.folder import Home
-from mlops.home.stores import DATABASE
+from mlops.runs.artifact_table import keep_artifacts
 from mlops.runs.stored_files import read_round
 from rlft import storage
+from rlft.errors import DamagedError
+from rlft.seals import make_seal, seal_place
 from tests.factories import make_scored
 
 TABLES = """
@@ -38,7 +42,7 @@ class Stored:
 
     def __init__(self, root):
         self.home = Home(root)
-        file = root / DATABASE
+        file = ZENML.file(Home(root))
         file.parent.mkdir(parents=True)
         self.database = sqlite3.connect(file, isolation_level=None)
         self.database.executescript(TABLES)
@@ -47,8 +51,8 @@ class Stored:
     def folder(self, run, step, output, uri=None):
         """Where a step of a run has put an output."""
         self.count += 1
-        uri = uri or self.home.root / f"artifact-{self.count}"
-        uri.mkdir(exist_ok=True)
+        uri = uri or self.home.root / "zenml" / "local_stores" / "store" / f"artifact-{self.count}"
+        uri.mkdir(parents=True, exist_ok=True)
         one = str(self.count)
         self.database.execute("INSERT INTO step_run VALUES (?, ?, ?)", (one, step, run))
         self.database.execute("INSERT INTO step_run_output_artifact VALUES (?, ?, ?)", (output, one, one))
@@ -157,3 +161,56 @@ def test_the_path_of_a_home_is_a_path_and_no_address(tmp_path, name):
     stored.rollouts("ab33")
     assert read_round(stored.home, "second", "r001") is not None
     stored.database.close()
+
+
+def seal(folder):
+    """Seal a folder of the store as a materializer does."""
+    place = Path(seal_place(str(folder.parent), str(folder)))
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(make_seal(str(folder), {file.name: file for file in folder.iterdir()}, "x", "y").text())
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("name", ["rollouts.parquet", "rewards.parquet", "report.json"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 99, b"{}"])
+def test_a_damaged_file_is_named_with_the_command_that_makes_it_again(stored, name, content, sealed):
+    stored.rollouts("ab33")
+    stored.rewards("ab33")
+    stored.report("ab33")
+    folders = list((stored.home.root / "zenml" / "local_stores" / "store").iterdir())
+    for folder in folders if sealed else []:
+        seal(folder)
+    assert read_round(stored.home, "second", "1").fates == {"x": "trained"}
+    (file,) = [folder / name for folder in folders if (folder / name).is_file()]
+    file.write_bytes(content)
+    with pytest.raises(DamagedError) as caught:
+        read_round(stored.home, "second", "1")
+    assert caught.value.where == str(file)
+    steps = {"rollouts": "generate_rollouts_r001", "rewards": "score_rewards_r001", "report": "train_grpo_r001"}
+    assert f"`rlft resume second --redo {steps[name.partition('.')[0]]}`" in caught.value.fix
+
+
+def test_without_zenml_s_database_a_run_s_own_table_says_where_its_rollouts_lie(stored):
+    run = "aa110000-0000-0000-0000-000000000000"
+    stored.database.execute("UPDATE pipeline_run SET id = ? WHERE id = 'aa11'", (run.replace("-", ""),))
+    stored.rollouts(run.replace("-", ""))
+    stored.rewards(run.replace("-", ""))
+    keep_artifacts(stored.home, run, "first")
+    keep_artifacts(stored.home, "no-such-run", "none")
+    [table] = (stored.home.root / "runs").iterdir()
+    steps = json.loads(table.read_text())["steps"]
+    assert steps["generate_rollouts_r001"] == {"rollouts": "zenml/local_stores/store/artifact-1"}
+    for damage in (lambda file: file.write_bytes(b"no database" * 99), lambda file: file.unlink()):
+        damage(ZENML.file(stored.home))
+        for name in ("first", run, run[:6]):
+            found = read_round(stored.home, name, "1")
+            assert found is not None
+            assert [row.rollout_id for row in found.rollouts] == [row.rollout_id for row in ROLLOUTS]
+            assert found.rewards is not None
+            assert found.fates == {}
+        assert read_round(stored.home, "first", "2") is None
+        assert read_round(stored.home, "second", "1") is None
+    (stored.home.root / "runs" / f"{run.replace('0', '9')}.artifacts.json").write_text(
+        table.read_text().replace("first", "other")
+    )
+    assert read_round(stored.home, "aa11", "1") is None  # either could be meant

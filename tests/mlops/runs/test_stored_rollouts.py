@@ -16,7 +16,7 @@ from mlops.runs import stored_rollouts
 from mlops.runs.ids import ROLLOUTS
 from mlops.runs.stored_rollouts import ScoredRound
 from rlft.calls import make_call
-from rlft.errors import RlftError, StorageError
+from rlft.errors import DamagedError, RlftError
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, user
 
@@ -143,13 +143,15 @@ def test_texts_and_numbers():
 
 def test_files_that_were_removed_are_named(monkeypatch):
     def load():
-        raise FileNotFoundError("rollouts.parquet")
+        raise DamagedError("this file is gone", where="/home/rollouts/1/rollouts.parquet", run="other", step="other")
 
     version = SimpleNamespace(load=load, uri="/home/rollouts/1")
     step = SimpleNamespace(outputs={"rollouts": [version]}, id="s")
     client = SimpleNamespace(list_run_steps=lambda **_: [step], get_run_step=lambda _: step)
     monkeypatch.setattr("zenml.client.Client", lambda: client)
     monkeypatch.setattr(stored_rollouts, "_attempts", lambda run: [SimpleNamespace(id="r")])
-    with pytest.raises(StorageError, match="their files are gone") as caught:
-        stored_rollouts._output(None, ROLLOUTS, "r000")
-    assert caught.value.where == "/home/rollouts/1"
+    run = SimpleNamespace(name="mine", config=SimpleNamespace(parameters={}))
+    with pytest.raises(DamagedError, match="this file is gone") as caught:
+        stored_rollouts._output(run, ROLLOUTS, "r000")
+    assert caught.value.where == "/home/rollouts/1/rollouts.parquet"
+    assert "rlft resume mine --redo generate_rollouts_r000" in caught.value.fix

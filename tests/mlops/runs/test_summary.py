@@ -27,18 +27,18 @@ AFTER = evaluation(accuracy={"a": 1.0, "b": 0.0, "c": 1.0}, cite={"b": 0.75, "c"
 
 
 def test_before_after_and_change_are_over_the_same_tasks():
-    found = difference(AFTER, BEFORE, metric="accuracy", resamples=50, seed=0)
+    found = difference(AFTER, BEFORE, "accuracy")
     assert found is not None
     assert (found.before, found.after, found.tasks) == (pytest.approx(1 / 3), pytest.approx(2 / 3), 3)
     assert found.mean == pytest.approx(1 / 3)
-    parts = part_differences(AFTER, BEFORE, resamples=50, seed=0)
+    parts = part_differences(AFTER, BEFORE)
     cite = parts["rewards/cite"]
     assert cite is not None
     assert (cite.before, cite.after, cite.mean, cite.tasks) == (0.25, 0.75, 0.5, 1)
 
 
 def test_the_table_of_parts_adds_up():
-    parts = part_differences(AFTER, BEFORE, resamples=50, seed=0)
+    parts = part_differences(AFTER, BEFORE)
     differences = {**parts, "rewards/other": parts["rewards/cite"]}
     console = Console(file=io.StringIO(), width=120)
     show_summary(Summary(status="not_improved", differences=differences), console, where=[])
@@ -48,13 +48,16 @@ def test_the_table_of_parts_adds_up():
 
 def test_what_could_not_be_compared_is_no_result():
     # as when a judge was down for the whole evaluation of one of them
-    nothing = difference(evaluation(accuracy={}), BEFORE, metric="accuracy", resamples=50, seed=0)
+    nothing = difference(evaluation(accuracy={}), BEFORE, "accuracy")
     assert nothing is None
     assert status_of(nothing) == "failed"
-    found = difference(AFTER, BEFORE, metric="accuracy", resamples=50, seed=0)
+    found = difference(AFTER, BEFORE, "accuracy")
     assert found is not None
-    assert status_of(found.model_copy(update={"ci_low": 0.0})) == "not_improved"
-    assert status_of(found.model_copy(update={"ci_low": 0.1})) == "improved"
+    above = {"ci_low": 0.1, "ci_low_errors": 0.1}
+    assert status_of(found.model_copy(update=above)) == "improved"
+    assert status_of(found.model_copy(update=above | {"ci_low": 0.0})) == "not_improved"
+    assert status_of(found.model_copy(update=above | {"ci_low_errors": -0.1})) == "not_improved"
+    assert status_of(found.model_copy(update=above | {"ci_low_errors": None})) == "improved"  # of an earlier version
 
 
 def test_every_key_is_there_and_null_where_nothing_was_measured():

@@ -2,11 +2,13 @@ import json
 import logging
 import os
 import time
+from itertools import pairwise
 
 import mlflow
 import pytest
 from mlflow import MlflowClient
 
+from mlops.tracking import patience
 from mlops.tracking import run as tracking
 from mlops.tracking.reach import quick_http
 from mlops.tracking.run import Tracker
@@ -81,7 +83,7 @@ def test_a_curve_that_grows_is_whole_and_has_each_step_once(open_run):
 
 
 def test_a_curve_waits_once_for_a_tracker_that_is_away(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(tracking, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(tracking, "check_reachable", lambda uri: (_ for _ in ()).throw(OSError("away")))
     tracker = Tracker.open(store[0], "experiment", "away", "a run", missed_path=tmp_path / "missed.json")
     for steps in range(1, 4):
@@ -190,6 +192,53 @@ def test_a_server_that_is_down_stops_nothing_and_loses_nothing(tmp_path, caplog,
     assert curve(later, "reward") == [(step, float(step)) for step in range(50)]
     assert stored(later).info.status == "FINISHED"
     assert not missed.exists()
+
+
+def test_a_store_that_hangs_is_probed_after_ever_longer_pauses_and_what_it_misses_is_on_disk_at_once(
+    tmp_path, monkeypatch
+):
+    clock, probes = [1000.0], []
+
+    def hangs(uri):
+        probes.append(clock[0])
+        clock[0] += 5
+        raise TimeoutError("nothing within 5 s")
+
+    monkeypatch.setattr(tracking, "check_reachable", hangs)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    missed = tmp_path / "missed.json"
+    tracker = Tracker.open(DOWN, "experiment", "root", "run", missed_path=missed)
+    assert tracker.is_away
+    for step in range(3600):  # a round a second, for an hour
+        clock[0] += 1
+        tracker.log_metrics({"reward": 1.0}, step) if step % 60 == 0 else tracker._retry()
+    # 5 s each, after pauses of 30, 60, 120, 240, 480 and 600 s: 45 s of an hour are spent waiting
+    assert [round(after - before - 5, -1) for before, after in pairwise(probes)] == [
+        30, 60, 120, 240, 480, 600, 600, 600, 600,
+    ]  # fmt: skip
+    entries = json.loads(missed.read_text())["entries"]  # nothing has ended the run: a kill leaves this
+    assert [entry["step"] for entry in entries] == list(range(0, 3600, 60))
+
+
+def test_a_store_that_answers_again_is_trusted_again(open_run, monkeypatch):
+    tracker = open_run()
+    real, away = MlflowClient.log_batch, [True]
+
+    def sometimes(self, run_id, **given):
+        if away[0]:
+            raise OSError("connection reset")
+        real(self, run_id, **given)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", sometimes)
+    monkeypatch.setattr(patience, "PAUSE_SECONDS", 0.0)
+    tracker.log_metrics({"reward": 1.0}, 0)
+    assert tracker.missed_path.exists()
+    away[0] = False
+    tracker.log_metrics({"reward": 2.0}, 1)
+    assert not tracker.missed_path.exists()
+    assert not tracker.is_away
+    assert not tracker._patience.doubts_store
+    assert curve(tracker, "reward") == [(0, 1.0), (1, 2.0)]
 
 
 def test_what_fails_once_is_written_at_the_next_flush(open_run, monkeypatch, caplog):

@@ -1,0 +1,140 @@
+"""The two databases of a home, ZenML's and MLflow's: whether they are whole, found out without importing either."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlops.home.folder import Home
+
+_ENDED = {"completed", "failed", "cached", "stopped"}  # ZenML's states of a run that does not go on
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SECONDS = 1.0  # to wait for a database that another process has locked
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of a home by its `path` there, which has rows in the `tables` once it is completely made.
+
+    `beside` is a pattern of what lies in the home once there were runs; `holds` and `spares` say for people what is in
+    it, and what of the runs is not.
+    """
+
+    name: str
+    path: str
+    tables: tuple[str, ...]
+    beside: str
+    holds: str
+    spares: str
+
+    def file(self, home: Home) -> Path:
+        """Return its file in a home."""
+        return home.root / self.path
+
+
+ZENML = Database(
+    "zenml",
+    "zenml/local_stores/default_zen_store/zenml.db",
+    # The user is made last. Tables of artifacts and runs may well be empty.
+    ("alembic_version", "server_settings", "flavor", "project", "stack", "user"),
+    "zenml/local_stores/[0-9a-f]*-*-*-*-*",
+    "which runs there are and which artifacts are whose, so that `rlft resume` and the cache need it",
+    "policies, rollouts and rewards lie beside it in zenml/local_stores/, summaries in runs/",
+)
+MLFLOW = Database(
+    "mlflow",
+    "mlflow.db",
+    ("alembic_version", "experiments"),
+    "mlflow-artifacts/*",
+    "curves, traces, and the versions and aliases of registered models",
+    "their weights lie beside it in mlflow-artifacts/, policies and rollouts in zenml/, summaries in runs/",
+)
+DATABASES = (ZENML, MLFLOW)
+
+
+@contextmanager
+def opened(file: Path, mode: str = "ro", seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
+    """Open a database, which is never made by that, and wait so many seconds for whoever has locked it.
+
+    Nothing is begun or committed by itself. Raises sqlite3.Error.
+    """
+    address = f"{file.as_uri()}?mode={mode}"  # escaped: a path may hold # or %
+    with closing(sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None)) as database:
+        database.execute("PRAGMA foreign_keys = ON")  # as ZenML does: what belongs to a row goes with it
+        yield database
+
+
+def complaint(file: Path, *, deep: bool = False) -> str | None:
+    """Return what is wrong with a database; `None` if nothing is found, or if it cannot be read for other reasons.
+
+    Every page is read, a megabyte in about two milliseconds; with `deep` every row is, too, and its texts are decoded.
+    """
+    try:
+        with _opened_whole(file) as database:
+            [said] = database.execute("PRAGMA quick_check(1)").fetchone()
+            if said != "ok":
+                return str(said).replace("*** in database main ***\n", "")
+            for (table,) in _tables(database) if deep else ():
+                for _ in database.execute(f'SELECT * FROM "{table}"'):
+                    pass
+    except sqlite3.Error as cause:
+        code = getattr(cause, "sqlite_errorcode", None)  # Python's own error, of a text that is no UTF-8, has none
+        return str(cause) if code is None or code & 0xFF in _DAMAGE else None
+    return None
+
+
+def is_complete(home: Home, database: Database) -> bool:
+    """Return whether the database is there and was made to its end, as one is that another process has locked.
+
+    Raises sqlite3.DatabaseError if it cannot be read.
+    """
+    try:
+        return is_complete_file(database.file(home), database)
+    except sqlite3.OperationalError:
+        return True
+
+
+def is_complete_file(file: Path, database: Database) -> bool:
+    """Return whether a file is such a database, made to its end. Raises sqlite3.Error if it cannot be read."""
+    if not file.is_file() or file.stat().st_size == 0:
+        return False
+    with _opened_whole(file) as connection:
+        there = {table for (table,) in _tables(connection)}
+        return there.issuperset(database.tables) and all(
+            connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() for table in database.tables
+        )
+
+
+def is_whole(file: Path, database: Database) -> bool:
+    """Return whether a file can be put in a database's place."""
+    try:
+        return complaint(file) is None and is_complete_file(file, database)
+    except sqlite3.Error:
+        return False
+
+
+def all_runs_ended(home: Home) -> bool:
+    """Return whether ZenML's database says of every run that it has ended; `False` also if it cannot be read quickly.
+
+    ZenML itself takes seconds to import; whoever must know more asks it.
+    """
+    try:
+        with opened(ZENML.file(home), seconds=_SECONDS) as database:
+            found = {status for (status,) in database.execute("SELECT DISTINCT status FROM pipeline_run")}
+    except sqlite3.Error:
+        return False
+    return found <= _ENDED
+
+
+def _opened_whole(file: Path) -> AbstractContextManager[sqlite3.Connection]:
+    """Open a database. Where that is allowed what a killed process began to write is taken back."""
+    mode = "rw" if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK) else "ro"
+    return opened(file, mode, _SECONDS)
+
+
+def _tables(database: sqlite3.Connection) -> list[tuple[str]]:
+    return database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

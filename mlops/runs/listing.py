@@ -1,0 +1,238 @@
+"""Lists the runs of a home from its databases and summaries, without ZenML, which takes seconds to import.
+
+A run is all attempts at it: they share the tag `run=NAME`. Databases that cannot be read are left out, and `Listing`
+says which.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlops.home.databases import MLFLOW, ZENML, opened
+from mlops.home.folder import Home
+from mlops.home.processes import goes_on, living_notes
+from mlops.runs.ids import PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.runs.summary import Summary
+from mlops.runs.summary_file import read_summary
+
+_UNFINISHED = ("initializing", "running")
+# Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
+_ATTEMPTS = f"""
+SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time,
+  (SELECT substr(tag.name, {len(RUN_TAG) + 2}) FROM tag_resource JOIN tag ON tag.id = tag_resource.tag_id
+   WHERE tag_resource.resource_id = run.id AND tag.name LIKE '{RUN_TAG}=%')
+FROM pipeline_run AS run JOIN pipeline ON pipeline.id = run.pipeline_id
+WHERE pipeline.name = ? ORDER BY run.created DESC
+"""
+# The tokens that a run has sampled itself; what came from the cache was sampled by another one.
+_TOKENS = """
+SELECT step_run.pipeline_run_id, SUM(CAST(run_metadata.value AS INTEGER)) FROM step_run
+JOIN step_run_output_artifact AS output ON output.step_id = step_run.id AND output.name = ?
+JOIN run_metadata_resource AS described ON described.resource_id = output.artifact_id
+JOIN run_metadata ON run_metadata.id = described.run_metadata_id AND run_metadata.key = 'sampled_tokens'
+WHERE step_run.status = 'completed' GROUP BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a run: its id as ZenML writes it, its name, its status and when it began and ended, in UTC."""
+
+    id: str
+    name: str
+    status: str
+    began: datetime
+    seconds: float
+    summary: Summary | None
+
+    @property
+    def key(self) -> str:
+        """The id as ZenML's database has it."""
+        return self.id.replace("-", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run with all attempts at it, newest first, and what it has cost and led to.
+
+    `status` is that of its summary, or `running`, `failed`, `killed` or `completed`. `version` is the registered one as
+    (name, version). `aliases` are those of all its versions, and `named` says of each which version it names.
+    """
+
+    name: str
+    attempts: tuple[Attempt, ...]
+    status: str
+    tokens: int | None = None
+    gpu_hours: float | None = None
+    mlflow_runs: tuple[str, ...] = ()
+    version: tuple[str, str] | None = None
+    aliases: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+    @property
+    def began(self) -> datetime:
+        """When its first attempt began."""
+        return self.attempts[-1].began
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of all attempts."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def summary(self) -> Summary | None:
+        """The summary of the newest attempt that has left one."""
+        return next((attempt.summary for attempt in self.attempts if attempt.summary), None)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether `rlft resume` would go on with it."""
+        return self.status in ("failed", "killed")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft runs --json` prints it."""
+        difference = self.summary.difference if self.summary else None
+        return {
+            "name": self.name,
+            "began": self.began.isoformat(),
+            "status": self.status,
+            "attempts": [attempt.id for attempt in self.attempts],
+            "difference": difference and difference.model_dump(),
+            "seconds": round(self.seconds, 1),
+            "gpu_hours": self.gpu_hours,
+            "sampled_tokens": self.tokens,
+            "version": self.version and {"name": self.version[0], "version": self.version[1]},
+            "aliases": list(self.aliases),
+        }
+
+
+@dataclass(slots=True)
+class Listing:
+    """The runs of a home, newest first, and sentences about what could not be read."""
+
+    runs: list[ListedRun]
+    problems: list[str] = field(default_factory=list)
+
+
+def list_runs(home: Home) -> Listing:
+    """Return all runs of a home. Without ZenML's database they are those that left a summary, one for each attempt."""
+    listing = Listing([])
+    alive = {note.run_id for note in living_notes(home)}
+    try:
+        with opened(ZENML.file(home)) as database:
+            groups = _attempts(home, database)
+            tokens = dict(database.execute(_TOKENS, (ROLLOUTS.output,)))
+    except sqlite3.Error as cause:
+        if ZENML.file(home).is_file() or list(_summaries(home)):
+            listing.problems.append(
+                f"ZenML's database cannot be read ({cause}): these are the runs that left a summary, and "
+                "`rlft doctor` says what to do"
+            )
+        groups, tokens = _from_summaries(home), {}
+    listing.runs = [_run(home, name, attempts, alive, tokens) for name, attempts in groups.items()]
+    try:
+        with opened(MLFLOW.file(home)) as database:
+            listing.runs = [_with_mlflow(database, run) for run in listing.runs]
+    except sqlite3.Error as cause:
+        if listing.runs:
+            listing.problems.append(f"MLflow's database cannot be read ({cause}): versions and GPU hours are not known")
+    listing.runs.sort(key=lambda run: run.began, reverse=True)
+    return listing
+
+
+def _attempts(home: Home, database: sqlite3.Connection) -> dict[str, list[Attempt]]:
+    groups: dict[str, list[Attempt]] = {}
+    for key, name, status, created, began, ended, tag in database.execute(_ATTEMPTS, (PIPELINE,)):
+        run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
+        summary = read_summary(home, run_id)
+        first = _time(began or created)
+        seconds = (_time(ended) - first).total_seconds() if ended else 0.0
+        if summary and summary.seconds.total:
+            seconds = summary.seconds.total
+        attempt = Attempt(run_id, name, status, first, seconds, summary)
+        groups.setdefault(tag or name_of_first(name), []).append(attempt)
+    return groups
+
+
+def _from_summaries(home: Home) -> dict[str, list[Attempt]]:
+    groups: dict[str, list[Attempt]] = {}
+    for file in _summaries(home):
+        if summary := read_summary(home, file.stem):
+            began = datetime.fromtimestamp(file.stat().st_mtime - summary.seconds.total, UTC)
+            status = {"running": "running", "failed": "failed"}.get(summary.status, "completed")
+            attempt = Attempt(file.stem, file.stem, status, began, summary.seconds.total, summary)
+            groups[file.stem] = [attempt]
+    return groups
+
+
+def _summaries(home: Home) -> list[Path]:
+    """The files of summaries; beside them are notes and locks, which have other names."""
+    return [file for file in (home.root / "runs").glob("*.json") if file.name.count(".") == 1]
+
+
+def _run(home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int]) -> ListedRun:
+    own = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
+    ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
+    return ListedRun(
+        name,
+        tuple(attempts),
+        _status(home, attempts, alive),
+        sum(own) if own else None,
+        mlflow_runs=tuple(dict.fromkeys(ids)),
+    )
+
+
+def _status(home: Home, attempts: list[Attempt], alive: set[str]) -> str:
+    """What became of a run: of an attempt that goes on or has finished, else of the newest."""
+    for attempt in attempts:
+        if attempt.id in alive or (attempt.status in _UNFINISHED and goes_on(home, attempt.id, attempt.began)):
+            return "running"
+    for attempt in attempts:
+        if attempt.status == "completed":
+            known = attempt.summary and attempt.summary.status
+            return known if known and known != "running" else "completed"
+    return "killed" if attempts[0].status in _UNFINISHED else "failed"
+
+
+def _with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
+    """Add what MLflow's database says: the registered version with its aliases, and the hours of GPUs."""
+    marks = ", ".join("?" * len(run.mlflow_runs))
+    found = database.execute(
+        f"SELECT name, version FROM model_versions WHERE run_id IN ({marks}) ORDER BY version DESC", run.mlflow_runs
+    ).fetchall()
+    hours = database.execute(
+        f"SELECT SUM(value) FROM latest_metrics WHERE key = 'perf/gpu_hours' AND run_uuid IN ({marks})", run.mlflow_runs
+    ).fetchone()[0]
+    aliases = [
+        (alias, f"{name} {version} is {alias}")
+        for alias, version, name in database.execute(
+            "SELECT alias, version, name FROM registered_model_aliases ORDER BY alias"
+        )
+        if (name, version) in found
+    ]
+    kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs")}
+    version = (found[0][0], str(found[0][1])) if found else None
+    unique, named = tuple(dict.fromkeys(alias for alias, _ in aliases)), tuple(sentence for _, sentence in aliases)
+    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named)
+
+
+def _time(text: str) -> datetime:
+    """ZenML's times are in UTC, without a zone."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
+    """Return the runs that a name, an id of an attempt, or the beginning of either means; an exact name comes first."""
+    exact = [run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.name)))]
+    begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
+    return exact or begins
+
+
+def to_json(listing: Listing) -> list[dict[str, Any]]:
+    """Return the runs as JSON."""
+    return json.loads(json.dumps([run.as_json() for run in listing.runs]))

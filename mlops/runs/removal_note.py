@@ -1,0 +1,44 @@
+"""The note of the run that is removed now, `removing.json` in the home."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from mlops.home.folder import REMOVING, Home
+from rlft.errors import StorageError
+from rlft.files import write_file
+
+
+@dataclass(slots=True)
+class Note:
+    """The run that is removed now, as `removing.json` holds it: attempts, name, MLflow runs, and paths in the home.
+
+    `hidden` are the steps that the cache does not give since `hidden_at`, of this run and of those that come after it,
+    with what stood there before. Before the first run is removed the note has no attempts and no name.
+    """
+
+    keys: list[str]
+    name: str
+    mlflow_runs: list[str]
+    paths: list[str] = field(default_factory=list)
+    hidden: dict[str, str | None] = field(default_factory=dict)
+    hidden_at: str = ""
+
+    def write(self, home: Home) -> None:
+        """Keep the note in the home, completely or not at all."""
+        write_file(home.root / REMOVING, json.dumps(asdict(self)))
+
+
+def unfinished_removal(home: Home) -> Note | None:
+    """Return the note of a removal that was cut short, or `None`."""
+    try:
+        return Note(**json.loads((home.root / REMOVING).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as cause:
+        raise StorageError(
+            "this note of a removal cannot be read",
+            where=str(home.root / REMOVING),
+            fix="remove this file; what it named may lie in MLflow and on the disk still",
+        ) from cause

@@ -1,0 +1,180 @@
+"""What is listed of a home, from tables of ZenML's and MLflow's kind. With real runs: tests/e2e/test_removal.py."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+
+from cli.runs import cost, duration, show_runs
+from mlops.display.terminal import Terminal
+from mlops.home.databases import ZENML
+from mlops.home.folder import Home
+from mlops.home.processes import Note, note_process
+from mlops.runs.listing import list_runs, to_json
+from mlops.runs.removal_plan import why_kept
+from mlops.runs.summary import Difference, Summary
+from mlops.runs.summary_file import keep_summary
+
+SCHEMA = """
+CREATE TABLE pipeline (id TEXT, name TEXT);
+CREATE TABLE pipeline_run (id TEXT, name TEXT, status TEXT, created TEXT, start_time TEXT, end_time TEXT,
+  pipeline_id TEXT);
+CREATE TABLE tag (id TEXT, name TEXT);
+CREATE TABLE tag_resource (tag_id TEXT, resource_id TEXT);
+CREATE TABLE step_run (id TEXT, status TEXT, pipeline_run_id TEXT);
+CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
+CREATE TABLE run_metadata (id TEXT, key TEXT, value TEXT);
+CREATE TABLE run_metadata_resource (resource_id TEXT, run_metadata_id TEXT);
+INSERT INTO pipeline VALUES ('p', 'train'), ('q', 'other');
+"""
+MLFLOW = """
+CREATE TABLE model_versions (name TEXT, version INTEGER, run_id TEXT);
+CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT);
+CREATE TABLE latest_metrics (key TEXT, value REAL, run_uuid TEXT);
+INSERT INTO model_versions VALUES ('tiny', 2, 'm1'), ('tiny', 3, 'm2');
+INSERT INTO registered_model_aliases VALUES ('champion', 3, 'tiny'), ('challenger', 3, 'tiny');
+INSERT INTO latest_metrics VALUES ('perf/gpu_hours', 1.5, 'm1'), ('perf/gpu_hours', 0.0, 'm2');
+"""
+GAIN = Difference(metric="accuracy", before=0.25, after=0.75, mean=0.5, ci_low=0.25, ci_high=0.75, tasks=12)
+
+
+class Made:
+    """A home, and what is in its databases."""
+
+    def __init__(self, root):
+        self.home = Home(root)
+        for name, tables in ((ZENML.path, SCHEMA), ("mlflow.db", MLFLOW)):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(root / name)) as database:
+                database.executescript(tables)
+        self.count = 0
+
+    def zenml(self, statement, *values):
+        with closing(sqlite3.connect(self.home.root / ZENML.path, isolation_level=None)) as database:
+            database.execute(statement, values)
+
+    def attempt(self, name, state, hours, *, tag=None, pipeline="p", tokens=None, **summary):
+        """An attempt that began so many hours ago and took one; returns its id."""
+        self.count += 1
+        key = f"{self.count:032x}"
+        run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
+        began = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=hours)
+        ended = None if state == "running" else str(began + timedelta(hours=1))
+        values = (key, name, state, str(began), str(began), ended, pipeline)
+        self.zenml("INSERT INTO pipeline_run VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        if tag:
+            self.zenml("INSERT INTO tag VALUES (?, ?)", key, f"run={tag}")
+            self.zenml("INSERT INTO tag_resource VALUES (?, ?)", key, key)
+        for step, count in (tokens or {}).items():
+            self.zenml("INSERT INTO step_run VALUES (?, ?, ?)", f"{key}{step}", step, key)
+            self.zenml(
+                "INSERT INTO step_run_output_artifact VALUES ('rollouts', ?, ?)", f"{key}{step}", f"a{key}{step}"
+            )
+            self.zenml("INSERT INTO run_metadata VALUES (?, 'sampled_tokens', ?)", f"m{key}{step}", str(count))
+            self.zenml("INSERT INTO run_metadata_resource VALUES (?, ?)", f"a{key}{step}", f"m{key}{step}")
+        if summary:
+            keep_summary(self.home, Summary(pipeline_run_id=run_id, **summary))
+        return run_id
+
+
+@pytest.fixture
+def made(tmp_path):
+    return Made(tmp_path / "home")
+
+
+def test_a_run_is_all_attempts_at_it(made):
+    first = made.attempt("sums", "failed", 9, tag="sums", status="failed", mlflow_run_id="m1")
+    second = made.attempt(
+        "sums-resumed-1", "completed", 5, tag="sums", status="improved", mlflow_run_id="m1", difference=GAIN,
+        seconds={"total": 60.0}, tokens={"completed": 100, "cached": 7},
+    )  # fmt: skip
+    made.attempt("other", "completed", 4, pipeline="q")
+    [run] = list_runs(made.home).runs
+    assert (run.name, run.status, [each.id for each in run.attempts]) == ("sums", "improved", [second, first])
+    assert run.seconds == 3660  # an hour by ZenML's times, and what the summary says
+    assert (run.tokens, run.gpu_hours) == (100, 1.5)
+    assert (run.version, run.aliases) == (("tiny", "2"), ())
+    assert run.summary.difference == GAIN
+
+
+def test_what_became_of_runs(made):
+    made.attempt("new", "running", 0, tag="new")
+    alive = made.attempt("alive", "running", 2, tag="alive")
+    note_process(made.home, alive, "alive")
+    dead = made.attempt("dead", "running", 0.001, tag="dead")  # it has just begun, and its process is gone
+    note = Note(dead, "dead", 1, 0.0)
+    (made.home.root / "runs" / f"{dead}.process.json").write_text(json.dumps(asdict(note)))
+    made.attempt("killed", "running", 3, tag="killed", status="running")
+    made.attempt("failed", "failed", 4, status="failed", error="no")
+    made.attempt("hard", "completed", 5, status="too_hard", mlflow_run_id="m2")
+    made.attempt("bare", "completed", 6)
+    runs = list_runs(made.home).runs
+    assert {run.name: run.status for run in runs} == {
+        "new": "running", "dead": "killed", "alive": "running", "killed": "killed", "failed": "failed",
+        "hard": "too_hard", "bare": "completed",
+    }  # fmt: skip
+    assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed"]
+    assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
+    assert json.loads(json.dumps(to_json(list_runs(made.home))))[0]["name"] == "new"
+
+
+def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
+    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
+        database.executescript(
+            "INSERT INTO model_versions VALUES ('tiny', 4, 'm2'); "
+            "UPDATE registered_model_aliases SET version = 4 WHERE alias = 'challenger'"
+        )
+    made.attempt("two", "completed", 5, status="improved", mlflow_run_id="m2")
+    [run] = list_runs(made.home).runs
+    assert (run.version, run.aliases) == (("tiny", "4"), ("challenger", "champion"))
+    assert why_kept(run, resumable_too=True) == "tiny 4 is challenger and tiny 3 is champion; move the alias first"
+
+
+def test_without_zenml_s_database_the_summaries_are_listed(made):
+    run_id = made.attempt("sums", "completed", 1, status="improved", mlflow_run_id="m2", difference=GAIN)
+    (made.home.root / ZENML.path).write_bytes(b"x" * 5000)
+    listing = list_runs(made.home)
+    [run] = listing.runs
+    assert (run.name, run.status, run.version) == (run_id, "improved", ("tiny", "3"))
+    [problem] = listing.problems
+    assert problem.startswith("ZenML's database cannot be read (file is not a database)")
+    (made.home.root / "mlflow.db").unlink()
+    assert len(list_runs(made.home).problems) == 2
+
+
+def test_a_home_without_runs(tmp_path):
+    listing = list_runs(Home(tmp_path))
+    assert (listing.runs, listing.problems) == ([], [])
+
+
+def test_the_table_fits_80_columns(made):
+    for number in range(3):
+        made.attempt(
+            f"press-releases-20261123-07245{number}-423787", "completed", number, status="not_improved",
+            mlflow_run_id="m2", difference=GAIN, seconds={"total": 5000.0},
+        )  # fmt: skip
+    text = StringIO()
+    show_runs(Terminal(file=text, width=80), list_runs(made.home).runs, limit=2)
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "2 of 3 runs" in lines[-1]
+    joined = text.getvalue()
+    assert all(
+        part in joined for part in ("0.25 → 0.75", "+0.50 [+0.25, +0.75]", "83 min", "challenger", "not_improved")
+    )
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (99, "99 s"), (100, "2 min"), (7200, "2.0 h")])
+def test_times(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_the_cost_names_what_is_known(made):
+    made.attempt("sums", "completed", 1, mlflow_run_id="m1", status="improved", tokens={"completed": 12_345})
+    assert cost(list_runs(made.home).runs[0]) == "60 min\n1.5 GPU h\n12.3k tokens"

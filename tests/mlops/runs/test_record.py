@@ -1,0 +1,46 @@
+"""Before anything is trained a run knows whether its model can be registered."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+
+from mlops.runs import record
+from mlops.runs.record import _open_registry
+from rlft.errors import StorageError
+from tests.e2e.conftest import free_port
+
+OPEN: Any = SimpleNamespace(run_id="a run of MLflow's")
+
+
+def test_the_model_is_there_before_there_is_a_version_and_is_opened_once_more(tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    for _ in range(2):
+        _open_registry(uri, "sums", OPEN, own_store=True)
+    assert [model.name for model in MlflowClient(uri).search_registered_models()] == ["sums"]
+
+
+def test_a_store_of_the_home_that_does_not_work_ends_the_run(tmp_path):
+    (tmp_path / "mlflow.db").mkdir()
+    with pytest.raises(StorageError, match="cannot be registered there, so nothing is trained"):
+        _open_registry(f"sqlite:///{tmp_path}/mlflow.db/x", "sums", SimpleNamespace(run_id=None), own_store=True)
+
+
+def test_a_server_that_is_away_is_warned_of_and_one_that_refuses_ends_the_run(monkeypatch, caplog):
+    _open_registry(f"http://127.0.0.1:{free_port()}", "sums", OPEN, own_store=False)
+    assert "the registry does not answer: the model cannot be registered unless it does" in caplog.text
+
+    def refuses(*_):
+        raise MlflowException("not yours", error_code=PERMISSION_DENIED)
+
+    monkeypatch.setattr(record, "check_reachable", lambda uri: None)
+    monkeypatch.setattr(record, "open_name", refuses)
+    with pytest.raises(StorageError, match=r"the model 'sums' cannot be registered there.*not yours") as error:
+        _open_registry("http://user:secret-word@127.0.0.1:9", "sums", OPEN, own_store=False)
+    assert "secret-word" not in str(error.value)
+    assert "promotion.name" in error.value.fix
