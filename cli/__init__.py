@@ -1,10 +1,12 @@
 """The command line: one file for each command, and what several of them share.
 
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
-- `run`, `resume`, `show`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: the command of that name
+- `run`, `resume`, `show`, `runs`, `delete`, `prune`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`:
+  the command of that name
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
-- `guard`: logs, and errors as sentences with an exit code
-- `interrupt`, `interrupted`: what Ctrl-C does, and the program that the process then becomes
+- `removing`: what `delete` and `prune` share
+- `verify`: the part of `doctor --verify`
+- `guard`, `shortages`: logs, and errors as sentences with an exit code
 """

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from cli.interrupt import Interrupt, ignore
+import faulthandler
+import sys
+from contextlib import suppress
+
+from mlops.runtime.signals import Interrupt, ignore
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command that `arguments` give, by default those of the process. Raises SystemExit with its exit code."""
+    if sys.stderr is not None:
+        with suppress(ValueError, OSError):  # a stderr without a file, as tests have it
+            # Of a crash in native code Python's own line is all that there is to see.
+            faulthandler.enable(all_threads=False)
     Interrupt().install()
     from cli.app import app  # here and not above: it takes a while, and a Ctrl-C meanwhile is handled
 

@@ -1,11 +1,9 @@
-"""The Typer application: `rlft run | resume | show | audit | environments | serve-engine | ui | stack | doctor`.
+"""The Typer application: all commands of `rlft`, each in a file of its name.
 
 Commands import heavy libraries inside their functions. So `rlft --help` is quick, and ZenML is imported after the
 environment variables that it reads at its import are set (`mlops.home.folder.use_own_setup`).
 
-Exit codes: 0 the run finished (improved or not), 1 it failed, 2 the set-up cannot work, 3 too hard, 4 already solved,
-130 interrupted. `rlft audit` and `rlft environments check` end with 2, and `rlft doctor` with 1, if they find something
-that is wrong.
+Exit codes: see docs/guide/runs.md.
 """
 
 from __future__ import annotations
@@ -14,9 +12,12 @@ import typer
 
 from cli import environments
 from cli.audit import audit
+from cli.delete import delete
 from cli.doctor import doctor
+from cli.prune import prune
 from cli.resume import resume
 from cli.run import run
+from cli.runs import runs
 from cli.serve_engine import serve_engine
 from cli.show import show
 from cli.stack import stack
@@ -25,7 +26,10 @@ from cli.ui import ui
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(run)
 app.command()(resume)
+app.command()(runs)
 app.command()(show)
+app.command()(delete)
+app.command()(prune)
 app.add_typer(environments.app, name="environments")
 app.command()(audit)
 # Options that this command does not know are passed on to vLLM's server.

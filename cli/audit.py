@@ -37,6 +37,7 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
                 weights=settings.reward.weights,
                 full=settings.reward.full,
                 timeout_seconds=settings.reward.timeout_seconds,
+                workers=settings.reward.workers(),
                 harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -18,14 +21,17 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, styled
-from mlops.home.folder import BACKUP, PINS, Home, find_home
+from mlops.home.databases import all_runs_ended
+from mlops.home.faults import find_faults
+from mlops.home.folder import BACKUP, PINS, REMOVING, Home, find_home
+from mlops.home.last_calls import ends_left, how_it_ended
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
-from mlops.home.stores import RESTORE, all_runs_ended, damaged_databases
+from mlops.home.restore import restore_home
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, read_summary
 from mlops.stacks.stack import connect
-from rlft.errors import EnvironmentSetupError, StorageError
+from rlft.errors import EnvironmentSetupError, RlftError, StorageError
 from rlft.readiness.device import why_no_gpu
 
 MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is a warning
@@ -33,14 +39,38 @@ MIN_FREE_GIGABYTES = 2  # of 2**30 bytes; with less on the home's disk there is 
 _INSTALL = "make -W requirements/base.txt setup"
 
 
-def doctor(verbose: Verbose = False) -> None:
+def doctor(
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Put copies, or what can be saved, in the place of damaged databases.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Also read all that runs have stored here, and say what is damaged.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
     """Say what is missing or broken on this machine, and mark runs that were killed as failed.
 
     The exit code is 1 if something is broken, and 0 otherwise.
     """
     with guarded(verbose, None):
-        if not examine(find_home(), console):
+        home = find_home()
+        if restore:
+            _restore(home)
+        whole = examine(home, console)
+        if verify:
+            from cli.verify import verify_stored
+
+            whole = verify_stored(home, console) and whole
+        if not whole:
             raise typer.Exit(1)
+
+
+def _restore(home: Home) -> None:
+    """Restore the databases, and make those anew of which nothing is left."""
+    if said := restore_home(home):
+        for each in said:
+            console.print(each)
+        connect(home, None, anew=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +102,10 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _disk(home)
     yield from _moved(home)
     yield from _runs(home)
+    yield from _ends(home)
     yield from _missed(home)
     yield from _checkpoints(home)
+    yield from _removal(home)
 
 
 def _python() -> Finding:
@@ -162,13 +194,13 @@ def _runs(home: Home) -> Iterator[Finding]:
     if not (home.root / "zenml").is_dir():
         yield Finding("ok", f"no runs yet in {home.root}")
         return
-    if damaged := damaged_databases(home):
-        for file, why in damaged.items():
-            yield Finding("broken", f"{file} is damaged: {why}", RESTORE)
+    if faults := [fault.error(home) for fault in find_faults(home, deep=True)]:
+        yield from (Finding("broken", f"{fault.where}: {fault.what}", fault.fix) for fault in faults)
         return
     if all_runs_ended(home):
         # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
-        left = [note for note in dead_notes(home) if end_summary(home, note.run_id, "the process was killed")]
+        dead = dead_notes(home)
+        left = [note for note in dead if end_summary(home, note.run_id, how_it_ended(home, note.run_id))]
         for note in left:
             forget_process(home, note.run_id)
             what = f"{note.run_name} was killed, and its summary says so now"
@@ -184,10 +216,17 @@ def _runs(home: Home) -> Iterator[Finding]:
     for run in killed:
         summary = read_summary(home, str(run.id))
         mark_failed(home, run)
-        yield Finding("warning", f"{run.name} was killed; it is marked as failed now", f"rlft resume {quote(run.name)}")
+        what = f"{run.name} was killed; it is marked as failed now"
+        yield Finding("warning", what, f"rlft resume {quote(run.name)}")
         yield from _end_in_mlflow(run.name, uri, summary)
     if not killed:
         yield Finding("ok", "no run was killed midway")
+
+
+def _ends(home: Home) -> Iterator[Finding]:
+    """Say what the environment's code was doing in processes that are gone, until their runs are resumed."""
+    for name, end in ends_left(home).items():
+        yield Finding("warning", f"{name}: {end}", f"rlft resume {quote(name)}")
 
 
 def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:
@@ -216,6 +255,22 @@ def _checkpoints(home: Home) -> Iterator[Finding]:
         what = f"{len({file.parent for file in files})} supervised stages were cut off or go on: {size:.1f} GiB in "
         fix = "`rlft resume` goes on with them; what is two weeks old is removed by the next one"
         yield Finding("ok", f"{what}{home.checkpoints}", fix)
+
+
+def _removal(home: Home) -> Iterator[Finding]:
+    """Say that a removal of runs was cut short; one that had removed nothing yet is undone."""
+    if not (home.root / REMOVING).is_file():
+        return
+    from mlops.runs.removal import put_back
+
+    undone = False
+    with suppress(RlftError, sqlite3.Error):  # it goes on, or cannot be undone
+        undone = put_back(home)
+    if undone:
+        yield Finding("ok", "a removal was cut short that had removed nothing: the cache gives those results again")
+    else:
+        fix = "`rlft prune` ends it and removes nothing else"
+        yield Finding("warning", "a removal of runs was cut short: their files may lie here still", fix)
 
 
 def _size(file: Path) -> int:

@@ -17,5 +17,10 @@ Overrides = Annotated[
 Stack = Annotated[
     str | None, typer.Option(help="Run on this ZenML stack of yours; without it everything is kept in .rlft/.")
 ]
-Summary = Annotated[Path | None, typer.Option(help="Also write the run's summary to this file, as JSON.")]
+# An absolute path, since an environment's code may change the working directory.
+Summary = Annotated[
+    Path | None, typer.Option(resolve_path=True, help="Also write the run's summary to this file, as JSON.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go and how much that frees; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

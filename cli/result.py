@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -12,9 +13,9 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs.summary import EXIT_CODES, Difference, Metrics, Summary
-from mlops.runs.summary_file import read_summary, summary_text
-from rlft.errors import StorageError
+from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, Summary
+from mlops.runs.summary_file import read_summary, summary_since, summary_text
+from rlft.errors import StorageError, TrackerError
 from rlft.files import write_file
 
 HEADLINES = {
@@ -31,6 +32,21 @@ ARMS = (
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
+
+
+def run_id_of(pipeline: Callable[[], Any], home: Home, started: float) -> str:
+    """Call a pipeline and return its run's id in ZenML.
+
+    A run that could not be registered has failed for ZenML, so that it can be resumed; here it has come to its end.
+    `started` is when the command began, in seconds since the epoch.
+    """
+    try:
+        return str(pipeline().id)
+    except TrackerError:
+        left = summary_since(home, started)
+        if left.pipeline_run_id is None:
+            raise
+        return left.pipeline_run_id
 
 
 def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
@@ -51,7 +67,7 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
     where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
     show_summary(summary, console, where=where)
-    raise typer.Exit(EXIT_CODES[summary.status])
+    raise typer.Exit(summary.exit_code)
 
 
 def _goes_on(run_id: str) -> bool:
@@ -74,7 +90,9 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     promotion, ledger = summary.promotion, summary.ledger
     if promotion.version:
         parts.append(f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}")
-    parts += [f"  {reason}" for reason in promotion.reasons if summary.difference]
+    parts += [f"  {reason}" for reason in promotion.reasons if summary.difference and promotion.version]
+    if summary.exit_code == NOT_REGISTERED and promotion.reasons:
+        parts.append(styled("\n".join(promotion.reasons), "yellow"))
     if ledger.errored:
         left = f"{ledger.errored} of {ledger.sampled} rollouts errored and were left out"
         parts.append(styled(left, "yellow"))
@@ -94,10 +112,20 @@ def _sentence(change: Difference) -> str:
         scale, unit = 1, ""
     before, after = change.before * scale, change.after * scale
     low, high = change.ci_low * scale, change.ci_high * scale
-    return (
+    text = (
         f"{metric} on {change.tasks} unseen test tasks: {before:.3g} -> {after:.3g} "
         f"({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
     )
+    if change.errors and change.ci_low_errors is not None:
+        text += (
+            f"; counting {change.errors} rollouts without a score against the trained model, the lower end is "
+            f"{change.ci_low_errors * scale:+.3g}"
+        )
+    if change.without_score:
+        text += f"; {len(change.without_score)} tasks have no score for either and are left out"
+    if change.declared is False:
+        text += "; the range of this score is not known, so rare large losses that did not occur may be missing"
+    return text
 
 
 def _arms(summary: Summary, metric: str) -> Table:

@@ -8,45 +8,69 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.interrupt import keep_from_zenml
 from cli.options import Stack, Summary, Verbose
-from cli.result import finish
-from cli.start import say_start
+from cli.result import finish, run_id_of
+from cli.start import check_writable, say_start
+from mlops.display.terminal import errors
+from mlops.home.backups import back_up
 from mlops.home.folder import find_home
+from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
+from mlops.runtime.signals import keep_from_zenml
 
 
 def resume(
     run: Annotated[str, typer.Argument(help="Id or name of a run that failed or was killed.")],
+    redo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run this step again, of a finished run too, such as train_grpo_r001, and keep everything before it. "
+            "May be given several times."
+        ),
+    ] = None,
     stack: Stack = None,
     summary: Summary = None,
     verbose: Verbose = False,
 ) -> None:
     """Finish a run that was cut short, without repeating finished steps.
 
-    The exit code is that of `rlft run`.
+    With --redo the results of a step that are damaged are made again. The exit code is that of `rlft run`.
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         say_start(run)
+        check_writable(home)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from mlops.runs.runs import find_run, name_of, resumable_attempt
+        from mlops.runs.redo import steps_to_keep
+        from mlops.runs.runs import find_run, finished_steps, name_of, resumable_attempt
         from mlops.runs.starting import resumed
+        from mlops.runs.verification import check_seals
         from pipelines.train import train
 
         asked = find_run(run)
         held.enter_context(claimed(home, name_of(asked), stack))
-        found = resumable_attempt(home, asked)
+        found = resumable_attempt(home, asked, redo=bool(redo))
+        if (end := how_it_ended(home, name_of(asked))) != KILLED:
+            errors.print(end)
         again = resumed(found, tracking_uri if stack else None)
         if stack is not None:
             from mlops.stacks.image import check_image
 
             check_image(again.config)
         interrupt.run_name = again.name if stack is None else None  # on a stack it may go on elsewhere
-        finished = train.with_options(run_name=again.name, **again.options).replay(
-            pipeline_run=found.id, skip_successful_steps=True, input_overrides=again.inputs
+        if stack is None:
+            held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
+        pipeline = train.with_options(run_name=again.name, **again.options)
+        done = finished_steps(found)
+        if redo:
+            done &= steps_to_keep(found, redo)
+        check_seals(home, found.id, name_of(asked), done)
+        run_id = run_id_of(
+            lambda: pipeline.replay(pipeline_run=found.id, skip=done, input_overrides=again.inputs),
+            home,
+            interrupt.started,
         )
-        finish(home, str(finished.id), summary, stack)
+        finish(home, run_id, summary, stack)

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from cli.guard import guarded
-from cli.interrupt import Interrupt, keep_from_zenml
 from cli.options import ConfigPath, Overrides, Stack, Summary, Verbose
-from cli.result import finish
-from cli.start import check_start, say_start
+from cli.result import finish, run_id_of
+from cli.start import check_start, say_start, tell_dead
 from mlops.display.terminal import errors
+from mlops.home.backups import back_up
 from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.runs.commits import users_commits
 from mlops.runs.ids import again_name
 from mlops.runs.labels import make_labels, refuse_taken
+from mlops.runtime.signals import Interrupt, keep_from_zenml
 from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
 
@@ -43,7 +44,8 @@ def run(
     """Run an experiment: from the tasks to a model in the registry.
 
     The exit code is 0 if it finished, whether the model improved or not, 1 if it failed, 2 if the set-up cannot work,
-    3 if the tasks are too hard, 4 if they are solved already, and 130 if it was interrupted.
+    3 if the tasks are too hard, 4 if they are solved already, 5 if the model could not be registered, and 130, 143 or
+    129 if it was interrupted.
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
@@ -61,17 +63,20 @@ def run(
             check_image(settings)
         held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
+        tell_dead(home)
         keep_from_zenml()
         from mlops.runs.starting import pipeline_inputs, run_options
         from pipelines.train import train
 
         interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
+        if stack is None:
+            held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
         if no_cache:
             pipeline = pipeline.with_options(enable_cache=False)
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-        finished = _run(pipeline, arguments, labels.name, interrupt)
-        finish(home, str(finished.id), summary, stack)
+        run_id = run_id_of(lambda: _run(pipeline, arguments, labels.name, interrupt), home, interrupt.started)
+        finish(home, run_id, summary, stack)
 
 
 def _run(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:

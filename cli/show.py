@@ -13,8 +13,9 @@ from rich.table import Table
 
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
-from mlops.display.terminal import console, styled
+from mlops.display.terminal import console, errors, styled
 from mlops.home.folder import find_home
+from mlops.home.last_calls import KILLED, how_it_ended
 
 if TYPE_CHECKING:
     from mlops.runs.stored_rollouts import ScoredRound
@@ -60,6 +61,8 @@ def show(
     Without ROLLOUT the rollouts of the round are listed.
     """
     with guarded(verbose, None):
+        if (end := how_it_ended(find_home(), run)) != KILLED:
+            errors.print(end)
         scored = _read(run, round, stack)
         if rollout is None:
             rows = [row for row in scored.rows() if only is None or _IS_OF_KIND[only](row)]

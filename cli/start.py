@@ -6,8 +6,11 @@ import logging
 import os
 import tempfile
 from pathlib import Path
+from shlex import quote
 
 from mlops.home.folder import Home
+from mlops.home.last_calls import KILLED, how_it_ended
+from mlops.home.processes import dead_notes
 from rlft.config import Config
 from rlft.config.file import check_variables
 from rlft.errors import NotReadyError, RlftError, StorageError
@@ -19,6 +22,20 @@ logger = logging.getLogger(__name__)
 def say_start(name: str) -> None:
     """Log the first line of a run, before the imports that take long."""
     logger.info("%s begins: its set-up is checked, then ZenML, MLflow and torch are loaded, which takes seconds", name)
+
+
+def tell_dead(home: Home) -> None:
+    """Log which runs of a home have died without a word: their process is gone, and nobody has told of it yet."""
+    for note in dead_notes(home):
+        end = how_it_ended(home, note.run_id)
+        how = "its process is gone" if end == KILLED else end
+        logger.warning("%s died: %s. `rlft resume %s` goes on with it", note.run_name, how, quote(note.run_name))
+
+
+def check_writable(home: Home) -> None:
+    """Raise StorageError if nothing can be written to the home."""
+    if problem := _home_problem(home):
+        raise problem
 
 
 def check_start(config: Config, home: Home, summary: Path | None, *, stack: str | None) -> None:
@@ -53,7 +70,7 @@ def _target_problem(summary: Path | None) -> RlftError | None:
     return None
 
 
-def _home_problem(home: Home) -> RlftError | None:
+def _home_problem(home: Home) -> StorageError | None:
     """Return why runs cannot be stored in the home, or `None`, without making the folder."""
     place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):

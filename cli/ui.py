@@ -15,12 +15,16 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, styled
+from mlops.home.databases import MLFLOW
+from mlops.home.faults import check_home
 from mlops.home.folder import Home, find_home
 from mlops.stacks.stack import connect, settle_home
 from mlops.tracking.reach import check_reachable
 from rlft.errors import RlftError
 
 HOST, PORT = "127.0.0.1", 5000
+# MLflow's server starts five processes for evaluation jobs, which rlft never gives it; they take 2 GB.
+_SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 def ui(
@@ -45,7 +49,8 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     given for a server that runs already, and where nothing can listen there.
     """
     if stack is None:
-        if not (home.root / "mlflow.db").is_file():
+        check_home(home, [MLFLOW])
+        if not MLFLOW.file(home).is_file():
             raise RlftError("nothing has been tracked yet", where=str(home.root), fix="start a run first")
         settle_home(home)
     uri = home.tracking_uri if stack is None else connect(home, stack)
@@ -77,7 +82,7 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
     command = [sys.executable, "-m", "mlflow", "ui", "--host", host, "--port", str(port)]
     arguments = [*command, "--backend-store-uri", uri, "--workers", "1"]
     # In a session of its own MLflow does not get the terminal's Ctrl-C, at which it would print a traceback.
-    return subprocess.call(arguments, start_new_session=True, env={**os.environ, **_allowed(host, port)})
+    return subprocess.call(arguments, start_new_session=True, env={**os.environ, **_SETTINGS, **_allowed(host, port)})
 
 
 def pages(server: str) -> list[str]:

@@ -13,6 +13,7 @@ from mlops.runs.starting import registry_name
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
+from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.sft.training import SftReport
 from rlft.types import Evaluation, Split
@@ -49,17 +50,18 @@ def evaluate_arms(
     base: Artifact,
     start: Artifact,
     rounds: Rounds,
-    champion_version: ChampionVersion | None,
+    find_champion: Callable[[], ChampionVersion | None],
     tracking_uri: str,
     note_training: Callable[[str, SftReport], None],
-) -> Arms:
+) -> tuple[Arms, TrackerError | None]:
     """Evaluate base, warm start, SFT control, trained policy and champion on the same tasks with the same seeds.
 
     The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
-    `note_training` is told its stage's name and its report. `champion_version` is `None` before the first promotion.
+    `note_training` is told its stage's name and its report. `find_champion` returns `None` before the first promotion,
+    and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error returned.
     """
     config = stages.config
-    control = champion = warm = None
+    control = warm = None
     if config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
         if config.evaluation.sft_control:
@@ -67,34 +69,47 @@ def evaluate_arms(
             policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
             note_training("sft_control", report.load())
             control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
-    if champion_version is not None:
-        now = champion_version
-        with stages.show("fetching the champion"):
-            policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
-        champion = stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
-    return Arms(
+    policy, unknown = _fetch(stages, find_champion, tracking_uri)
+    champion = None if policy is None else stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
+    arms = Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
         sft_control=control,
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
     )
+    return arms, unknown
+
+
+def _fetch(
+    stages: Stages, find_champion: Callable[[], ChampionVersion | None], tracking_uri: str
+) -> tuple[Artifact | None, TrackerError | None]:
+    """Return the champion's policy, if there is one, and why that is not known, if it is not."""
+    try:
+        now = find_champion()
+        if now is None:
+            return None, None
+        with stages.show("fetching the champion"):
+            return fetch_champion(tracking_uri, now.name, now.version, now.weights_hash), None
+    except TrackerError as cause:
+        return None, cause
 
 
 def promote(
     stages: Stages, arms: Arms, rounds: Rounds, tracker: Tracker, tracking_uri: str, tags: dict[str, str]
-) -> tuple[Decision, RegisteredVersion | None]:
+) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
-    Returns no version if the run could not be opened in MLflow: then there is nothing to register the policy under.
+    Raises TrackerError if MLflow does not take it, or if the run could not be opened there, so that there is nothing to
+    register the policy under.
     """
     config = stages.config
+    if tracker.run_id is None:
+        raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
         decision = decide_promotion(
-            arms.final, arms.base, config.evaluation, config.promotion, config.seed, arms.warm_start, arms.champion
+            arms.final, arms.base, config.evaluation, config.promotion, arms.warm_start, arms.champion
         )
-    if tracker.run_id is None:
-        return decision.load(), None
     with stages.show("registering the policy"):
         version = register_policy(
             rounds.best,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mlops.runs.ids import validation_name
@@ -12,9 +12,10 @@ from mlops.runs.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.stages import Artifact, Scored, Show, Stages
+from rlft.comparison import is_better
 from rlft.evaluation import flat_metrics
 from rlft.outcome import FATES
-from rlft.types import Evaluation, TrainReport
+from rlft.types import Evaluation, EvaluationReport, TrainReport
 
 logger = logging.getLogger(__name__)
 
@@ -29,15 +30,23 @@ class Rounds:
 
     best: Artifact
     best_round: int = 0
-    best_score: float = float("-inf")
+    best_report: EvaluationReport | None = None
     reports: list[TrainReport] = field(default_factory=list)
     stopped: str = ""
     validations_without_best: int = 0
 
-    def note_validation(self, policy: Artifact, number: int, score: float) -> None:
-        """Take the `score` of a policy after `number` rounds: it is the best so far, or one more without a new best."""
-        if score > self.best_score:
-            self.best, self.best_round, self.best_score = policy, number, score
+    def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
+        """Take the report of a policy after `number` rounds: it is the best so far, or one more without a new best.
+
+        Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
+        """
+        better = (
+            bool(report.per_task.get(metric))
+            if self.best_report is None
+            else is_better(report, self.best_report, metric)
+        )
+        if better:
+            self.best, self.best_round, self.best_report = policy, number, report
             self.validations_without_best = 0
         else:
             self.validations_without_best += 1
@@ -55,8 +64,10 @@ class Rounds:
         return _seconds(self.reports)
 
 
-def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker) -> Rounds:
-    """Train from `start`, which is the reference policy too.
+def run_rounds(
+    stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker, keep: Callable[[], None] | None = None
+) -> Rounds:
+    """Train from `start`, which is the reference policy too. `keep` is called at the end of each round.
 
     Ends after the last round, at a plateau of validation (`evaluation.patience`), or at a round that had to be undone
     because its numbers went wrong (`TrainReport.stopped`).
@@ -83,8 +94,11 @@ def run_rounds(stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracke
             logger.warning("training stopped in %s; going on with the policy before it", rounds.stopped)
         last = bool(report.stopped) or number + 1 == config.training.rounds
         if last or (number + 1) % config.evaluation.validate_every == 0:
-            rounds.note_validation(policy, number + 1, _validate(stages, tasks, policy, number + 1, tracker))
+            validated = _validate(stages, tasks, policy, number + 1, tracker)
+            rounds.note_validation(policy, number + 1, validated, config.evaluation.metric)
         retention.keep(policy, number + 1, best=rounds.best_round)
+        if keep is not None:
+            keep()
         if report.stopped:
             break
         if 0 < config.evaluation.patience <= rounds.validations_without_best:
@@ -99,29 +113,25 @@ def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
     return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
 
 
-def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> float:
-    """Evaluate a policy on `validation` after `number` rounds, log it, and return the mean of `evaluation.metric`.
-
-    It is minus infinity if no rollout has a score.
-    """
+def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> EvaluationReport:
+    """Evaluate a policy on `validation` after `number` rounds, log its metrics, and return its report."""
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
     metric = stages.config.evaluation.metric
-    if metric not in report.metrics:
+    if metric in report.metrics:
+        logger.info("validation after round %d: %s %.3f", number, metric, report.metrics[metric].mean)
+    else:
         logger.warning(
             "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
         )
-        return float("-inf")
-    score = report.metrics[metric].mean
-    logger.info("validation after round %d: %s %.3f", number, metric, score)
-    return score
+    return report
 
 
 def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:
     """Store `count` rollouts of every `every`-th round as traces, which MLflow shows as conversations; 0 for none."""
     if every and number % every == 0:
-        if tracker.run_id is None or tracker.experiment_id is None:
+        if tracker.run_id is None or tracker.experiment_id is None or tracker.is_away:
             return
         rollouts, rewards = scored.rollouts.load(), scored.rewards.load()
         chosen = choose_rollouts(rollouts, rewards, count)

@@ -10,9 +10,12 @@ from typing import Any
 from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
+from rlft.errors import RlftError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.progress import Progress, silent
+from rlft.readiness.memory import memory_error
 from rlft.rollout import SamplingSettings, Selection
+from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
@@ -33,6 +36,25 @@ def unshown(name: str) -> Iterator[Progress]:
     """Open a stage that nobody watches; a `Show`."""
     del name
     yield silent
+
+
+def telling_memory(config: Config, show: Show) -> Show:
+    """Return a `Show` in which memory that runs out is an error that names the settings to lower."""
+
+    @contextmanager
+    def shown(name: str) -> Iterator[Progress]:
+        with show(name) as progress:
+            try:
+                yield progress
+            except RlftError:
+                raise
+            except Exception as cause:
+                kind = shortage_of(cause)
+                if kind not in ("memory", "gpu"):
+                    raise
+                raise memory_error(name, config, kind, str(cause)) from cause
+
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +80,7 @@ class Stages:
     @classmethod
     def of(cls, config: Config, show: Show = unshown) -> Stages:
         """Make the stages of a config. Loads the environment to compute its fingerprints."""
+        show = telling_memory(config, show)
         with show("environment"):
             environment = pipeline_environment(config.environment)
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
@@ -108,6 +131,7 @@ class Stages:
                 config.seed,
                 stage,
                 seconds,
+                config.harness.isolation,
                 id=stage,
             )
 
@@ -173,8 +197,6 @@ class Stages:
                 tasks,
                 scored.rollouts,
                 scored.rewards,
-                self.config.evaluation.resamples,
-                self.config.seed,
                 id=step_id("evaluate_policy", name),
             )
 

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from functools import partial
 from typing import Any
 
+import numpy as np
 from zenml import pipeline
 from zenml.config import DockerSettings
 from zenml.config.docker_settings import PythonPackageInstaller
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.models import PipelineRunResponse
 
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
-from mlops.registry.champion import current_champion
-from mlops.runs.comparison import arm_metrics, difference, part_differences, promotion_section, status_of
+from mlops.registry.champion import ChampionVersion, current_champion
+from mlops.runs.comparison import arm_metrics, difference, part_differences, promotion_section, status_of, unregistered
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
+from mlops.runs.redo import has_step, naming_damage
 from mlops.runs.starting import registry_name
 from mlops.runs.summary import Baseline, Ledger
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
+from mlops.runtime.signals import installed
 from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.run import Tracker
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Arms, evaluate_arms, promote
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import Config
-from rlft.errors import RewardAuditError
+from rlft.errors import RewardAuditError, TrackerError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from rlft.promotion import few_groups
 from rlft.sft.training import SftReport
+from rlft.statistics import effective_groups
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
@@ -86,13 +95,17 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     display, runtime = Display(), shared_runtime()
     stages = Stages.of(settings, display.stage)
     address = tracking_address(tracking_uri)
-    with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record:
+    if (handler := installed()) is not None:
+        handler.tracking_uri = address
+    run = _current_run()
+    with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record)
         tasks, base, start = _prepare(stages, record, runtime)
+        record.keep_artifacts()
         if not _worth_training(stages, tasks, start, record):
             return
         started = time.perf_counter()
-        rounds = run_rounds(stages, tasks, start, record.tracker)
+        rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
         _conclude(stages, tasks, base, start, rounds, record, runtime, tracking_uri)
@@ -100,14 +113,18 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
 
 def _lend(display: Display, record: Record) -> Lent:
     """Return what the body lends to the steps of its process. With `--no-cache` they use no earlier checkpoints."""
-    context = DynamicPipelineRunContext.get()
-    assert context is not None, "this is called in the body of a pipeline"
     return Lent(
         progress=display.report,
         checkpoints=find_home().checkpoints,
-        anew=context.run.config.enable_cache is False,
+        anew=_current_run().config.enable_cache is False,
         note_training=partial(log_training, record.tracker),
     )
+
+
+def _current_run() -> PipelineRunResponse:
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "this is called in the body of a pipeline"
+    return context.run
 
 
 def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, Artifact, Artifact]:
@@ -143,12 +160,15 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
 
 
 def _note_tasks(task_set: TaskSet, record: Record) -> None:
-    """Name the data in MLflow, store what was noted while reading it, and warn of tasks without an answer."""
+    """Name the data in MLflow, store what was noted while reading it, and warn of what limits its result."""
     notes = task_set.notes["tasks"]
     record.tracker.log_tasks(task_set, notes["source"])
     record.tracker.log_json("task_notes.json", task_set.notes)
     if notes["without_answer"]:
         logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
+    sizes = np.array(list(Counter(task.group for task in task_set.split("gate")).values()), dtype=np.float64)
+    if few := few_groups("gate", len(sizes), float(effective_groups(sizes)) if len(sizes) else 0.0):
+        logger.warning("nothing can be promoted in this run: %s", few)
 
 
 def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
@@ -193,41 +213,60 @@ def _conclude(
     runtime: Runtime,
     tracking_uri: str,
 ) -> None:
-    """Evaluate all arms, decide, register the trained policy, and complete the summary."""
-    champion = current_champion(tracking_address(tracking_uri), registry_name(stages.config))
+    """Evaluate all arms, decide, register the trained policy, and complete the summary.
+
+    Raises TrackerError, with all but the registration in the summary, if MLflow does not answer.
+    """
+    name = registry_name(stages.config)
     started = time.perf_counter()
-    arms = evaluate_arms(
+    arms, unknown = evaluate_arms(
         stages,
         tasks,
         base=base,
         start=start,
         rounds=rounds,
-        champion_version=champion,
+        find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker),
         tracking_uri=tracking_uri,
         note_training=partial(_note_training, record, runtime),
     )
     _summarise_arms(stages, arms, record)
     record.seconds.evaluate = time.perf_counter() - started
-    decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
-    record.summary.promotion = promotion_section(decision, version, registry_name(stages.config))
+    try:
+        if unknown is not None:
+            raise unknown  # a decision without the champion might put a worse policy in its place
+        decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
+    except TrackerError as cause:
+        record.summary.promotion = unregistered(cause.what, name, record.resume)
+        raise
+    record.summary.promotion = promotion_section(decision, version, name)
+
+
+def _champion(address: str, name: str, tracker: Tracker) -> ChampionVersion | None:
+    """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
+
+    An attempt that has compared with a champion keeps the steps of that.
+    """
+    with answering(address):
+        champion = current_champion(address, name)
+    own = champion is not None and champion.run_id == tracker.run_id
+    return None if own and not has_step(_current_run().original_run, fetch_champion.name) else champion
 
 
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
-    evaluation, seed = stages.config.evaluation, stages.config.seed
+    metric = stages.config.evaluation.metric
     loaded = arms.load()
     for name, result in loaded.items():
         setattr(record.summary, name, arm_metrics(result))
         for report in result.splits.values():
             record.tracker.log_metrics(flat_metrics(report, name), step=0)
     trained, base = loaded["final"], loaded["base"]
-    options: dict[str, Any] = {"metric": evaluation.metric, "resamples": evaluation.resamples, "seed": seed}
-    record.summary.difference_base = difference(trained, base, **options)
+    record.summary.difference_base = difference(trained, base, metric)
     start = loaded.get("warm_start", base)
-    record.summary.difference = difference(trained, start, **options)
-    record.summary.differences = part_differences(trained, start, resamples=evaluation.resamples, seed=seed)
+    record.summary.difference = difference(trained, start, metric)
+    record.summary.differences = part_differences(trained, start)
     if "sft_control" in loaded:
-        record.summary.difference_sft_control = difference(trained, loaded["sft_control"], **options)
+        record.summary.difference_sft_control = difference(trained, loaded["sft_control"], metric)
     record.summary.status = status_of(record.summary.difference)
     if record.summary.status == "failed":
         record.summary.error = (

@@ -32,6 +32,7 @@ def audit_rewards(
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
+        workers=reward.workers(),
         harness=harness,
         seed=seed,
         progress=runtime.lent.progress,

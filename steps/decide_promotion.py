@@ -20,7 +20,6 @@ def decide_promotion(
     base: Evaluation,
     evaluation: EvaluationConfig,
     promotion: PromotionConfig,
-    seed: int,
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
@@ -32,6 +31,4 @@ def decide_promotion(
         champion.splits["gate"] if champion else None,
         metric=evaluation.metric,
         min_improvement=promotion.min_improvement,
-        resamples=evaluation.resamples,
-        seed=seed,
     )

@@ -13,9 +13,7 @@ from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 
 
 @step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
-def evaluate_policy(
-    tasks: TaskSet, rollouts: Rollouts, rewards: Rewards, resamples: int, seed: int
-) -> Annotated[Evaluation, "evaluation"]:
-    """Compute metrics with bootstrap intervals by split, and the per-task scores for paired comparisons."""
-    reports = evaluate_rollouts(rollouts, rewards, tasks, resamples=resamples, seed=seed)
+def evaluate_policy(tasks: TaskSet, rollouts: Rollouts, rewards: Rewards) -> Annotated[Evaluation, "evaluation"]:
+    """Compute metrics with intervals by split, and the per-task scores for paired comparisons."""
+    reports = evaluate_rollouts(rollouts, rewards, tasks)
     return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds)

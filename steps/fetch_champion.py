@@ -10,6 +10,8 @@ from materializers.policy import PolicyMaterializer
 from mlops.registry.champion import download_champion
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.reach import PATIENT_HTTP
 from rlft.errors import RlftError
 from rlft.policy import PolicyFolder
 
@@ -20,10 +22,13 @@ def fetch_champion(
 ) -> Annotated[PolicyFolder, "champion_policy"]:
     """Make a policy artifact of the registered version, to be evaluated beside the new one.
 
-    Raises RlftError if another version has become champion since the pipeline's body asked.
+    Raises RlftError if another version has become champion since the pipeline's body asked, and TrackerError if MLflow
+    gives none.
     """
     del weights_hash  # part of the cache key: a deleted model may come back under the same name and version
-    champion = download_champion(tracking_address(tracking_uri), name, current_runtime().new_folder())
+    address = tracking_address(tracking_uri)
+    with answering(address, PATIENT_HTTP):
+        champion = download_champion(address, name, current_runtime().new_folder())
     if champion is None or champion.version != version or champion.policy_folder is None:
         raise RlftError(
             f"version {version} of {name} is no longer the champion",

@@ -7,8 +7,12 @@ from typing import Annotated
 from zenml import step
 
 from materializers.report import ReportMaterializer
+from mlops.home.folder import find_home
+from mlops.home.locks import aliases_lock
 from mlops.registry.versions import register_policy_version
-from mlops.tracking.address import tracking_address
+from mlops.tracking.address import HOME, tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.reach import PATIENT_HTTP
 from rlft.policy import PolicyFolder
 from rlft.promotion import Decision, RegisteredVersion
 
@@ -23,8 +27,21 @@ def register_policy(
     max_new_tokens: int,
     tags: dict[str, str],
 ) -> Annotated[RegisteredVersion, "registered_version"]:
-    """Register as `challenger`, and as `champion` if the decision says so. Doing it twice makes one version."""
+    """Register as `challenger`, and as `champion` if the decision says so. Doing it twice makes one version.
+
+    All files of the policy are read again first: nothing that has changed since it was trained is registered. Raises
+    TrackerError if MLflow does not take it.
+    """
+    policy.check()
     address = tracking_address(tracking_uri)
-    return register_policy_version(
-        address, run_id, name, policy.path, decision=decision, max_new_tokens=max_new_tokens, tags=tags
-    )
+    with answering(address, PATIENT_HTTP):
+        return register_policy_version(
+            address,
+            run_id,
+            name,
+            policy.path,
+            decision=decision,
+            max_new_tokens=max_new_tokens,
+            tags=tags,
+            alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
+        )

@@ -34,5 +34,6 @@ def score_rewards(
         weights=reward.weights,
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
+        workers=reward.workers(),
         progress=runtime.lent.progress,
     )

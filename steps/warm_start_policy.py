@@ -14,6 +14,7 @@ from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
 from rlft.sft.training import SftReport, run_sft
 from rlft.types import TaskSet
+from rlft.workers.settings import Isolation
 
 
 @step(
@@ -30,6 +31,7 @@ def warm_start_policy(
     seed: int,
     stage: str = "warm_start",
     seconds: float | None = None,
+    isolation: Isolation | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
     """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm.
 
@@ -46,6 +48,7 @@ def warm_start_policy(
         runtime.environment(environment),
         seed=seed,
         seconds=seconds,
+        isolation=isolation,
         progress=runtime.lent.progress,
         checkpoints=runtime.checkpoints(stage, cache_policies.warm_start_code()),
     )

@@ -9,10 +9,10 @@ from dataclasses import asdict
 import pytest
 
 from cli import doctor
-from cli.doctor import _device, _packages, _runs, _sandbox
+from cli.doctor import Finding, _device, _ends, _packages, _runs, _sandbox
+from mlops.home.databases import all_runs_ended
 from mlops.home.folder import PROJECT, Home
 from mlops.home.processes import Note, note_process
-from mlops.home.stores import all_runs_ended
 from rlft.errors import EnvironmentSetupError
 from rlft.sandbox import create
 
@@ -83,6 +83,13 @@ def test_zenml_is_asked_only_where_a_run_may_go_on(tmp_path, statuses, ended):
         database.execute("CREATE TABLE pipeline_run (id TEXT, status TEXT)")
         database.executemany("INSERT INTO pipeline_run VALUES ('x', ?)", [(status,) for status in statuses])
     assert all_runs_ended(home) is ended
+
+
+def test_what_ran_when_a_process_ended_is_told_until_the_run_is_resumed(tmp_path, monkeypatch):
+    assert list(_ends(Home(tmp_path))) == []
+    monkeypatch.setattr(doctor, "ends_left", lambda home: {"my run": "the process ended while tool look ran"})
+    [finding] = _ends(Home(tmp_path))
+    assert finding == Finding("warning", "my run: the process ended while tool look ran", "rlft resume 'my run'")
 
 
 @pytest.mark.parametrize("summary", ['{"status": "running", "seconds": {"total": 0.0}}', '{"status": "runn', ""])

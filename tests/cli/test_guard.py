@@ -1,16 +1,21 @@
 """An error that nobody expected ends a command with one line that says where it came from."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from cli import guard
-from mlops.home.folder import Home
+from cli.options import Summary as SummaryOption
+from mlops.home.folder import Home, find_home
 from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary
+from mlops.runs.summary_file import keep_summary, summary_text
+from rlft.errors import RlftError
 
 CODE = "def price(row):\n    return row['prize']\n"
 
@@ -42,14 +47,16 @@ def test_a_damaged_summary_of_another_run_is_passed_over(tmp_path):
     assert guard.summary_since(home, 0.0) == own
 
 
-def test_a_full_disk_is_a_sentence_without_statements(tmp_path, monkeypatch, capsys):
+def test_a_shortage_is_a_sentence_that_the_summary_has_too(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)
-    with pytest.raises(typer.Exit), guard.guarded(False, None):
-        raise OSError("(sqlite3.OperationalError) database or disk is full [SQL: UPDATE pipeline_run SET updated=?]")
-    said = capsys.readouterr().err
-    assert f"the disk is full: a database in {tmp_path} could not be written" in said
-    assert "SQL" not in said
+    with pytest.raises(typer.Exit) as caught, guard.guarded(False, tmp_path / "s.json"):
+        bytearray(1 << 62)
+    what = "there is too little memory"
+    fix = "free memory, or use a smaller model or smaller batches, then start again"
+    assert caught.value.exit_code == 1
+    assert capsys.readouterr().err == f"error {what}\n  what to do: {fix}\n"
+    assert json.loads((tmp_path / "s.json").read_text())["error"] == f"{what}\n  what to do: {fix}"
 
 
 def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlfts_own(tmp_path):
@@ -75,3 +82,44 @@ def test_folders_of_the_same_names_in_a_users_repository_do_not_stand_in_for_rlf
         check=False,
     )
     assert done.stdout.splitlines() == ["3 True"], done.stderr
+
+
+def test_the_home_and_the_summary_stay_where_the_user_stood_whatever_changes_the_folder(tmp_path, monkeypatch):
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    app = typer.Typer()
+
+    @app.command()
+    def score(summary: SummaryOption = None) -> None:
+        with guard.guarded(False, summary):
+            os.chdir(elsewhere)  # as a reward may
+            found.append(find_home().root)
+            raise RlftError("it fails")
+
+    found: list[Path] = []
+    result = CliRunner().invoke(app, ["--summary", "s.json"])
+    assert result.exit_code == 2
+    assert found == [tmp_path / ".rlft"]
+    assert json.loads((tmp_path / "s.json").read_text())["error"] == "it fails"
+    assert find_home().root == elsewhere / ".rlft"  # after the command it is as before
+
+
+@pytest.mark.parametrize("text", ["model: {}\n", "[]", '{"status": "failed"}', "\xff", "[" * 100_000])
+def test_a_file_that_is_no_summary_is_neither_removed_nor_overwritten(tmp_path, monkeypatch, capsys, text):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(guard.errors, "_width", 2000)
+    (file := tmp_path / "my.yaml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(typer.Exit) as caught, guard.guarded(False, file):
+        pytest.fail("it goes on")
+    assert caught.value.exit_code == 2
+    assert file.read_bytes() == text.encode("latin-1")
+    assert "this file is no summary of a run, so it is not overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", summary_text(Summary(status="failed"))])
+def test_an_older_summary_is_removed_before_anything_else(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
+    (file := tmp_path / "s.json").write_text(text)
+    with guard.guarded(False, file):
+        assert not file.exists()

@@ -43,6 +43,9 @@ def imported(folder, *arguments) -> tuple[int, list[str]]:
     [
         (0, ["--help"]),
         (0, ["doctor"]),
+        (0, ["runs"]),
+        (0, ["prune", "--keep-last", "1"]),
+        (2, ["delete", "absent"]),
         (2, ["ui"]),  # nothing has been tracked
         (0, ["environments", "new", "cups"]),
         (2, ["run", TINY, "--set", "environment.name=nowhere:Thing"]),

@@ -1,4 +1,6 @@
 import io
+import os
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -6,11 +8,12 @@ import typer
 from zenml.client import Client
 from zenml.enums import ExecutionStatus
 
-from cli.result import finish, show_summary
+from cli.result import finish, run_id_of, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.summary import Difference, Ledger, Seconds, Summary
-from rlft.errors import StorageError
+from mlops.runs.summary import Difference, Ledger, Promotion, Seconds, Summary
+from mlops.runs.summary_file import keep_summary
+from rlft.errors import StorageError, TrackerError
 
 
 def shown(**changes):
@@ -25,6 +28,35 @@ def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
     text = shown(ledger=Ledger(sampled=64, trained=trained, filtered=64 - trained), rounds=rounds)
     assert ("none of 64 rollouts could be trained on" in text) == said
     assert f"{rounds} rounds, 3 s" in text
+
+
+def test_a_run_that_could_not_be_registered_says_why_and_how_to_go_on(tmp_path, capsys):
+    home, reasons = (
+        Home(tmp_path / ".rlft"),
+        ["not registered: the tracker did not answer", "`rlft resume a` registers it"],
+    )
+    promotion = Promotion(name="tiny", reasons=reasons)
+    for status, code in (("improved", 5), ("not_improved", 5), ("failed", 1), ("too_hard", 3)):
+        keep_summary(home, Summary(status=status, pipeline_run_id="id", promotion=promotion))
+        with pytest.raises(typer.Exit) as ended:
+            finish(home, "id", None, None)
+        assert ended.value.exit_code == code
+        said = capsys.readouterr().out
+        assert (reasons[0] in said, reasons[1] in said) == (code == 5, code == 5)
+    assert Summary(status="improved", promotion=Promotion(version="3")).exit_code == 0
+
+
+def test_a_pipeline_that_ends_without_its_registration_has_come_to_an_end(tmp_path):
+    home = Home(tmp_path / ".rlft")
+
+    def unregistered():
+        keep_summary(home, Summary(status="improved", pipeline_run_id="id", process=os.getpid()))
+        raise TrackerError("away")
+
+    assert run_id_of(unregistered, home, time.time()) == "id"
+    assert run_id_of(lambda: SimpleNamespace(id="other"), home, 0.0) == "other"
+    with pytest.raises(TrackerError):  # no run had begun
+        run_id_of(lambda: (_ for _ in ()).throw(TrackerError("away")), Home(tmp_path / "empty"), 0.0)
 
 
 def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_path, capsys, monkeypatch):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from cli.start import check_start
+from cli import start
+from cli.start import check_start, tell_dead
 from mlops.display import terminal
 from mlops.home.folder import Home
+from mlops.home.processes import note_process
 from rlft.config.file import load_config
 from rlft.engines.installed import is_installed
 from rlft.errors import NotReadyError, RlftError, StorageError
@@ -90,6 +93,21 @@ def test_a_home_of_someone_else_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda place, mode: place != home.root)  # root may write anywhere
     with pytest.raises(NotReadyError, match="no folder can be made or written there"):
         check_start(load_config(TINY), home, None, stack="remote")
+
+
+def test_runs_that_died_without_a_word_are_told(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(start.logger, "warning", lambda text, *values: said.append(text % values))
+    home, dead = Home(tmp_path / ".rlft"), subprocess.Popen(["true"])
+    dead.wait()
+    note_process(home, "one", "alive")
+    note = {"run_id": "two", "run_name": "my dead", "pid": dead.pid, "started": 0.0}
+    (home.root / "runs" / "two.process.json").write_text(json.dumps(note))
+    tell_dead(home)
+    assert said == ["my dead died: its process is gone. `rlft resume 'my dead'` goes on with it"]
+    monkeypatch.setattr(start, "how_it_ended", lambda home, run: f"{run} ended while tool look ran")
+    tell_dead(home)
+    assert said[1] == "my dead died: two ended while tool look ran. `rlft resume 'my dead'` goes on with it"
 
 
 def test_problems_stand_below_each_other_with_their_ways_out():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,9 +17,18 @@ from typing import Any
 
 import pytest
 
+from mlops.home import folder
+from mlops.home.moved import settle
 from tests.e2e.fork_server import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
+MAKE_DATABASES = """
+from mlops.home.folder import find_home, quieten
+from mlops.stacks.stack import connect
+
+quieten(False)
+connect(find_home(), None)
+"""
 TINY = ROOT / "tests" / "fixtures" / "configs" / "tiny.yaml"
 
 
@@ -75,6 +85,10 @@ class Home:
             for file in (out, err):
                 file.seek(0)
             return subprocess.CompletedProcess([name, *arguments], code, out.read(), err.read())
+
+    def code(self, text: str, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        """Run code in this home as `python -c` does, in a process that has the large imports behind it."""
+        return self.module("tests.e2e.code", text, *arguments, timeout=timeout)
 
     def rlft(self, *arguments: str, kill_at: str = "-") -> Result:
         """Run a command, or run it and die at the n-th call of a function (`module:function:n`)."""
@@ -143,10 +157,40 @@ def inspector_of(home: Home) -> Inspector:
     return inspector
 
 
+class Prepared:
+    """A home whose databases are made and empty, to be copied: ZenML and MLflow take five seconds to make them."""
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        done = Home(place).code(MAKE_DATABASES)
+        assert done.returncode == 0, done.stderr
+        self._place, self._copies = place, 0
+
+    def copy(self, place: Path | None = None) -> Home:
+        """Return a new home as if its databases had been made there, in a folder beside this one if none is given."""
+        self._copies += 1
+        home = Home(place or self._place.with_name(f"{self._place.name}{self._copies}"))
+        root = home.folder / ".rlft"
+        shutil.copytree(self._place / ".rlft", root)
+        settle(folder.Home(root))
+        shutil.rmtree(root / folder.BACKUP)  # a user's first command finds none
+        return home
+
+
 @pytest.fixture(scope="session")
 def make_home(tmp_path_factory: pytest.TempPathFactory):
-    """Makes homes that last for the session."""
-    return lambda name: Home(tmp_path_factory.mktemp(name))
+    """Makes homes that last for the session. Their databases are ready; `new=True` leaves a home empty."""
+    prepared: list[Prepared] = []
+
+    def make(name: str, *, new: bool = False) -> Home:
+        place = tmp_path_factory.mktemp(name)
+        if new:
+            return Home(place)
+        if not prepared:
+            prepared.append(Prepared(tmp_path_factory.mktemp("prepared")))
+        return prepared[0].copy(place)
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def test_the_keys_that_the_page_reads_are_in_the_summary(registered):
 def test_the_alias_is_moved_and_the_version_is_served_as_the_page_says(registered):
     home, _ = registered
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    done = home.python("-c", code.replace("gsm8k", NAME).replace('"2")', '"1")'))
+    done = home.code(code.replace("gsm8k", NAME).replace('"2")', '"1")'))
     assert done.returncode == 0, done.stderr[-2000:]
     assert "challenger" in done.stdout
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.interrupt import Interrupt, installed, keep_from_zenml
+from mlops.runtime.signals import SIGNALS, Interrupt, installed, keep_from_zenml
+from tests.e2e.conftest import TINY
 from tests.e2e.interrupts import COMMAND
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
@@ -28,7 +29,7 @@ from mlops.stacks.stack import connect
 quieten(False); connect(find_home(), None)
 import pipelines.train, steps.score_rewards, zenml.orchestrators.step_runner
 from cli.__main__ import main
-from cli.interrupt import installed
+from mlops.runtime.signals import installed
 signal.signal(signal.SIGINT, signal.default_int_handler)
 press = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGINT)
 """
@@ -68,7 +69,7 @@ mlops.runs.record.forget_process = last
 def interrupted(home, script, *command):
     """Run a command in a script that presses Ctrl-C; its summary is in `summary.json`."""
     call = f"main({[*command, '--summary', 'summary.json']!r})"
-    return home.python("-c", PREPARED + script + call)
+    return home.code(PREPARED + script + call)
 
 
 def said(done):
@@ -98,6 +99,8 @@ def test_inside_a_statement_of_the_store_the_run_is_left_and_goes_on_to_its_end(
     own = json.loads((home.folder / ".rlft" / "runs" / f"{left['pipeline_run_id']}.json").read_text())
     assert own["seconds"].pop("total") == pytest.approx(left["seconds"].pop("total"))
     assert own == left
+    copies = (home.folder / ".rlft" / "backups").glob("*.db")
+    assert sorted(file.name.split("-")[0] for file in copies) == ["mlflow", "zenml"]
     assert home.query(STATES) == [["failed"], ["completed", "failed"], ["KILLED"]]
     name = sentence.split("`rlft resume ")[1].split("`")[0]
     # the resume is interrupted before it has begun, and takes nothing away
@@ -134,9 +137,11 @@ def test_before_the_first_step_there_is_no_run_to_go_on_with(make_home):
     assert home.query(STATES) == [["failed"], [], []]
 
 
+# A shell that runs this in the background, or nohup, makes it deaf.
+LISTENING = "import signal\nfor deaf in (signal.SIGINT, signal.SIGHUP): signal.signal(deaf, signal.SIG_DFL)\n"
 WITH_A_CHILD = """
 import subprocess, sys, time
-from cli.interrupt import Interrupt
+from mlops.runtime.signals import Interrupt
 Interrupt().install()
 child = subprocess.Popen(["sleep", "600"])
 print(child.pid, flush=True)
@@ -144,10 +149,10 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_children_end_with_it(number, tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_children_end_with_it(number, code, tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-c", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)" + WITH_A_CHILD],
+        [sys.executable, "-c", LISTENING + WITH_A_CHILD],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -156,7 +161,7 @@ def test_children_end_with_it(number, tmp_path):
     child = int(process.stdout.readline())
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert errors == "interrupted; no run was going on in this process\n"
     assert not Path(f"/proc/{child}").exists()
 
@@ -209,11 +214,11 @@ def test_whatever_became_of_the_terminal_children_end_and_the_code_is_130(place,
 def test_a_second_one_ends_what_the_first_began(make_home):
     home = make_home("twice")
     slow = """
-import sys, time, cli.interrupted as it
+import sys, time, mlops.runtime.interrupted as it
 it._settle = lambda *_, **__: (print("settling", file=sys.stderr, flush=True), time.sleep(600))
 """
     # the program that the process becomes is one that never comes to an end
-    (home.folder / "slow.py").write_text(slow + "it.main({'summary': None, 'started': 0, 'run_name': 'x'})")
+    (home.folder / "slow.py").write_text(slow + "it.main(it.Facts(run_name='x'))")
     process = subprocess.Popen(
         [sys.executable, "slow.py"],
         cwd=home.folder,
@@ -228,8 +233,51 @@ it._settle = lambda *_, **__: (print("settling", file=sys.stderr, flush=True), t
     assert process.stderr.read() == ""
 
 
+IN_A_POD = """
+import os, signal
+from pathlib import Path
+from mlops.home.folder import find_home, quieten
+from mlops.stacks.stack import connect
+quieten(False); connect(find_home(), None)
+import mlops.runtime.signals, pipelines.train
+mlops.runtime.signals.POD_SECONDS = 60  # a machine that runs tests is slow to import ZenML
+from mlops.runs.labels import make_labels
+from mlops.runs.starting import pipeline_inputs, run_options
+from rlft.config.file import load_config
+def between_steps(*arguments):
+    os.kill(os.getpid(), signal.SIGTERM)
+pipelines.train._note_tasks = between_steps
+config = load_config(Path({config!r}), [])
+labels = make_labels(config.name, name="pod", note=None, tags=[], commits={{}})
+train = pipelines.train.train.with_options(run_name="pod", **run_options(config, labels))
+train(**pipeline_inputs(config, labels, None))
+"""
+
+
+def test_a_process_without_a_command_leaves_a_run_to_resume_between_steps_too(make_home):
+    home = make_home("pod")
+    done = home.python("-c", IN_A_POD.format(config=str(TINY)))
+    assert done.returncode == 143, done.stderr
+    sentence = "interrupted; `rlft resume pod` goes on from here"
+    assert done.stderr.splitlines()[-1] == sentence
+    assert home.query(STATES) == [["failed"], ["completed"], ["KILLED"]]
+
+
+def test_a_clean_up_that_hangs_in_a_pod_is_ended(make_home):
+    home = make_home("limit")
+    slow = """
+import os, time, mlops.runtime.interrupted as it
+it._settle = lambda *_, **__: time.sleep(600)
+it.main(it.Facts(run_name="x", signal=15, limit=time.time() + 2))
+"""
+    started = time.monotonic()
+    assert home.python("-c", slow, timeout=60).returncode == 143
+    assert time.monotonic() - started < 30
+
+
 def test_what_a_shell_runs_in_the_back_stays_deaf(monkeypatch):
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    monkeypatch.setattr(os, "_exit", os._exit)  # what `install` puts in its place goes with this test
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         interrupt = Interrupt()
@@ -241,8 +289,11 @@ def test_what_a_shell_runs_in_the_back_stays_deaf(monkeypatch):
             signal.signal(number, handler)
 
 
-def test_zenmls_own_handler_stays_where_ours_is_not_installed():
+def test_zenmls_own_handler_stays_where_ours_is_not_installed(monkeypatch):
     from zenml.orchestrators import signal_handler
 
+    theirs = (signal.SIGTERM, signal.SIGINT)
+    monkeypatch.setattr(signal_handler, "_SIGNALS", theirs)  # another test of this process may have taken them
+    assert installed() is None
     keep_from_zenml()
-    assert signal_handler._SIGNALS == (signal.SIGTERM, signal.SIGINT)
+    assert theirs == signal_handler._SIGNALS

@@ -27,7 +27,7 @@ NAMED = ["--name", "first", "--note", "A *first* try.", "--tag", "dataset=press 
 @pytest.fixture(scope="module")
 def moved(make_home) -> tuple[Home, Path, dict[str, Result]]:
     """A home, the folder it was moved from, and what the commands said after the move."""
-    first, second = make_home("first"), make_home("second place")
+    first, second = make_home("first"), make_home("second place", new=True)
     killed = first.rlft(*SAME, *NAMED, kill_at="steps.train_grpo:train_round:1")
     assert killed.code == -9, killed.output
     old = first.folder / ".rlft"

@@ -131,7 +131,7 @@ def test_secrets_in_variables_reach_the_environment_and_no_file(make_home, monke
 
 
 def test_a_variable_that_is_not_set_is_named_before_anything_begins(make_home):
-    home = make_home("unset")
+    home = make_home("unset", new=True)
     (home.folder / "vault.py").write_text(VAULT)
     config = write_config(home.folder, [f"{{env:{name}}}" for name in SECRETS])
     for command in (["run", config], ["audit", config]):

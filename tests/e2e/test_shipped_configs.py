@@ -21,7 +21,7 @@ def sets(**options) -> list[str]:
 
 def test_the_demo_starts_from_a_warm_start_that_is_neither_hopeless_nor_finished(make_home):
     home = make_home("demo")
-    options = sets(training__rounds=2, evaluation__sft_control="false", evaluation__resamples=200)
+    options = sets(training__rounds=2, evaluation__sft_control="false")
     result = home.rlft("run", str(ROOT / "configs" / "demo.yaml"), *options)
     assert result.code == 0, result.output
     assert 0.15 <= result.summary["baseline"]["accuracy"] <= 0.6  # sampled at temperature 1
@@ -69,7 +69,6 @@ SMALL = {
     "training__tasks_per_round": 2,
     "training__num_generations": 2,
     "training__updates_per_round": 1,
-    "evaluation__resamples": 200,
     "tasks__splits": "{train: 30, validation: 4, gate: 4, test: 4}",
 }
 

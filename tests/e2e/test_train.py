@@ -25,7 +25,11 @@ def test_the_summary_keeps_its_contract(finished):
     for arm in ("base", "warm_start", "sft_control", "final"):
         assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(result.summary[arm])
     difference = result.summary["difference"]
-    assert set(difference) == {"metric", "before", "after", "mean", "ci_low", "ci_high", "tasks"}
+    assert set(difference) == {
+        "metric", "before", "after", "mean", "ci_low", "ci_high", "tasks", "groups", "errors", "ci_low_errors",
+        "without_score", "declared",
+    }  # fmt: skip
+    assert (difference["tasks"], difference["errors"], difference["ci_low_errors"]) == (12, 0, difference["ci_low"])
     assert difference["ci_low"] <= difference["mean"] <= difference["ci_high"]
     # paired on the same 12 test tasks: the mean difference is the difference of the means
     expected = result.summary["final"]["accuracy"] - result.summary["warm_start"]["accuracy"]

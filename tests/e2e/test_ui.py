@@ -27,7 +27,7 @@ client.create_registered_model("sums-model")
 
 def test_runs_and_models_are_there_by_http(tmp_path):
     home, port = Home(tmp_path), free_port()
-    tracked = home.python("-c", TRACK)
+    tracked = home.code(TRACK)
     assert tracked.returncode == 0, tracked.stderr
     command = [sys.executable, "-m", "cli", "ui", "--port", str(port)]
     process = subprocess.Popen(

@@ -1,15 +1,67 @@
-"""The arms of a run have the same keys wherever they stand."""
+"""The arms of a run have the same keys wherever they stand, and are evaluated without a tracker, too."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from types import SimpleNamespace
+
+import pytest
 
 from cli.result import ARMS
 from mlops.runs.summary import Summary
-from pipelines.conclusion import Arms
+from pipelines import conclusion
+from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.stages import unshown
+from rlft.errors import TrackerError
 
 
 def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal():
     keys = [field.name for field in fields(Arms)]
     assert keys == [key for key in Summary.model_fields if key in keys]
     assert keys == [key for key, _ in ARMS]
+
+
+class FakeStages:
+    """Evaluates by name, and says what it was asked for."""
+
+    config = SimpleNamespace(warm_start=None)
+
+    def __init__(self):
+        self.evaluated = []
+
+    show = staticmethod(unshown)
+
+    def evaluate(self, policy, tasks, splits, name):
+        self.evaluated.append(name)
+        return f"{name} of {policy}"
+
+
+def evaluated(stages, find_champion):
+    rounds = SimpleNamespace(best="best")
+    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "note_training": None}
+    return evaluate_arms(stages, "tasks", find_champion=find_champion, **given)
+
+
+def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():
+    stages, away = FakeStages(), TrackerError("away")
+    arms, unknown = evaluated(stages, lambda: (_ for _ in ()).throw(away))
+    assert unknown is away
+    assert (arms.champion, arms.final) == (None, "trained of best")
+    assert stages.evaluated == ["base", "trained"]
+
+
+def test_a_champion_that_cannot_be_fetched_holds_up_none_either(monkeypatch):
+    stages, away = FakeStages(), TrackerError("away")
+    monkeypatch.setattr(conclusion, "fetch_champion", lambda *_: (_ for _ in ()).throw(away))
+    champion = SimpleNamespace(name="n", version="1", weights_hash="h")
+    assert evaluated(stages, lambda: champion)[1] is away
+    monkeypatch.setattr(conclusion, "fetch_champion", lambda *given: "/".join(given))
+    arms, unknown = evaluated(stages, lambda: champion)
+    assert (arms.champion, unknown) == ("champion of home/n/1/h", None)
+    assert evaluated(stages, lambda: None)[0].champion is None  # before the first promotion
+
+
+def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
+    tracker = SimpleNamespace(run_id=None, where="http://x")
+    with pytest.raises(TrackerError, match="the run could not be opened there"):
+        promote(FakeStages(), None, None, tracker, "home", {})

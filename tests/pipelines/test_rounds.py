@@ -28,6 +28,7 @@ class FakeStages:
     rounds: int
     patience: int = 0
     stop_in: int | None = None
+    errors_at: tuple[float, ...] = ()
     trained: list[Any] = field(default_factory=list)
     shown: list[Any] = field(default_factory=list)
 
@@ -56,8 +57,11 @@ class FakeStages:
         return (policy if stopped else artifact(f"policy {number + 1}")), artifact(report)
 
     def evaluate(self, policy, tasks, splits, name):
-        value = Interval(self.scores.pop(0), 0.0, 1.0, 10)
-        report = EvaluationReport("validation", policy.name, 1, {"accuracy": value}, {})
+        score = self.scores.pop(0)
+        value = Interval(score, 0.0, 1.0, 1, 1)
+        errors = {"failed": 1} if score in self.errors_at else {}
+        per_task = {"accuracy": {"scored": score}}
+        report = EvaluationReport("validation", policy.name, 1, {"accuracy": value}, per_task, errors=errors)
         return artifact(Evaluation({"validation": report}))
 
 
@@ -100,6 +104,13 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert tracker.logged[2]["ledger/trained"] == 1.0
     assert tracker.logged[2]["eval/validation/accuracy"] == 0.6
     assert tracker.logged[2]["perf/orchestration_seconds"] < 0  # the fake says that training took 2 s
+
+
+def test_a_policy_whose_tasks_failed_is_not_the_best_for_that():
+    # 0.9 over one of two tasks, with the other as 0, is 0.45
+    stages = FakeStages(scores=[0.1, 0.6, 0.9, 0.5], rounds=3, errors_at=(0.9,))
+    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    assert result.best.name == "policy 1"
 
 
 def test_a_plateau_ends_training_after_patience_validations():

@@ -1,0 +1,30 @@
+"""`rlft delete`: removes single runs for good."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import DryRun, Verbose, Yes
+from cli.removing import find_one, removable_runs, remove
+from mlops.display.terminal import console
+from mlops.home.folder import find_home
+
+
+def delete(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names or ids of runs, or their beginnings.")],
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    verbose: Verbose = False,
+) -> None:
+    """Remove runs from ZenML, MLflow and the disk. Registered versions stay, and what other runs use.
+
+    A run that goes on, or whose version has an alias (champion, challenger), stays.
+    """
+    with guarded(verbose, None):
+        home = find_home()
+        there = removable_runs(home)
+        asked = {run.name: run for run in (find_one(there, name) for name in runs)}
+        remove(home, list(asked.values()), console, resumable_too=True, dry_run=dry_run, yes=yes)

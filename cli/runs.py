@@ -1,0 +1,90 @@
+"""`rlft runs`: the runs of the home, what they came to and what they cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cli.guard import guarded
+from cli.options import Verbose
+from mlops.display.terminal import Terminal, console, errors, styled
+from mlops.home.folder import find_home
+from mlops.runs.listing import ListedRun, list_runs, to_json
+
+_COLOURS = {"improved": "green", "failed": "red", "killed": "red", "running": "cyan"}
+
+
+def runs(
+    limit: Annotated[int, typer.Option(help="List at most so many runs, the newest first; 0 lists all.", min=0)] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all runs as JSON.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
+    with guarded(verbose, None):
+        listing = list_runs(find_home())
+        for problem in listing.problems:
+            errors.print(styled("warning", "yellow"), problem)
+        if as_json:
+            console.write_json(to_json(listing))
+        else:
+            show_runs(console, listing.runs, limit)
+
+
+def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
+    """Print the newest `limit` runs (0: all) as a table that fits 80 columns."""
+    if not runs:
+        console.print(f"no runs in {find_home().root}; `rlft run configs/demo.yaml` starts one")
+        return
+    shown = runs[:limit] if limit else runs
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("run", overflow="fold", max_width=24)
+    for heading in ("began", "status", "before → after", "cost", "version"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "version")
+    for run in shown:
+        began = f"{run.began.astimezone():%Y-%m-%d\n%H:%M}"
+        cells = [began, styled(run.status, _COLOURS.get(run.status, "")), gain(run), cost(run), version(run)]
+        table.add_row(run.name, *cells)
+    console.print(table)
+    if len(shown) < len(runs):
+        console.print(f"{len(shown)} of {len(runs)} runs; --limit 0 lists all")
+
+
+def gain(run: ListedRun) -> str:
+    """Return the accuracy (or other metric) on `test` before and after, and the difference with its 95 % interval."""
+    if run.summary is None or (found := run.summary.difference) is None:
+        return "-"
+    metric = "" if found.metric == "accuracy" else f"{found.metric} "
+    return (
+        f"{metric}{found.before:.2f} → {found.after:.2f}\n{found.mean:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]"
+    )
+
+
+def cost(run: ListedRun) -> str:
+    """Return wall time, hours of GPUs if there were any, and sampled tokens."""
+    lines = [duration(run.seconds)]
+    if run.gpu_hours:
+        lines.append(f"{run.gpu_hours:.2g} GPU h")
+    if run.tokens:
+        lines.append(f"{_short(run.tokens)} tokens")
+    return "\n".join(lines)
+
+
+def version(run: ListedRun) -> str:
+    """Return the registered version with its aliases."""
+    return "-" if run.version is None else "\n".join([" ".join(run.version), *run.aliases])
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person reads it: `52 s`, `7 min`, `3.2 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _short(count: int) -> str:
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}"
+    return str(count)

@@ -1,0 +1,65 @@
+"""Makes one sentence of an error by which a machine says that room, memory, or leave to write is missing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from mlops.home.databases import ZENML
+from mlops.home.faults import find_faults
+from mlops.home.folder import Home
+from rlft.errors import MemoryShortError, RlftError, StorageError
+from rlft.shortage import shortage_of
+
+
+def shortage_error(error: BaseException, home: Home, resume: str | None) -> RlftError | None:
+    """Return the sentence for an error, if it is one of these; `resume` is the command that goes on with the run."""
+    if resume is not None and _is_gone(home):
+        return StorageError(
+            "the folder of the runs was deleted or moved while the run went on",
+            where=str(home.root),
+            fix="put it back and resume the run, or start it anew",
+        )
+    then = f", then `{resume}`" if resume else ", then start again"
+    match shortage_of(error):
+        case "disk":
+            what, where = "the disk is full: nothing more can be written", _full_place(home)
+            return StorageError(what, where=where, fix=f"make room there{then}")
+        case "read-only":
+            fix = f"make it writable (mount -o remount,rw), or copy it to another place and set RLFT_HOME{then}"
+            return StorageError("nothing can be written there any more", where=str(home.root), fix=fix)
+        case "temporary":
+            fix = f"make room there, or name another folder in TMPDIR{then}"
+            return StorageError("no folder takes temporary files", where=os.environ.get("TMPDIR", "/tmp"), fix=fix)
+        case "memory" | "gpu":
+            fix = f"free memory, or use a smaller model or smaller batches{then}"
+            return MemoryShortError("there is too little memory", fix=fix)
+        case None:
+            return None
+
+
+def _is_gone(home: Home) -> bool:
+    """Return whether the home is no longer there, although this process has used it.
+
+    A home that has lost only the database of ZenML is damaged: `mlops.home.faults` has the way on.
+    """
+    used = Path(os.environ.get("ZENML_LOCAL_STORES_PATH", "")).is_relative_to(home.root)
+    return used and not ZENML.file(home).exists() and not find_faults(home, [ZENML])
+
+
+def _full_place(home: Home) -> str:
+    """Return which folder has no room: the home, unless it has some and that of temporary files has none."""
+    try:
+        temporary = tempfile.gettempdir()
+    except OSError:
+        return os.environ.get("TMPDIR", "/tmp")
+    return temporary if _has_room(str(home.root)) and not _has_room(temporary) else str(home.root)
+
+
+def _has_room(folder: str) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize >= 1 << 20

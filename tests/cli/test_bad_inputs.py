@@ -1,0 +1,315 @@
+"""Inputs that no run can use: each is refused within seconds, with a sentence that names it, before anything is loaded.
+
+They go through all that `rlft run` does before it imports ZenML and torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.start import check_start
+from mlops.home.folder import Home
+from rlft.config.file import load_config
+from rlft.errors import RlftError
+from tests.e2e.conftest import TINY
+
+SECONDS = 5  # of the processor, which count the same beside other tests; one or two at most on a machine of its own
+MODEL = "policy={model: some/model}"
+
+
+def told(path, *overrides):
+    """What a person reads who starts this run."""
+    began = time.process_time()
+    with pytest.raises(RlftError) as caught:
+        check_start(load_config(path, list(overrides)), Home(path.parent / ".rlft"), None, stack=None)
+    assert time.process_time() - began < SECONDS
+    assert caught.value.fix or "what to do: " in str(caught.value)
+    assert len(str(caught.value)) < 5000
+    return str(caught.value)
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A copy of the tiny config, in a folder where a run would begin."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    copy = tmp_path / "tiny.yaml"
+    copy.write_text(TINY.read_text())
+    return copy
+
+
+AT_MOST = "Input should be less than or equal to "
+AT_LEAST = "Input should be greater than or equal to "
+FINITE = " is no number that can be computed with"
+EMPTY = "it is empty; write something, or remove the setting"
+WHOLE = "Input should be a valid integer"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        # Numbers: too large, too small, of another kind, and none at all.
+        ("seed=1e30", f"seed: {WHOLE}, not 1e+30"),
+        ("seed=-1", f"seed: {AT_LEAST}0, not -1"),
+        ("seed=4294967296", f"seed: {AT_MOST}4294967295, not 4294967296"),
+        (f"seed={10**30}", "seed: the number is larger than 2^63"),
+        (f"seed={'9' * 5000}", "--set seed: the value is not readable as YAML: Exceeds the limit"),
+        (f"seed=0x{'f' * 9000}", "seed: the number is larger than 2^63"),
+        ("tasks.seed=99999999999", f"tasks.seed: {AT_MOST}4294967295"),
+        ("training.num_generations=1e9", f"training.num_generations: {WHOLE}, not 1000000000.0"),
+        ("training.num_generations=1000000000", f"training.num_generations: {AT_MOST}10000, not 1000000000"),
+        ("training.num_generations=-8", "training: num_generations=-8 has no group to compare with"),
+        ("baseline.num_generations=1000000000", f"baseline.num_generations: {AT_MOST}10000"),
+        ("evaluation={num_generations: 1000000000, temperature: 1}", f"evaluation.num_generations: {AT_MOST}10000"),
+        ("training={tasks_per_round: 100000, num_generations: 10000}", "are 1,000,000,000 rollouts in each round"),
+        ("training.rounds=1000000000000", f"training.rounds: {AT_MOST}1000000"),
+        ("training.tasks_per_round=1000000000", f"training.tasks_per_round: {AT_MOST}1000000"),
+        ("training.num_iterations=1000000", f"training.num_iterations: {AT_MOST}1000"),
+        ("training.per_step_token_budget=100000000000", f"training.per_step_token_budget: {AT_MOST}100000000"),
+        ("training.learning_rate=1e30", f"training.learning_rate: {AT_MOST}1000, not 1e+30"),
+        ("training.weight_decay=1e300", f"training.weight_decay: {AT_MOST}10"),
+        ("training.max_grad_norm=1e300", f"training.max_grad_norm: {AT_MOST}1000000000"),
+        ("training.max_kl=.inf", f"training.max_kl: inf{FINITE}"),
+        ("training.beta=.nan", f"training.beta: nan{FINITE}"),
+        ("training.beta=1e300", f"training.beta: {AT_MOST}1000"),
+        ("training.delta=1e300", f"training.delta: {AT_MOST}1000000"),
+        ("training={loss_type: cispo, epsilon_high: 1e300}", f"training.epsilon_high: {AT_MOST}1000000"),
+        ("training={loss_type: sapo, sapo_temperature_pos: 1e300}", f"training.sapo_temperature_pos: {AT_MOST}1000"),
+        ("rollout.temperature=1e-30", f"rollout.temperature: {AT_LEAST}0.01, not 1e-30"),
+        ("rollout.temperature=5e-324", f"rollout.temperature: {AT_LEAST}0.01, not 5e-324"),
+        ("rollout.temperature=1e9", f"rollout.temperature: {AT_MOST}100"),
+        ("evaluation.temperature=1e-30", "evaluation.temperature: 1e-30 is so low that dividing by it overflows"),
+        ("evaluation.temperature=-.inf", f"evaluation.temperature: -inf{FINITE}"),
+        ("evaluation={temperature: 1, top_k: 10000000000}", f"evaluation.top_k: {AT_MOST}1000000"),
+        ("rollout.batch_size=100000000000", f"rollout.batch_size: {AT_MOST}1000000"),
+        ("rollout.max_completion_length=1000000000000", f"rollout.max_completion_length: {AT_MOST}1000000"),
+        ("rollout.max_logprob_difference=1e30", f"rollout.max_logprob_difference: {AT_MOST}1000"),
+        ("rollout.vllm.cache_gib=1e30", f"rollout.vllm.cache_gib: {AT_MOST}100000"),
+        ("rollout.server.attempts=1000000000", f"rollout.server.attempts: {AT_MOST}1000"),
+        ("rollout.server.timeout_seconds=1e300", f"rollout.server.timeout_seconds: {AT_MOST}604800"),
+        ("harness.timeout_seconds=1e300", f"harness.timeout_seconds: {AT_MOST}604800"),
+        ("harness.tool_timeout_seconds=.inf", f"harness.tool_timeout_seconds: inf{FINITE}"),
+        ("harness.max_turns=1000000000000", f"harness.max_turns: {AT_MOST}1000000"),
+        ("harness.max_tool_characters=1000000000000", f"harness.max_tool_characters: {AT_MOST}100000000"),
+        ("reward.timeout_seconds=1e12", f"reward.timeout_seconds: {AT_MOST}604800"),
+        ("reward.full=.nan", f"reward.full: nan{FINITE}"),
+        ("reward.weights.exact=.nan", f"reward.weights.exact: nan{FINITE}"),
+        ("reward.weights.exact=1e308", f"reward.weights.exact: {AT_MOST}1000000"),
+        ("baseline.already_solved=.nan", f"baseline.already_solved: nan{FINITE}"),
+        ("promotion.min_improvement=1e300", f"promotion.min_improvement: {AT_MOST}1000000000"),
+        ("tracking.trace_rollouts=100000000000", f"tracking.trace_rollouts: {AT_MOST}1000000"),
+        ("tasks.splits.train=1000000000000", f"tasks.splits.train: {AT_MOST}10000000"),
+        ("tasks.splits.gate=1000000000000", f"tasks.splits.gate: {AT_MOST}1000000"),
+        ("tasks.first_index=100000000000000000000", "tasks.first_index: the number is larger than 2^63"),
+        ("tasks.max_bad_rows=1e3", f"tasks.max_bad_rows: {WHOLE}, not 1000.0"),
+        ("warm_start.steps=1000000000000", f"warm_start.steps: {AT_MOST}1000000"),
+        ("warm_start.learning_rate=.nan", f"warm_start.learning_rate: nan{FINITE}"),
+        ("warm_start.batch_size=1000000000000", f"warm_start.batch_size: {AT_MOST}1000000"),
+        # Models that no machine holds.
+        ("policy.from_scratch.hidden_size=1e7", f"policy.from_scratch.hidden_size: {WHOLE}, not 10000000.0"),
+        ("policy.from_scratch.hidden_size=10000000", f"policy.from_scratch.hidden_size: {AT_MOST}16384"),
+        ("policy.from_scratch.num_hidden_layers=1000000", f"policy.from_scratch.num_hidden_layers: {AT_MOST}256"),
+        (
+            "policy.from_scratch={characters: '0123456789+-= ', hidden_size: 16384, intermediate_size: 131072, "
+            "num_hidden_layers: 256}",
+            "policy.from_scratch: training 1.9e+03 B weights takes at least",
+        ),
+        (f"policy.from_scratch.characters={'ab' * 200_000}", "policy.from_scratch.characters: String should have at"),
+        ("policy.from_scratch.pieces=['']", "policy.from_scratch.pieces.0: String should have at least 1 character"),
+        ("policy={model: some/model, lora: {rank: 1000000000}}", f"policy.lora.rank: {AT_MOST}65536"),
+        ("policy={model: some/model, lora: {target_modules: []}}", "policy.lora.target_modules: it names no layer"),
+        ("policy={model: some/model, lora: {target_modules: ''}}", "policy.lora.target_modules: it names no layer"),
+        # Texts: empty ones, too long ones, and characters that cannot be stored or seen.
+        ("name=''", "name: '' is no name"),
+        (f"name={'a' * 300}", "name: String should have at most 200 characters"),
+        ("promotion.name=team/model", "promotion.name: 'team/model' holds /"),
+        ("promotion.name='models:/a'", "promotion.name: 'models:/a' holds / and :"),
+        ("promotion.name=tiny@champion", "promotion.name: 'tiny@champion' holds @, which mean something"),
+        ("promotion.name='{date}'", "promotion.name: '{date}' holds { and }"),
+        ("promotion.name='50%'", "promotion.name: '50%' holds %"),
+        ("promotion.name=''", "promotion.name: a name has 1 to 200 characters, this one 0"),
+        (f"promotion.name={'a' * 300}", "promotion.name: a name has 1 to 200 characters, this one 300"),
+        ("promotion.name='..'", "promotion.name: '..' leads elsewhere as a path"),
+        ('promotion.name="a\\tb"', "promotion.name: 'a\\tb' holds a character that cannot be seen"),
+        (f"tracking.experiment={'a' * 300}", "tracking.experiment: a name has 1 to 200 characters, this one 300"),
+        ("tasks.prompt=''", f"tasks.prompt: {EMPTY}"),
+        ("tasks.answer='  '", f"tasks.answer: {EMPTY}"),
+        ("tasks.id=''", f"tasks.id: {EMPTY}"),
+        ("tasks.group=''", f"tasks.group: {EMPTY}"),
+        ("tasks.generator=' '", f"tasks.generator: {EMPTY}"),
+        ("tasks.hub_split=''", f"tasks.hub_split: {EMPTY}"),
+        ("tasks.off_distribution.subset=''", f"tasks.off_distribution.subset: {EMPTY}"),
+        ("policy={model: ''}", f"policy.model: {EMPTY}"),
+        (f"policy={{model: {'a' * 5000}}}", "policy.model: a path has at most 4000 characters, this one 5000"),
+        ('policy={model: "a\\eb"}', "policy.model: 'a\\x1bb' holds a character that cannot be seen"),
+        ("policy.chat_template=''", f"policy.chat_template: {EMPTY}"),
+        ("warm_start.path=''", f"warm_start.path: {EMPTY}"),
+        ("reward.weights={'': 1}", f"reward.weights..[key]: {EMPTY}"),
+        ('tasks.prompt="a\\0b"', "tasks.prompt: holds a null byte"),
+        ('environment.kwargs.mark="\\ud800"', "environment.kwargs.mark: holds half of a surrogate pair"),
+        ('environment.kwargs={"a\\0": 1}', "the key holds a null byte"),
+        ('environment.name="a\\tb.py:Env"', "environment.name: 'a\\tb.py:Env' names no class"),
+        # Values that are stored as something else than what they are.
+        ("environment.kwargs.since=2026-01-01", "environment.kwargs.since: 2026-01-01 is read as a date"),
+        ("environment.kwargs.ids=!!set {a, b}", "environment.kwargs.ids: a set has no order"),
+        ("environment.kwargs.raw=!!binary aGVsbG8=", "environment.kwargs.raw: binary content cannot be stored"),
+        ("environment.kwargs.scale=.nan", f"environment.kwargs.scale: nan{FINITE}"),
+        ("environment.kwargs={costs: {1: 2}}", "environment.kwargs.costs.1: the key 1 is no text; put it in quotes"),
+        ("environment.kwargs={on: 2}", "environment.kwargs.True: the key True is no text"),
+        ("environment.kwargs.x=!!bool 7", "--set environment.kwargs.x: the value is not readable as YAML: a tag"),
+        ("environment.kwargs.x=!!timestamp x", "--set environment.kwargs.x: the value is not readable as YAML: a tag"),
+        ("environment.kwargs.x=" + "[" * 5000, "--set environment.kwargs.x: the value is not readable as YAML: it is"),
+        (f"environment.kwargs{'.a' * 2000}=1", "more than 50 maps and lists in each other; make it flatter"),
+        ("tasks=[1, 2", "--set tasks: the value is not readable as YAML"),
+        (f"{'training.' * 3}rounds=1", "training.training: unknown setting"),
+    ],
+)
+def test_a_setting_that_no_run_can_use(tiny, override, said):
+    assert said in told(tiny, override)
+
+
+def bomb(levels):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+def merge_bomb(levels):
+    lines = ["a0: &a0 {k: 1}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not a mapping of sections"),
+        (b"- 1\n- 2\n", "not a mapping of sections"),
+        (b"\x00" * 100, "not readable as YAML: "),
+        (b"\xff\xfe\x00", "not readable as YAML: 'utf-8' codec can't decode"),
+        (b"name: \xed\xa0\x80", "not readable as YAML: 'utf-8' codec can't decode"),
+        (b"name: a\n---\nname: b\n", "not readable as YAML: but found another document, line 2"),
+        (bomb(10).encode(), "not readable as YAML: it stands for more than 50,000 values"),
+        (merge_bomb(12).encode(), "not readable as YAML: it stands for more than 50,000 values"),
+        (b"a: &a [*a]\n", "not readable as YAML: an alias stands within what it stands for"),
+        (b"a: &a {b: *a}\n", "not readable as YAML: an alias stands within what it stands for"),
+        (b"[" * 100_000, "not readable as YAML: it is nested too deeply"),
+        (b"x" * 50_000_000, "the file has 50,000,000 bytes, and a config at most 1,000,000"),
+        (b"a: !!python/object/apply:os.system [id]\n", "could not determine a constructor for the tag"),
+        (b"1: 2\n", "1: the key 1 is no text; put it in quotes"),
+        (b"\n".join(b"k%d: 1" % n for n in range(500)), "and 484 more"),  # 4 sections are missing
+    ],
+)
+def test_a_file_that_is_no_config(tmp_path, content, said):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    assert said in told(path)
+    assert str(path) in told(path)
+
+
+def _pipe(path):
+    os.mkfifo(path)
+
+
+def _socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+KINDS = [
+    (_pipe, "this is a pipe, not a file"),
+    (_socket, "this is a socket, not a file"),
+    (lambda path: path.mkdir(), "this is a folder, not a file"),
+    (lambda path: path.symlink_to("/dev/zero"), "this is a device, not a file"),
+    (lambda path: path.symlink_to(path), "no path of a file: Too many levels of symbolic links"),
+    (lambda path: None, "no such file"),
+]
+PLACES = ["tasks={{source: jsonl, path: {}}}", "tasks={{source: csv, path: {}}}", "tasks={{source: parquet, path: {}}}"]
+PLACES += ["warm_start={{steps: 1, path: {}}}", "policy.chat_template={}"]
+
+
+@pytest.mark.parametrize(("make", "said"), KINDS)
+def test_a_path_of_what_is_no_file(tiny, tmp_path, make, said):
+    path = tmp_path / "odd.py"
+    make(path)
+    assert said in told(path)
+    for place in PLACES:
+        assert said in told(tiny, place.format(path))
+    assert ("there is no file" if make in (KINDS[-1][0], KINDS[-2][0]) else said) in told(
+        tiny, f"environment.name={path}:Env"
+    )
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "~nobody-of-this-name/rows.jsonl", "rows.jsonl/inner"])
+def test_a_path_that_leads_nowhere(tiny, tmp_path, path):
+    (tmp_path / "rows.jsonl").write_text("{}")
+    for place in PLACES:
+        assert path in told(tiny, place.format(path))
+
+
+FIELDS = "prompt: question, answer: answer"
+GOOD = {"question": "1 + 1 =", "answer": "2"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "said"),
+    [
+        ([], FIELDS, "there are no rows in it"),
+        ([{"question": "", "answer": "2"}], FIELDS, "rows.jsonl:1: has an empty prompt in 'question'"),
+        (
+            [{"question": "x" * 50_000_000, "answer": "2"}],
+            FIELDS,
+            "has a prompt of 50,000,000 characters in 'question'",
+        ),
+        ([{"question": "\ud800", "answer": "2"}], FIELDS, "has half a surrogate pair in field 'question'"),
+        ([{"question": "1 =", "answer": float("nan")}], FIELDS, "rows.jsonl:1: has NaN as its answer in 'answer'"),
+        ([{"question": "1 =", "answer": float("nan")}], "prompt: question", "has NaN as its answer in 'answer'"),
+        ([{"question": "1 =", "answer": float("inf")}], FIELDS, "has inf in field 'answer', which JSON cannot hold"),
+        ([{"question": "1 =", "answer": None}] * 3, FIELDS, "the answer of every row is empty (null) in 'answer'"),
+        ([GOOD, GOOD | {"answer": "3"}], f"{FIELDS}, id: question", "has the same id '1 + 1 =' as rows.jsonl:1"),
+        ([{"other": 1}], FIELDS, "tasks.prompt: every row that was looked at has no field 'question'"),
+        ([{"other": 1}], "max_bad_rows: 0", "rows.jsonl:1: has no prompt: none of the fields prompt, question, text"),
+        ([{"question": 7, "answer": "2"}], FIELDS, "has a int as prompt in 'question'; text or a list of messages"),
+        ([[1, 2]], FIELDS, "rows.jsonl:1: is a JSON list, not an object with named fields"),
+        ([GOOD], "prompt: '{question', answer: answer", "tasks.prompt: '{question' is not a template"),
+        ([GOOD], f"{FIELDS}, id: answr", "tasks.id: every row that was looked at has no field 'answr'"),
+    ],
+)
+def test_rows_that_are_no_tasks(tiny, tmp_path, rows, settings, said):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert said in told(tiny, f"tasks={{source: jsonl, path: rows.jsonl, {settings}}}")
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "said"),
+    [
+        ("jsonl", b"\x00" * 1000, "rows:1: is not JSON"),
+        ("jsonl", b"[" * 100_000, "rows:1: is not JSON: "),
+        ("jsonl", b'{"question": "\xff"}', "rows:1: is not UTF-8: byte 0xff at byte 15 of the line"),
+        ("jsonl", b'{"question": ' + b"9" * 5000 + b"}", "rows:1: is not JSON: Exceeds the limit"),
+        ("csv", b"question,question\n1,2\n", "columns need different, non-empty names"),
+        ("csv", b"question,answer\n1,2,3\n", "rows:2: has 3 cells, the header has 2"),
+        ("csv", b'question\n"1\n', "cannot be read as csv in UTF-8: Error: unexpected end of data"),
+        ("csv", b"\xff\xfe", "cannot be read as csv in UTF-8: UnicodeDecodeError"),
+        ("parquet", b"PAR1", "cannot be read as parquet: "),
+        ("parquet", b"question,answer\n1,2\n", "cannot be read as parquet: "),
+    ],
+)
+def test_bytes_that_are_no_rows(tiny, tmp_path, source, content, said):
+    (tmp_path / "rows").write_bytes(content)
+    assert said in told(tiny, f"tasks={{source: {source}, path: rows}}")
+
+
+def test_a_parquet_file_with_other_columns_or_answers_that_are_no_numbers(tiny, tmp_path):
+    pq.write_table(pa.table({"text_of_it": ["a"]}), tmp_path / "other.parquet")
+    said = told(tiny, "tasks={source: parquet, path: other.parquet, prompt: question}")
+    assert "tasks.prompt: every row that was looked at has no field 'question' (it has: text_of_it" in said
+    pq.write_table(pa.table({"question": ["a", "b"], "answer": [float("nan"), 1.0]}), tmp_path / "nan.parquet")
+    assert "nan.parquet:1: has NaN as its answer" in told(tiny, "tasks={source: parquet, path: nan.parquet}")

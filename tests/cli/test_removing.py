@@ -1,0 +1,74 @@
+"""`rlft delete` and `rlft prune` leave a damaged home as it is, and `rlft prune` alone ends what was cut short."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app as cli
+from mlops.display import terminal
+from mlops.home.backups import back_up
+from mlops.home.databases import DATABASES, MLFLOW, ZENML
+from mlops.home.folder import Home
+from mlops.home.locks import removal_lock
+from mlops.runs import removal
+from mlops.runs.removal_note import Note, unfinished_removal
+from mlops.runs.removal_plan import Plan
+from rlft.errors import StorageError
+from tests.mlops.home.making import make_databases
+
+
+@pytest.fixture
+def rlft(tmp_path, monkeypatch):
+    """Run a command in this process, on a home in an empty folder."""
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / ".rlft"))
+    for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "ERROR")
+    monkeypatch.setattr(terminal.errors, "_width", 2000)
+    return lambda *arguments: CliRunner().invoke(cli.app, list(arguments))
+
+
+@pytest.mark.parametrize("database", DATABASES, ids=lambda database: database.name)
+@pytest.mark.parametrize("command", [("delete", "first", "--yes"), ("prune", "--keep-last", "0", "--yes")])
+def test_a_home_with_a_damaged_database_is_left_as_it_is(rlft, tmp_path, database, command):
+    home = Home(tmp_path / ".rlft")
+    make_databases(home, DATABASES)
+    back_up(home)
+    file = database.file(home)
+    file.write_bytes(file.read_bytes().replace(b"default", b"defAult"))  # which SQLite takes for what was written
+    before = {one.file(home): one.file(home).read_bytes() for one in (ZENML, MLFLOW)}
+    done = rlft(*command)
+    assert done.exit_code == 1
+    assert f"error {file}: this database is damaged: it has changed since the end of a run" in done.output
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_prune_without_a_rule_ends_a_removal_that_was_cut_short_and_is_refused_else(rlft, tmp_path, monkeypatch):
+    home = Home(tmp_path / ".rlft")
+    make_databases(home, [MLFLOW])
+    refused = rlft("prune")
+    assert (refused.exit_code, "it is not said what is old" in refused.output) == (2, True)
+    plans = []
+
+    def ended(home, plan):
+        plans.append(plan)
+        return Plan([])
+
+    monkeypatch.setattr(removal, "remove_runs", ended)
+    Note(["1" * 32], "first", []).write(home)
+    looked = rlft("prune", "--dry-run")
+    assert (looked.exit_code, "the removal of first was cut short" in looked.output, plans) == (0, True, [])
+    done = rlft("prune")
+    assert done.exit_code == 0, done.output
+    assert "the removal of first has ended" in done.output
+    assert [plan.runs for plan in plans] == [[]]
+    assert unfinished_removal(home) is not None  # this test's stand-in has removed nothing
+
+
+def test_a_removal_names_the_process_that_removes_already(tmp_path):
+    home = Home(tmp_path)
+    with removal_lock(home), pytest.raises(StorageError) as error:
+        removal.remove_runs(home, Plan([]))
+    assert error.value.where == str(tmp_path)
+    assert error.value.what.startswith("process ")
+    assert error.value.what.endswith(" removes runs of this home, or restores its databases")

@@ -1,0 +1,70 @@
+"""What is missing is told with its place and the command that goes on."""
+
+import errno
+
+import pytest
+
+from cli import shortages
+from cli.shortages import shortage_error
+from mlops.home.databases import ZENML
+from mlops.home.faults import explained
+from mlops.home.folder import Home
+
+RESUME = "rlft resume a"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home whose ZenML this process uses."""
+    home = Home(tmp_path / ".rlft")
+    (home.root / ZENML.path).parent.mkdir(parents=True)
+    (home.root / ZENML.path).touch()
+    monkeypatch.setenv("ZENML_LOCAL_STORES_PATH", str(home.root / "zenml"))
+    return home
+
+
+def test_a_read_only_home(home):
+    error = shortage_error(OSError(errno.EROFS, "Read-only file system"), home, RESUME)
+    assert str(error) == (
+        f"{home.root}: nothing can be written there any more\n  what to do: make it writable (mount -o remount,rw), or "
+        f"copy it to another place and set RLFT_HOME, then `{RESUME}`"
+    )
+    assert error.exit_code == 1
+
+
+@pytest.mark.parametrize(("full", "named"), [("home", "home"), ("temporary", "temporary"), ("both", "home")])
+def test_the_full_disk_is_the_one_that_has_no_room(home, monkeypatch, tmp_path, full, named):
+    places = {"home": str(home.root), "temporary": str(tmp_path)}
+    monkeypatch.setattr(shortages.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(shortages, "_has_room", lambda folder: full != "both" and folder != places[full])
+    error = shortage_error(OSError(errno.ENOSPC, "No space left on device"), home, RESUME)
+    assert error.where == places[named]
+    assert error.fix == f"make room there, then `{RESUME}`"
+
+
+def test_temporary_files_without_a_place(home, monkeypatch):
+    monkeypatch.setenv("TMPDIR", "/somewhere")
+    error = shortage_error(FileNotFoundError(2, "No usable temporary directory found in ['/somewhere']"), home, None)
+    assert error.where == "/somewhere"
+    assert error.fix == "make room there, or name another folder in TMPDIR, then start again"
+
+
+def test_a_home_that_was_deleted(home, monkeypatch):
+    (home.root / ZENML.path).unlink()
+    error = shortage_error(KeyError("whatever it led to"), home, RESUME)
+    assert error.what == "the folder of the runs was deleted or moved while the run went on"
+    assert shortage_error(KeyError("no run had begun"), home, None) is None
+    monkeypatch.setenv("ZENML_LOCAL_STORES_PATH", "/elsewhere")  # the user's own ZenML: on a stack
+    assert shortage_error(KeyError("another"), home, RESUME) is None
+
+
+def test_a_home_that_has_lost_only_its_database_is_left_to_the_faults(home):
+    (home.root / ZENML.path).unlink()
+    (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir()  # artifacts of a run
+    lost = ValueError("no such table: step_run")
+    assert shortage_error(lost, home, RESUME) is None
+    assert "`rlft doctor --restore`" in explained(home, lost)[0].fix
+
+
+def test_what_is_no_shortage_is_left_to_others(home):
+    assert shortage_error(ValueError("a mistake"), home, RESUME) is None

@@ -1,0 +1,95 @@
+"""Stored files that have changed: nothing is trained on or registered, and a run makes them again byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import TINY, Home
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+
+
+def flip(file: Path) -> None:
+    """Change 64 bytes of weights: the file still loads."""
+    content = bytearray(file.read_bytes())
+    content[-4064:-4000] = bytes(byte ^ 0xFF for byte in content[-4064:-4000])
+    file.write_bytes(content)
+
+
+def versions(home: Home) -> list[list[str]]:
+    """The registered versions with the hashes that they say, and those of the files that they have."""
+    return home.query("""
+from pathlib import Path
+from mlflow.artifacts import download_artifacts
+from rlft.policy.origin import hash_weights
+found = []
+for version in sorted(mlflow_client.search_model_versions("name = 'tiny'"), key=lambda v: int(v.version)):
+    files = mlflow_client.get_model_version_download_uri("tiny", version.version)
+    folder = download_artifacts(artifact_uri=f"{files}/artifacts/policy/model", tracking_uri=uri)
+    found.append([version.version, version.tags["rlft.weights_hash"], hash_weights(Path(folder))])
+print(json.dumps(found))
+""")
+
+
+def test_weights_that_change_before_they_are_registered_are_trained_again(finished, tmp_path):
+    whole_home, whole = finished
+    home = Home(tmp_path / "copy")
+    shutil.copytree(whole_home.folder, home.folder)
+    best = f"train_grpo_r{whole.summary['best_round'] - 1:03d}"
+    (weights,) = (home.folder / ".rlft" / "zenml" / "local_stores").glob(
+        f"*/{best}/policy/*/*/policy/model/*.safetensors"
+    )
+    flip(weights)
+
+    verified = home.rlft("doctor", "--verify")
+    assert verified.code == 1
+    assert f"--redo {best}`" in verified.output
+    # The next run takes everything from the cache of the first one, up to the version that it would register.
+    refused = home.rlft("run", str(TINY), "--name", "next")
+    assert refused.code == 1, refused.output
+    said = " ".join(refused.summary["error"].split())
+    assert str(weights) in said
+    assert f"`rlft resume next --redo {best}`" in said
+    assert "Traceback" not in refused.output
+    assert len(versions(home)) == 1
+
+    again = home.rlft("resume", "next", "--redo", best)
+    assert again.code == 0, again.output
+    expected = whole_home.steps(whole.summary["pipeline_run_id"])
+    found = home.steps(again.summary["pipeline_run_id"])
+    assert found[best]["status"] == "completed"
+    assert found[best]["outputs"]["policy"] == expected[best]["outputs"]["policy"]  # optimizer and tokenizer too
+    sampled = [step["status"] for name, step in found.items() if name.startswith("generate_rollouts")]
+    assert set(sampled) <= {"skipped", "cached"}  # nothing is sampled again
+    first, second = versions(home)
+    assert first[1] == first[2] == second[1] == second[2]
+    assert again.summary["final"] == whole.summary["final"]
+    verified = home.rlft("doctor", "--verify")
+    assert verified.code == 0, verified.output
+    assert "0 files are damaged" in verified.output
+
+
+def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):
+    """`rlft show` and a run that takes what it can from the cache, with one file of each kind cut off."""
+    whole_home, whole = finished
+    home = Home(tmp_path / "cut")
+    shutil.copytree(whole_home.folder, home.folder)
+    store = home.folder / ".rlft" / "zenml" / "local_stores"
+    name = home.query(f"print(json.dumps(client.get_pipeline_run('{whole.summary['pipeline_run_id']}').name))")
+    for pattern, command in (
+        ("*/generate_rollouts_r001/**/rollouts.parquet", "generate_rollouts_r001"),
+        ("*/score_rewards_r000/**/rewards.parquet", "score_rewards_r000"),
+        ("*/train_grpo_r002/**/report.json", "train_grpo_r002"),
+    ):
+        (file,) = store.glob(pattern)
+        file.write_bytes(file.read_bytes()[:-9])
+        shown = home.rlft("show", name, command[-1])
+        assert shown.code == 1
+        assert f"--redo {command}`" in " ".join(shown.output.split())
+        assert "Traceback" not in shown.output
+    refused = home.rlft("run", str(TINY), "--name", "after")  # round 0 is traced, and its rewards are read for that
+    assert refused.code == 1
+    assert "`rlft resume after --redo score_rewards_r000`" in " ".join(refused.output.split())

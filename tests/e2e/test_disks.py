@@ -1,0 +1,64 @@
+"""Disks that fill up, turn read-only or vanish under a run: a sentence each, and a run that goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import ROOT, Home
+from tests.needs import need
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+
+SENTENCES = {
+    "full": ("the disk is full: nothing more can be written", "make room there, then `rlft resume small`"),
+    "no room for temporary files": (
+        "temporary: the disk is full: nothing",
+        "make room there, then `rlft resume small`",
+    ),
+    "read-only": ("nothing can be written there any more", "make it writable"),
+    "deleted": ("the folder of the runs was deleted or moved while the run went on", "start it anew"),
+}
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    """How each command ended: its exit code and its output."""
+    unshare = ["unshare", "--map-root-user", "--mount"]
+    may = subprocess.run([*unshare, "true"], capture_output=True, check=False)
+    need(may.returncode == 0, "user namespaces", "sysctl kernel.unprivileged_userns_clone=1")
+    folder = tmp_path_factory.mktemp("disks")
+    command = [*unshare, sys.executable, "-m", "tests.e2e.disks", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=Home(ROOT).environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_it_is_a_sentence_with_a_way_out(ends, case):
+    code, output = ends[case]
+    said = " ".join(output.split())
+    what, fix = SENTENCES[case]
+    assert code == 1, output
+    assert said.count("error ") == 1, output
+    assert what in said
+    assert fix in said
+    assert "Traceback" not in output
+    assert "sqlite3" not in output
+    assert len(output.splitlines()) <= 12, output  # of which four are told before
+
+
+def test_a_home_that_is_read_only_from_the_start_is_refused(ends):
+    code, output = ends["still read-only"]
+    assert code == 1, output
+    assert "no folder can be made or written there" in output
+    assert "Traceback" not in output
+
+
+def test_the_run_goes_on_when_there_is_room(ends):
+    code, output = ends["resumed"]
+    assert code == 0, output
+    assert "Registry: tiny version 1" in output
