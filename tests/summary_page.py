@@ -7,7 +7,8 @@ from mlops.runs.summary import Baseline, Difference, Ledger, Promotion, Seconds,
 
 HEAD = """# The summary
 
-The summary says what a run came to. It is printed at the end; `rlft run CONFIG --summary FILE` also writes it as JSON.
+The summary says what a run came to. It is printed at the end; `rlft run CONFIG --summary FILE` also writes it as JSON,
+to a new or empty file or in the place of an older summary; any other file is left alone and refused.
 It is always in `.rlft/runs/` and among the artifacts of the MLflow run. This page is made from `mlops/runs/summary.py`.
 """
 TAIL = """
@@ -17,8 +18,7 @@ that were scored for both arms, so `before` and `after` may differ a little from
 Metrics: `accuracy` (the share of solved attempts; solved means that the full reward was earned), `reward`,
 `rewards/<part>`, `avg_at_k`, `pass_at_k`, `maj_at_k` ([glossary](glossary.md#what-it-came-to)).
 
-Exit codes: 0 finished (improved or not), 1 failed, 2 the set-up cannot work, 3 too hard, 4 already solved, 130
-interrupted.
+The exit codes stand with [what can happen to a run](runs.md#exit-codes).
 
 ## JSON schema
 """

@@ -74,7 +74,7 @@ def run_plain(config: Config) -> dict[str, float]:
             label="evaluation",
         )
         rewards = score_rollouts(rollouts, task_set.by_id(), environment, **scoring)
-        evaluate_rollouts(rollouts, rewards, task_set, resamples=config.evaluation.resamples, seed=config.seed)
+        evaluate_rollouts(rollouts, rewards, task_set)
 
     def final_evaluation():
         own = config.evaluation

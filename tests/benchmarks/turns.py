@@ -27,7 +27,8 @@ import numpy as np
 import rlft
 from rlft.config import HarnessConfig
 from rlft.engines.base import Generation, Sampling, derive_seed
-from rlft.harness import Attempt, run_attempts
+from rlft.harness.dialogue import Attempt
+from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.types import Rollout

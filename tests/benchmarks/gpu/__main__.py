@@ -21,8 +21,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,8 @@ def last_line(errors: str) -> str:
 def describe_machine(*, rehearsal: bool) -> dict[str, Any]:
     """GPU, driver, versions and date."""
     found: dict[str, Any] = {"rehearsal": rehearsal, "cores": os.cpu_count(), "python": platform.python_version()}
-    found["versions"] = {name: version(name) for name in PACKAGES if find_spec(name)}
+    packages = packages_distributions()  # the package vllm is of another distribution where there is no GPU
+    found["versions"] = {name: version(packages[name][0]) for name in PACKAGES if name in packages}
     found["date"] = datetime.now(UTC).date().isoformat()
     if torch.cuda.is_available():
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
