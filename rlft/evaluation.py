@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from rlft.comparison import guarded_mean, range_of
 from rlft.errors import RlftError
 from rlft.statistics import mean_interval, varies
-from rlft.types import EvaluationReport, Reward, Rewards, Rollouts, TaskSet
+from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, TaskSet
+from rlft.variety import answers_given, right_answers
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
 
@@ -31,6 +33,7 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
     scored: dict[str, dict[str, list[Reward]]] = defaultdict(dict)
     sizes: dict[str, Counter[str]] = defaultdict(Counter)
     errors: dict[str, Counter[str]] = defaultdict(Counter)
+    attempts: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in pair(rollouts, rewards):
         if rollout.task_id not in by_id:
             raise ValueError(f"task {rollout.task_id} has no split: evaluate with the task set it was sampled from")
@@ -40,18 +43,17 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
             errors[split][rollout.task_id] += 1
         else:
             scored[split].setdefault(rollout.task_id, []).append(reward)
+            attempts[split].append((rollout, reward))
     policy = rollouts.rows[0].policy if rollouts.rows else ""
-    return {
-        split: _report(
-            split,
-            policy,
-            max(counts.values()),
-            scored[split],
-            {task: by_id[task].group for task in sorted(counts)},
-            dict(sorted(errors[split].items())),
-        )
-        for split, counts in sizes.items()
-    }
+    reports = {}
+    for split, counts in sizes.items():
+        groups = {task: by_id[task].group for task in sorted(counts)}
+        failed = dict(sorted(errors[split].items()))
+        report = _report(split, policy, max(counts.values()), scored[split], groups, failed)
+        given, frequent = answers_given(attempts[split])
+        right = right_answers(by_id[task] for task in groups)
+        reports[split] = replace(report, answers=given, right_answers=right, frequent=frequent)
+    return reports
 
 
 def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:

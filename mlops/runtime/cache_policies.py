@@ -48,6 +48,12 @@ def evaluation_code() -> str:
     return code_fingerprint("rlft.evaluation", "rlft.promotion")
 
 
+@cache
+def constant_code() -> str:
+    """Return the fingerprint of the code behind `evaluate_constant`."""
+    return code_fingerprint("rlft.controls.constant")
+
+
 def _policy(function: str) -> CachePolicy:
     """Make a cache policy of a function's name. Of the function itself ZenML would look up the source at the import."""
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
@@ -59,3 +65,4 @@ ROLLOUT = _policy("rollout_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")
 EVALUATION = _policy("evaluation_code")
+CONSTANT = _policy("constant_code")

@@ -1,0 +1,87 @@
+"""A policy that says the same to everything is measured, so that none that is no better is taken for a success."""
+
+from __future__ import annotations
+
+import rlft
+from rlft.config import HarnessConfig, RewardConfig
+from rlft.controls.constant import best_constant
+from rlft.types import TaskSet
+from tests.rlft.attempts import make_task
+
+
+class Sums(rlft.BaseEnv):
+    """Right earns 1, a question mark 0, and a wrong answer costs 2."""
+
+    async def compute_reward(self, completion, ground_truth):
+        text = completion.text.strip()
+        return {"points": 1.0 if text == ground_truth else 0.0 if text == "?" else -2.0}
+
+
+class Labels(rlft.BaseEnv):
+    async def compute_reward(self, completion, ground_truth):
+        return {"right": float(completion.text == ground_truth)}
+
+
+class Broken(rlft.BaseEnv):
+    async def compute_reward(self, completion, ground_truth):
+        raise ValueError("no judge today")
+
+
+def task_set(answers, count=40):
+    splits = ("train", "validation", "gate", "test")
+    rows = [(split, n, answers[n % len(answers)]) for split in splits for n in range(count)]
+    tasks = [make_task(f"{split}{n}", f"q{n} of {split}", answer) for split, n, answer in rows]
+    return TaskSet(tuple(_in(task, split) for task, (split, *_) in zip(tasks, rows, strict=True)), "f")
+
+
+def _in(task, split):
+    return rlft.Task(task.id, task.environment, task.prompt, task.answer, task.info, split, task.id)
+
+
+def best(environment, tasks, said=(), metric="reward"):
+    return best_constant(
+        tasks, said, environment, RewardConfig(), HarnessConfig(), metric=metric, splits=["gate", "test"]
+    )
+
+
+def test_what_a_policy_says_often_is_tried():
+    # Of ten answers each is right once in ten: 0.1 - 0.9 * 2 = -1.7. A question mark earns 0 on every task.
+    tasks = task_set([str(n) for n in range(10)])
+    found = best(Sums(), tasks, said=["?", "7"])
+    assert found.text == "?"
+    assert found.tried == {"": -2.0, "I do not know.": -2.0, "0": -1.7, "1": -1.7, "2": -1.7, "?": 0.0, "7": -1.7}
+    assert {split: report.metrics["reward"].mean for split, report in found.splits.items()} == {"gate": 0, "test": 0}
+    assert found.splits["gate"].policy == "constant answer '?'"
+    assert found.name == "'?'"
+
+
+def test_the_most_common_right_answer_is_tried_without_being_said():
+    found = best(Labels(), task_set(["yes", "yes", "yes", "no"]), metric="accuracy")
+    assert found.text == "yes"
+    assert found.splits["test"].metrics["accuracy"].mean == 0.75
+    assert found.splits["test"].metrics["accuracy"].count == 40
+
+
+def test_it_is_chosen_on_validation_and_not_by_what_it_is_measured_on():
+    # On validation `a` is right everywhere, on gate and test `b`.
+    tasks = task_set(["b"])
+    mixed = tuple(
+        rlft.Task(t.id, t.environment, t.prompt, "a" if t.split == "validation" else "b", t.info, t.split, t.group)
+        for t in tasks.tasks
+    )
+    found = best(Labels(), TaskSet(mixed, "f"), said=["a"], metric="accuracy")
+    assert (found.text, found.splits["gate"].metrics["accuracy"].mean) == ("a", 0.0)
+
+
+def test_saying_nothing_is_an_answer():
+    class Silence(rlft.BaseEnv):
+        async def compute_reward(self, completion, ground_truth):
+            return {"short": float(not completion.text)}
+
+    found = best(Silence(), task_set(["x"]))
+    assert (found.text, found.name) == ("", "saying nothing")
+
+
+def test_where_every_score_fails_there_is_no_constant_answer():
+    found = best(Broken(), task_set(["x"]))
+    assert (found.splits, found.tried) == ({}, {})
