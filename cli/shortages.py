@@ -9,6 +9,7 @@ from pathlib import Path
 from mlops.home.databases import ZENML
 from mlops.home.faults import find_faults
 from mlops.home.folder import Home
+from mlops.home.settings import settings_file
 from rlft.errors import MemoryShortError, RlftError, StorageError
 from rlft.shortage import shortage_of
 
@@ -42,10 +43,13 @@ def shortage_error(error: BaseException, home: Home, resume: str | None) -> Rlft
 def _is_gone(home: Home) -> bool:
     """Return whether the home is no longer there, although this process has used it.
 
-    A home that has lost only the database of ZenML is damaged: `mlops.home.faults` has the way on.
+    A home that has lost only the database of ZenML is damaged: `mlops.home.faults` has the way on. One that was deleted
+    may have folders of artifacts again, as ZenML makes those that it writes to, but not the settings of its start.
     """
     used = Path(os.environ.get("ZENML_LOCAL_STORES_PATH", "")).is_relative_to(home.root)
-    return used and not ZENML.file(home).exists() and not find_faults(home, [ZENML])
+    if not used or ZENML.file(home).exists():
+        return False
+    return not settings_file(home).exists() or not find_faults(home, [ZENML])
 
 
 def _full_place(home: Home) -> str:

@@ -9,6 +9,7 @@ from cli.shortages import shortage_error
 from mlops.home.databases import ZENML
 from mlops.home.faults import explained
 from mlops.home.folder import Home
+from mlops.home.settings import settings_file
 
 RESUME = "rlft resume a"
 
@@ -58,9 +59,17 @@ def test_a_home_that_was_deleted(home, monkeypatch):
     assert shortage_error(KeyError("another"), home, RESUME) is None
 
 
+def test_artifacts_that_are_written_after_a_home_was_deleted_do_not_make_it_one_again(home):
+    (home.root / ZENML.path).unlink()
+    (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir()
+    error = shortage_error(OSError("attempt to write a readonly database"), home, RESUME)
+    assert error.what == "the folder of the runs was deleted or moved while the run went on"
+
+
 def test_a_home_that_has_lost_only_its_database_is_left_to_the_faults(home):
     (home.root / ZENML.path).unlink()
     (home.root / "zenml" / "local_stores" / "0a1b-2c-3d-4e-5f").mkdir()  # artifacts of a run
+    settings_file(home).write_text("as the start has made them")
     lost = ValueError("no such table: step_run")
     assert shortage_error(lost, home, RESUME) is None
     assert "`rlft doctor --restore`" in explained(home, lost)[0].fix

@@ -80,7 +80,7 @@ def main(folder: str) -> None:
     home = OnDisks(Path(folder))
     for place in (home.disk, home.temporary):
         place.mkdir()
-        mount("-t", "tmpfs", "-o", "size=8m", "none", place)
+        mount("-t", "tmpfs", "-o", "size=24m", "none", place)  # room for the two runs that are stored there
     quieten(False)
     import_what_takes_long()
 
