@@ -25,10 +25,12 @@ HEADLINES = {
     "already_solved": ("Not trained: the model solves these tasks already.", "yellow"),
     "failed": ("The run failed.", "red"),
 }
+SIMPLER = {"sft": "Supervised fine-tuning for as many seconds"}
 ARMS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
     ("sft_control", "SFT for the same seconds"),
+    ("constant", "best constant answer"),
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
@@ -78,7 +80,8 @@ def _goes_on(run_id: str) -> bool:
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
-    parts: list[RenderableType] = [styled(*HEADLINES[summary.status])]
+    parts: list[RenderableType] = [styled(said, "yellow") for said in _would_do(summary)]
+    parts.append(styled(*HEADLINES[summary.status]))
     if summary.error:
         parts.append(summary.error)
     if summary.baseline and summary.status in ("too_hard", "already_solved"):
@@ -105,11 +108,33 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
 
 
+def _would_do(summary: Summary) -> list[str]:
+    """Return a sentence for each control that is as good as the trained model, as far as `test` can tell."""
+    said = []
+    for control, change in summary.difference_controls.items():
+        if change is None or change.is_above_zero:
+            continue
+        scale, unit = _scale(change.metric)
+        reached = f"{change.before * scale:.3g}{unit and ' %'} ({change.metric} on test)"
+        if control == "constant":
+            answer = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
+            said.append(
+                f"Saying {answer} to every task reaches {reached}, and the trained model {change.after * scale:.3g}: "
+                "it is not better than that."
+            )
+        else:
+            said.append(f"{SIMPLER[control]} reaches {reached}: it would do, and is simpler.")
+    return said
+
+
+def _scale(metric: str) -> tuple[float, str]:
+    """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
+    return (1, "") if metric == "reward" else (100, " points")
+
+
 def _sentence(change: Difference) -> str:
     """Return the difference in one sentence: accuracy in percentage points, the reward in its own unit."""
-    metric, scale, unit = change.metric, 100, " points"
-    if metric == "reward":
-        scale, unit = 1, ""
+    metric, (scale, unit) = change.metric, _scale(change.metric)
     before, after = change.before * scale, change.after * scale
     low, high = change.ci_low * scale, change.ci_high * scale
     text = (
@@ -129,7 +154,7 @@ def _sentence(change: Difference) -> str:
 
 
 def _arms(summary: Summary, metric: str) -> Table:
-    arms: dict[str, Metrics] = {label: getattr(summary, key) for key, label in ARMS}
+    arms: dict[str, Metrics] = {label: getattr(summary, key, summary.controls.get(key, {})) for key, label in ARMS}
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
     measured = [name for name in splits if any(name in arm for arm in arms.values())]
     table = Table("", *(splits[name] for name in measured), title=metric, title_justify="left")

@@ -22,6 +22,8 @@ from steps.fetch_champion import fetch_champion
 from steps.register_policy import register_policy
 
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
+# The controls by their names in the summary, and the arms that hold them.
+CONTROLS = {"sft": "sft_control", "constant": "constant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,15 @@ class Arms:
     base: Artifact
     warm_start: Artifact | None
     sft_control: Artifact | None
+    constant: Artifact
     final: Artifact
     champion: Artifact | None
 
     def load(self) -> dict[str, Evaluation]:
-        """Return the evaluations of the arms that there are, by their keys in the summary."""
+        """Return the evaluations of the arms that there are, by their names."""
         arms = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: arm.load() for name, arm in arms.items() if arm is not None}
+        loaded = {name: arm.load() for name, arm in arms.items() if arm is not None}
+        return {name: evaluation for name, evaluation in loaded.items() if evaluation.splits}
 
 
 def evaluate_arms(
@@ -54,7 +58,7 @@ def evaluate_arms(
     tracking_uri: str,
     note_training: Callable[[str, SftReport], None],
 ) -> tuple[Arms, TrackerError | None]:
-    """Evaluate base, warm start, SFT control, trained policy and champion on the same tasks with the same seeds.
+    """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
 
     The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
     `note_training` is told its stage's name and its report. `find_champion` returns `None` before the first promotion,
@@ -75,6 +79,7 @@ def evaluate_arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
         sft_control=control,
+        constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
     )
@@ -108,7 +113,7 @@ def promote(
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
         decision = decide_promotion(
-            arms.final, arms.base, config.evaluation, config.promotion, arms.warm_start, arms.champion
+            arms.final, arms.base, config.evaluation, config.promotion, arms.warm_start, arms.champion, arms.constant
         )
     with stages.show("registering the policy"):
         version = register_policy(

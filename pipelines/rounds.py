@@ -16,6 +16,7 @@ from rlft.comparison import is_better
 from rlft.evaluation import flat_metrics
 from rlft.outcome import FATES
 from rlft.types import Evaluation, EvaluationReport, TrainReport
+from rlft.variety import collapse, named
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Rounds:
     reports: list[TrainReport] = field(default_factory=list)
     stopped: str = ""
     validations_without_best: int = 0
+    start_report: EvaluationReport | None = None
 
     def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
         """Take the report of a policy after `number` rounds: it is the best so far, or one more without a new best.
@@ -50,6 +52,11 @@ class Rounds:
             self.validations_without_best = 0
         else:
             self.validations_without_best += 1
+
+    def often_said(self) -> list[str]:
+        """Return completions that the policy gave often in validation, before training and when it was the best."""
+        reports = [each for each in (self.start_report, self.best_report) if each is not None]
+        return list(dict.fromkeys(text for report in reports for text in report.frequent))
 
     def counts(self) -> dict[str, int]:
         """Return how many rollouts of all rounds were sampled, trained on, filtered and errored."""
@@ -76,7 +83,8 @@ def run_rounds(
     rounds = Rounds(best=start)
     policy = start
     retention = Retention(config.policy.keep)
-    _validate(stages, tasks, start, 0, tracker)  # for the curve alone: only trained policies can be the best one
+    # For the curve, and to see when answers collapse: only trained policies can be the best one.
+    rounds.start_report = _validate(stages, tasks, start, 0, tracker)
     for number in _numbers(config.training.rounds, stages.show):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
@@ -96,6 +104,9 @@ def run_rounds(
         if last or (number + 1) % config.evaluation.validate_every == 0:
             validated = _validate(stages, tasks, policy, number + 1, tracker)
             rounds.note_validation(policy, number + 1, validated, config.evaluation.metric)
+            if collapsed := collapse(validated, rounds.start_report):
+                said = named(validated.frequent)
+                logger.warning("validation after round %d: %s; most often it says %s", number + 1, collapsed, said)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
             keep()

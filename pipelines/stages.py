@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split
 from steps.audit_rewards import audit_rewards
+from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
@@ -175,6 +176,21 @@ class Stages:
         selection = Selection(label="evaluation", num_generations=config.num_generations, splits=splits)
         sampling = self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)
         return self._evaluate(policy, tasks, selection, sampling, name)
+
+    def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
+        """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""
+        config = self.config
+        with self.show("constant answers"):
+            return evaluate_constant(
+                tasks,
+                list(said),
+                config.environment,
+                config.reward,
+                config.harness,
+                self.fingerprints.harness + self.fingerprints.reward,
+                config.evaluation.metric,
+                splits,
+            )
 
     def _sampling(self, temperature: float, **cut: Any) -> SamplingSettings:
         rollout = self.config.rollout

@@ -26,7 +26,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
 from mlops.runs.redo import has_step, naming_damage
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import Baseline, Ledger
+from mlops.runs.summary import Baseline, Ledger, Summary
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
@@ -34,10 +34,11 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
 from mlops.tracking.sft_curves import log_training
-from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.conclusion import CONTROLS, Arms, evaluate_arms, promote
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import Config
+from rlft.controls.constant import ConstantAnswer
 from rlft.errors import RewardAuditError, TrackerError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
 from rlft.promotion import few_groups
@@ -46,6 +47,7 @@ from rlft.statistics import effective_groups
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
+from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.fetch_champion import fetch_champion
 from steps.generate_rollouts import generate_rollouts
@@ -67,6 +69,7 @@ STEPS = [
     generate_rollouts,
     score_rewards,
     evaluate_policy,
+    evaluate_constant,
     train_grpo,
     fetch_champion,
     decide_promotion,
@@ -257,7 +260,8 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     metric = stages.config.evaluation.metric
     loaded = arms.load()
     for name, result in loaded.items():
-        setattr(record.summary, name, arm_metrics(result))
+        if name in Summary.model_fields:
+            setattr(record.summary, name, arm_metrics(result))
         for report in result.splits.values():
             record.tracker.log_metrics(flat_metrics(report, name), step=0)
     trained, base = loaded["final"], loaded["base"]
@@ -265,8 +269,14 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     start = loaded.get("warm_start", base)
     record.summary.difference = difference(trained, start, metric)
     record.summary.differences = part_differences(trained, start)
-    if "sft_control" in loaded:
-        record.summary.difference_sft_control = difference(trained, loaded["sft_control"], metric)
+    controls = {control: loaded[arm] for control, arm in CONTROLS.items() if arm in loaded}
+    record.summary.controls = {control: arm_metrics(found) for control, found in controls.items()}
+    compared = {control: difference(trained, found, metric) for control, found in controls.items()}
+    record.summary.difference_controls = compared
+    record.summary.difference_sft_control = compared.get("sft")
+    if isinstance(constant := controls.get("constant"), ConstantAnswer):
+        record.summary.constant_answer = constant.text
+        record.tracker.log_json("constant_answers.json", constant.tried)
     record.summary.status = status_of(record.summary.difference)
     if record.summary.status == "failed":
         record.summary.error = (

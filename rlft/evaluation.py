@@ -208,4 +208,5 @@ def flat_metrics(report: EvaluationReport, name: str | None = None) -> dict[str,
         flat[f"{prefix}/{metric}_high"] = interval.high
     flat[f"{prefix}/frac_tasks_with_variance"] = report.frac_tasks_with_variance
     flat[f"{prefix}/errored"] = float(report.errored)
+    flat[f"{prefix}/answers"] = float(report.answers)
     return flat

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from rlft.comparison import Comparison, compare
 from rlft.types import EvaluationReport, Interval, Report
+from rlft.variety import collapse
 
 # With fewer groups the spread between them is hardly known, and no interval holds.
 MIN_GROUPS = 20
@@ -16,8 +17,9 @@ _NAMED = 3  # tasks that a sentence names
 class Decision(Report):
     """Holds the outcome of the gate.
 
-    `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base` and `champion` to the
-    difference (trained minus that policy) with its interval, for those that could be compared.
+    `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
+    (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
+    be compared.
     """
 
     promote: bool
@@ -43,22 +45,24 @@ def decide_promotion(
     *,
     metric: str,
     min_improvement: float,
+    constant: EvaluationReport | None = None,
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
-    The bound must also hold when errors count against the trained policy (`rlft.comparison`), and the split must have
-    at least `MIN_GROUPS` groups. `warm_start` is `None` in a run without one, `champion` before the first promotion.
-    The policy that is champion already is not promoted again. Raises ValueError if the reports are of different splits
-    or lack the metric.
+    The bound must also hold when errors count against the trained policy (`rlft.comparison`), the split must have at
+    least `MIN_GROUPS` groups, and the answers must not have collapsed to a few (`rlft.variety`). `warm_start` is `None`
+    in a run without one, `champion` before the first promotion, `constant`, the best constant answer, where none could
+    be scored. The policy that is champion already is not promoted again. Raises ValueError if the reports are of
+    different splits or lack the metric.
     """
-    rivals = {"warm_start": warm_start, "base": base, "champion": champion}
+    rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
         return Decision(False, (f"the trained policy {trained.policy[:12]} is the champion already",))
     promote, reasons, comparisons = True, [], {}
     for name, rival in rivals.items():
         if rival is None:
-            reasons.append(_absent(name))
+            reasons += _absent(name)
             continue
         found = compare(trained, rival, metric)
         if found is None:
@@ -71,6 +75,9 @@ def decide_promotion(
         obstacle = _obstacle(found)
         promote = promote and obstacle is None and found.exceeds(min_improvement)
         reasons.append(_sentence(name, metric, found, min_improvement, obstacle))
+    if collapsed := collapse(trained, warm_start or base):
+        promote = False
+        reasons.append(f"fails: {collapsed}")
     return Decision(promote, tuple(reasons), comparisons)
 
 
@@ -106,13 +113,16 @@ def _obstacle(found: Comparison) -> str | None:
 
 
 def _plain(name: str) -> str:
-    return {"warm_start": "warm start", "champion": "the champion"}.get(name, name)
+    names = {"warm_start": "warm start", "champion": "the champion", "constant": "the best constant answer"}
+    return names.get(name, name)
 
 
-def _absent(name: str) -> str:
+def _absent(name: str) -> list[str]:
+    if name == "constant":
+        return []
     if name == "champion":
-        return "no champion to compare with: this would be the first"
-    return "no warm start in this run: that comparison is left out"
+        return ["no champion to compare with: this would be the first"]
+    return ["no warm start in this run: that comparison is left out"]
 
 
 def _sentence(name: str, metric: str, found: Comparison, minimum: float, obstacle: str | None) -> str:

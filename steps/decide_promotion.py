@@ -9,6 +9,7 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
+from rlft.controls.constant import ConstantAnswer
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide
 from rlft.types import Evaluation
@@ -22,6 +23,7 @@ def decide_promotion(
     promotion: PromotionConfig,
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
+    constant: ConstantAnswer | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
     """Compare the trained policy with every other arm on the split `gate`; no other split has a say."""
     return decide(
@@ -31,4 +33,5 @@ def decide_promotion(
         champion.splits["gate"] if champion else None,
         metric=evaluation.metric,
         min_improvement=promotion.min_improvement,
+        constant=constant.splits.get("gate") if constant else None,
     )

@@ -60,9 +60,7 @@ def status_of(difference_to_start: Difference | None) -> Status:
     """
     if difference_to_start is None:
         return "failed"
-    found = difference_to_start
-    low = found.ci_low if found.ci_low_errors is None else min(found.ci_low, found.ci_low_errors)
-    return "improved" if low > 0 else "not_improved"
+    return "improved" if difference_to_start.is_above_zero else "not_improved"
 
 
 def promotion_section(decision: Decision, version: RegisteredVersion, name: str) -> Promotion:

@@ -47,6 +47,11 @@ class Difference(Section):
     )
     without_score: list[str] = Field(default=[], description="Ids of tasks that no rollout of either has a score for.")
 
+    @property
+    def is_above_zero(self) -> bool:
+        """Whether the whole interval is above zero, errors counted against the trained model, too."""
+        return min(self.ci_low, self.ci_low if self.ci_low_errors is None else self.ci_low_errors) > 0
+
 
 class Baseline(Section):
     """What was measured before training; its metrics stand beside these keys."""
@@ -139,6 +144,16 @@ class Summary(Section):
         description="The same metrics of the SFT control, which is trained from the warm start by supervised "
         "fine-tuning for as many seconds as sampling, scoring and updates took.",
     )
+    controls: dict[str, Metrics] = Field(
+        default={},
+        description="The same metrics of what is simpler than training with GRPO, by its name: `sft` is `sft_control`, "
+        "`constant` the best constant answer.",
+    )
+    constant_answer: str | None = Field(
+        default=None,
+        description="The answer that, given to every task of `validation`, did best there; empty if that is no answer "
+        "at all. The candidates stand in `constant_answers.json` in MLflow.",
+    )
     final: Metrics = Field(default={}, description="The same metrics of the trained model.")
     champion: Metrics = Field(
         default={}, description="The same metrics of the champion before this run, if there was one."
@@ -153,6 +168,11 @@ class Summary(Section):
     )
     difference_sft_control: Difference | None = Field(
         default=None, description="The trained model minus the SFT control, on `test`."
+    )
+    difference_controls: dict[str, Difference | None] = Field(
+        default={},
+        description="The trained model minus each of `controls`, on `test`; null if no task was scored for both. With "
+        "an interval that is not wholly above zero the control is as good.",
     )
     differences: dict[str, Difference | None] = Field(
         default={},

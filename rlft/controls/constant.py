@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
@@ -15,7 +15,7 @@ from rlft.progress import Progress, silent
 from rlft.rewards.harmless import CONSTANT
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.splits import sample_tasks
-from rlft.types import EvaluationReport, Report, Rollouts, Split, Task, TaskSet
+from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
 
 _VALIDATED = 100  # validation tasks on which a candidate is tried, as a reward may be slow
 _COMMON_ANSWERS = 3  # right answers of train tasks that are tried, the most common ones
@@ -23,12 +23,11 @@ _LARGEST_SAMPLE = 1000  # train tasks whose right answers are counted
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantAnswer(Report):
+class ConstantAnswer(Evaluation):
     """The best constant answer, and what each candidate reached on validation in the metric that was asked for."""
 
-    text: str
-    tried: dict[str, float]
-    splits: dict[str, EvaluationReport]
+    text: str = ""
+    tried: dict[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -64,10 +63,12 @@ def best_constant(
         if chosen is None or is_better(found, chosen[1], metric):
             chosen = text, found
     if chosen is None:
-        return ConstantAnswer("", {}, {})
+        return ConstantAnswer({})
     text = chosen[0]
     last = [task for split in splits for task in tasks.split(split)]
-    return ConstantAnswer(text, tried, _evaluate(text, last, tasks, environment, reward, harness, progress))
+    return ConstantAnswer(
+        splits=_evaluate(text, last, tasks, environment, reward, harness, progress), text=text, tried=tried
+    )
 
 
 def _common_answers(tasks: Sequence[Task], environment: BaseEnv) -> list[str]:

@@ -73,6 +73,38 @@ def test_without_a_summary_the_run_goes_on_elsewhere_or_something_is_broken(tmp_
         finish(home, "an-id", None, "cluster")
 
 
+def difference_of(metric, before, after, low):
+    mean = after - before
+    return Difference(metric=metric, before=before, after=after, mean=mean, ci_low=low, ci_high=mean + 0.1, tasks=9)
+
+
+def test_the_first_sentence_names_what_would_have_done():
+    text = shown(
+        difference=difference_of("reward", -1.1, -0.02, 0.9),
+        difference_controls={
+            "constant": difference_of("reward", 0.0, -0.02, -0.05),
+            "sft": difference_of("reward", -0.9, -0.02, 0.7),
+        },
+        controls={"constant": {"reward": 0.0}},
+        constant_answer="?",
+    )
+    first, second = (
+        text.index("Saying '?' to every task reaches 0 (reward on test)"),
+        text.index("not measurably better"),
+    )
+    assert first < second
+    assert "Supervised fine-tuning" not in text  # the trained model is better than that
+    assert "best constant answer" in text
+
+
+def test_errors_count_against_the_trained_model_beside_a_control_too():
+    sure = difference_of("accuracy", 0.6, 0.66, 0.01)
+    unsure = sure.model_copy(update={"errors": 9, "ci_low_errors": -0.02})
+    assert "would do" not in shown(difference_controls={"sft": sure, "constant": None})
+    text = shown(difference_controls={"sft": unsure})
+    assert "Supervised fine-tuning for as many seconds reaches 60 % (accuracy on test): it would do" in text
+
+
 def test_the_arms_have_a_column_for_each_split_that_was_measured():
     change = Difference(metric="accuracy", before=0.1, after=0.5, mean=0.4, ci_low=0.3, ci_high=0.5, tasks=10)
     base, final = {"accuracy": 0.1, "gate/accuracy": 0.2}, {"accuracy": 0.5, "gate/accuracy": 0.6}

@@ -31,6 +31,13 @@ def test_the_summary_keeps_its_contract(finished):
     }  # fmt: skip
     assert (difference["tasks"], difference["errors"], difference["ci_low_errors"]) == (12, 0, difference["ci_low"])
     assert difference["ci_low"] <= difference["mean"] <= difference["ci_high"]
+    assert set(result.summary["controls"]) == set(result.summary["difference_controls"]) == {"sft", "constant"}
+    assert result.summary["controls"]["sft"] == result.summary["sft_control"]
+    constant = result.summary["controls"]["constant"]
+    assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(constant)
+    against = result.summary["difference_controls"]["constant"]
+    assert against["mean"] == pytest.approx(result.summary["final"]["accuracy"] - constant["accuracy"])
+    assert isinstance(result.summary["constant_answer"], str)
     # paired on the same 12 test tasks: the mean difference is the difference of the means
     expected = result.summary["final"]["accuracy"] - result.summary["warm_start"]["accuracy"]
     assert difference["mean"] == pytest.approx(expected)

@@ -10,15 +10,19 @@ import pytest
 from cli.result import ARMS
 from mlops.runs.summary import Summary
 from pipelines import conclusion
-from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.conclusion import CONTROLS, FINAL_SPLITS, Arms, evaluate_arms, promote
 from pipelines.stages import unshown
 from rlft.errors import TrackerError
 
 
-def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal():
-    keys = [field.name for field in fields(Arms)]
-    assert keys == [key for key in Summary.model_fields if key in keys]
-    assert keys == [key for key, _ in ARMS]
+def test_every_arm_has_a_key_in_the_summary_or_is_a_control_and_has_a_row_in_the_terminal():
+    arms = [field.name for field in fields(Arms)]
+    assert arms == [key for key, _ in ARMS]
+    own = [arm for arm in arms if arm in Summary.model_fields]
+    assert own == [key for key in Summary.model_fields if key in own]
+    assert set(arms) - set(own) <= set(CONTROLS.values())
+    # A control without a key of its own has the name of its arm, by which the terminal finds it.
+    assert all(name == arm for name, arm in CONTROLS.items() if arm not in own)
 
 
 class FakeStages:
@@ -35,9 +39,13 @@ class FakeStages:
         self.evaluated.append(name)
         return f"{name} of {policy}"
 
+    def constant(self, tasks, said, splits):
+        assert splits == FINAL_SPLITS
+        return f"best of {said}"
+
 
 def evaluated(stages, find_champion):
-    rounds = SimpleNamespace(best="best")
+    rounds = SimpleNamespace(best="best", often_said=lambda: ["?"])
     given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "note_training": None}
     return evaluate_arms(stages, "tasks", find_champion=find_champion, **given)
 
@@ -46,7 +54,7 @@ def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():
     stages, away = FakeStages(), TrackerError("away")
     arms, unknown = evaluated(stages, lambda: (_ for _ in ()).throw(away))
     assert unknown is away
-    assert (arms.champion, arms.final) == (None, "trained of best")
+    assert (arms.champion, arms.final, arms.constant) == (None, "trained of best", "best of ['?']")
     assert stages.evaluated == ["base", "trained"]
 
 

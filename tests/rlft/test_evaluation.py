@@ -202,5 +202,6 @@ def test_flat_names_have_bounds_and_no_at_sign():
         "eval/gate/accuracy_high": 0.6,
         "eval/gate/frac_tasks_with_variance": 0.25,
         "eval/gate/errored": 2.0,
+        "eval/gate/answers": 0.0,
     }
     assert "eval/search/gate/accuracy" in flat_metrics(report, "search")

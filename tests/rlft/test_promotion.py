@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rlft.promotion import decide_promotion
@@ -14,7 +16,7 @@ def report(policy, solved, *, tasks=TASKS, split="gate", drop=(), groups=None):
     return EvaluationReport(split, policy, 1, {}, {"accuracy": scores}, len(errors), groups=groups or {}, errors=errors)
 
 
-def decide(trained=40, warm_start=20, base=10, champion=30, minimum=0.0):
+def decide(trained=40, warm_start=20, base=10, champion=30, minimum=0.0, constant=None):
     """Each policy as a report, as how many of its tasks are right, or `None`."""
 
     def make(name, given):
@@ -27,6 +29,7 @@ def decide(trained=40, warm_start=20, base=10, champion=30, minimum=0.0):
         make("champion", champion),
         metric="accuracy",
         min_improvement=minimum,
+        constant=None if constant is None else make("constant answer", constant),
     )
 
 
@@ -53,6 +56,25 @@ def test_every_rival_must_be_beaten(warm_start, base, champion, promote):
     expected = {"base"} | ({"warm_start"} if warm_start else set()) | ({"champion"} if champion else set())
     assert set(decision.comparisons) == expected
     assert decision.comparisons["base"].mean == pytest.approx((40 - base) / 50)
+
+
+def test_a_policy_that_is_no_better_than_a_constant_answer_is_not_promoted():
+    assert decide(constant=20).promote
+    refused = decide(constant=39)
+    assert not refused.promote
+    assert refused.reasons[-1].startswith(
+        "fails: accuracy on gate of trained minus the best constant answer is +0.0200"
+    )
+    assert refused.comparisons["constant"].mean == pytest.approx(1 / 50)
+
+
+def test_a_policy_whose_answers_have_collapsed_is_not_promoted():
+    start = replace(report("warm_start", 20), answers=19, right_answers=20)
+    collapsed = replace(report("trained", 40), answers=2, right_answers=20)
+    assert decide(trained=replace(collapsed, answers=18), warm_start=start).promote
+    refused = decide(trained=collapsed, warm_start=start)
+    assert not refused.promote
+    assert refused.reasons[-1].startswith("fails: its answers have collapsed: 2 answers make up 95%")
 
 
 def test_the_minimum_counts():
