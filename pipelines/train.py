@@ -41,6 +41,7 @@ from rlft.config import Config
 from rlft.controls.constant import ConstantAnswer
 from rlft.errors import RewardAuditError, TrackerError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from rlft.power import gate_sentence
 from rlft.promotion import few_groups
 from rlft.sft.training import SftReport
 from rlft.statistics import effective_groups
@@ -137,7 +138,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     """
     started = time.perf_counter()
     tasks = stages.ingest()
-    _note_tasks(tasks.load(), record)
+    _note_tasks(tasks.load(), record, stages.config.evaluation.metric)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.tracker.log_json("reward_audit.json", audit.to_json())
@@ -162,16 +163,21 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
     runtime.forget_checkpoints()  # only now: ZenML has stored the result, so no kill can lose both
 
 
-def _note_tasks(task_set: TaskSet, record: Record) -> None:
-    """Name the data in MLflow, store what was noted while reading it, and warn of what limits its result."""
+def _note_tasks(task_set: TaskSet, record: Record, metric: str) -> None:
+    """Name the data in MLflow, store what was noted while reading it, and say what the gate can and cannot see."""
     notes = task_set.notes["tasks"]
     record.tracker.log_tasks(task_set, notes["source"])
     record.tracker.log_json("task_notes.json", task_set.notes)
     if notes["without_answer"]:
         logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
-    sizes = np.array(list(Counter(task.group for task in task_set.split("gate")).values()), dtype=np.float64)
-    if few := few_groups("gate", len(sizes), float(effective_groups(sizes)) if len(sizes) else 0.0):
+    gate = task_set.split("gate")
+    sizes = np.array(list(Counter(task.group for task in gate).values()), dtype=np.float64)
+    effective = float(effective_groups(sizes)) if len(sizes) else 0.0
+    if few := few_groups("gate", len(sizes), effective):
         logger.warning("nothing can be promoted in this run: %s", few)
+    else:
+        record.summary.gate = gate_sentence(len(gate), len(sizes), effective, metric=metric, confidence=0.95)
+        logger.info("%s", record.summary.gate)
 
 
 def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
