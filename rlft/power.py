@@ -73,13 +73,13 @@ def gate_sentence(tasks: int, groups: int, effective: float, *, metric: str, con
     if metric != "accuracy":
         spreads = (norm.ppf((1 + confidence) / 2) + norm.ppf(POWER)) / math.sqrt(max(effective, 1.0))
         return (
-            f"{has}: {level} a true gain of {spreads:.2f} standard deviations of the difference between groups is found "
-            "four times out of five"
+            f"{has}: {level} a true gain of {spreads:.2f} standard deviations of the difference between groups is "
+            "found four times out of five"
         )
     gain = smallest_gain(effective, confidence=confidence)
     if gain is None:
         return f"{has}: {level} no gain is found four times out of five"
     return (
-        f"{has}: {level} a true gain of {100 * gain:.1f} points is found four times out of five, if the models differ on "
-        f"{max(DISCORDANCE, gain):.0%} of the tasks"
+        f"{has}: {level} a true gain of {100 * gain:.1f} points is found four times out of five, if the models differ "
+        f"on {max(DISCORDANCE, gain):.0%} of the tasks"
     )

@@ -182,8 +182,8 @@ class Summary(Section):
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
     gate: str | None = Field(
         default=None,
-        description="What the split `gate` can see, computed before training: the smallest true gain that it finds four "
-        "times out of five. null if it has too few groups of tasks to promote anything.",
+        description="What the split `gate` can see, computed before training: the smallest true gain that it finds "
+        "four times out of five. null if it has too few groups of tasks to promote anything.",
     )
     ledger: Ledger = Field(default_factory=Ledger, description="What became of the rollouts of all rounds.")
     promotion: Promotion = Field(default_factory=Promotion, description="What happened in the registry.")
