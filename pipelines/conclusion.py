@@ -9,11 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from mlops.registry.champion import ChampionVersion
+from mlops.registry.gates import count_look, trained_on
 from mlops.runs.starting import registry_name
+from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
+from rlft.gates import task_hash
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.sft.training import SftReport
 from rlft.types import Evaluation, Split
@@ -47,6 +52,15 @@ class Arms:
         return {name: evaluation for name, evaluation in loaded.items() if evaluation.splits}
 
 
+@dataclass(frozen=True, slots=True)
+class Champion:
+    """The champion's policy and the MLflow run that made it, if there is one; `unknown` is why that is not known."""
+
+    policy: Artifact | None = None
+    run_id: str | None = None
+    unknown: TrackerError | None = None
+
+
 def evaluate_arms(
     stages: Stages,
     tasks: Artifact,
@@ -57,12 +71,12 @@ def evaluate_arms(
     find_champion: Callable[[], ChampionVersion | None],
     tracking_uri: str,
     note_training: Callable[[str, SftReport], None],
-) -> tuple[Arms, TrackerError | None]:
+) -> tuple[Arms, Champion]:
     """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
 
     The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
     `note_training` is told its stage's name and its report. `find_champion` returns `None` before the first promotion,
-    and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error returned.
+    and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error is `unknown`.
     """
     config = stages.config
     control = warm = None
@@ -73,8 +87,8 @@ def evaluate_arms(
             policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
             note_training("sft_control", report.load())
             control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
-    policy, unknown = _fetch(stages, find_champion, tracking_uri)
-    champion = None if policy is None else stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
+    found = _fetch(stages, find_champion, tracking_uri)
+    champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
@@ -83,37 +97,54 @@ def evaluate_arms(
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
     )
-    return arms, unknown
+    return arms, found
 
 
-def _fetch(
-    stages: Stages, find_champion: Callable[[], ChampionVersion | None], tracking_uri: str
-) -> tuple[Artifact | None, TrackerError | None]:
-    """Return the champion's policy, if there is one, and why that is not known, if it is not."""
+def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], tracking_uri: str) -> Champion:
     try:
         now = find_champion()
         if now is None:
-            return None, None
+            return Champion()
         with stages.show("fetching the champion"):
-            return fetch_champion(tracking_uri, now.name, now.version, now.weights_hash), None
+            return Champion(fetch_champion(tracking_uri, now.name, now.version, now.weights_hash), now.run_id)
     except TrackerError as cause:
-        return None, cause
+        return Champion(unknown=cause)
 
 
 def promote(
-    stages: Stages, arms: Arms, rounds: Rounds, tracker: Tracker, tracking_uri: str, tags: dict[str, str]
+    stages: Stages,
+    tasks: Artifact,
+    arms: Arms,
+    champion: Champion,
+    rounds: Rounds,
+    tracker: Tracker,
+    tracking_uri: str,
+    tags: dict[str, str],
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
-    Raises TrackerError if MLflow does not take it, or if the run could not be opened there, so that there is nothing to
-    register the policy under.
+    The registry counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take
+    it, or if the run could not be opened there, so that there is nothing to register the policy under.
     """
     config = stages.config
     if tracker.run_id is None:
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
+        gate = tasks.load().split("gate")
+        address = tracking_address(tracking_uri)
+        with answering(address, PATIENT_HTTP):
+            look = count_look(address, registry_name(config), arms.final.load().splits["gate"].policy, gate)
+            known = trained_on(address, champion.run_id) if champion.run_id and arms.champion else None
         decision = decide_promotion(
-            arms.final, arms.base, config.evaluation, config.promotion, arms.warm_start, arms.champion, arms.constant
+            arms.final,
+            arms.base,
+            config.evaluation,
+            config.promotion,
+            arms.warm_start,
+            arms.champion,
+            arms.constant,
+            look,
+            [task.id for task in gate if task_hash(task) in (known or ())],
         )
     with stages.show("registering the policy"):
         version = register_policy(

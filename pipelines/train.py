@@ -21,6 +21,7 @@ from zenml.models import PipelineRunResponse
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
 from mlops.registry.champion import ChampionVersion, current_champion
+from mlops.registry.gates import HASHES, hashes_by_split
 from mlops.runs.comparison import arm_metrics, difference, part_differences, promotion_section, status_of, unregistered
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
@@ -138,7 +139,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     """
     started = time.perf_counter()
     tasks = stages.ingest()
-    _note_tasks(tasks.load(), record, stages.config.evaluation.metric)
+    _note_tasks(tasks.load(), record, stages.config)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.tracker.log_json("reward_audit.json", audit.to_json())
@@ -163,11 +164,12 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
     runtime.forget_checkpoints()  # only now: ZenML has stored the result, so no kill can lose both
 
 
-def _note_tasks(task_set: TaskSet, record: Record, metric: str) -> None:
+def _note_tasks(task_set: TaskSet, record: Record, config: Config) -> None:
     """Name the data in MLflow, store what was noted while reading it, and say what the gate can and cannot see."""
     notes = task_set.notes["tasks"]
     record.tracker.log_tasks(task_set, notes["source"])
     record.tracker.log_json("task_notes.json", task_set.notes)
+    record.tracker.log_json(HASHES, hashes_by_split(task_set))
     if notes["without_answer"]:
         logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
     gate = task_set.split("gate")
@@ -176,7 +178,10 @@ def _note_tasks(task_set: TaskSet, record: Record, metric: str) -> None:
     if few := few_groups("gate", len(sizes), effective):
         logger.warning("nothing can be promoted in this run: %s", few)
     else:
-        record.summary.gate = gate_sentence(len(gate), len(sizes), effective, metric=metric, confidence=0.95)
+        looks = config.promotion.looks
+        record.summary.gate = gate_sentence(
+            len(gate), len(sizes), effective, metric=config.evaluation.metric, looks=looks
+        )
         logger.info("%s", record.summary.gate)
 
 
@@ -228,7 +233,7 @@ def _conclude(
     """
     name = registry_name(stages.config)
     started = time.perf_counter()
-    arms, unknown = evaluate_arms(
+    arms, champion = evaluate_arms(
         stages,
         tasks,
         base=base,
@@ -241,9 +246,9 @@ def _conclude(
     _summarise_arms(stages, arms, record)
     record.seconds.evaluate = time.perf_counter() - started
     try:
-        if unknown is not None:
-            raise unknown  # a decision without the champion might put a worse policy in its place
-        decision, version = promote(stages, arms, rounds, record.tracker, tracking_uri, record.tags)
+        if champion.unknown is not None:
+            raise champion.unknown  # a decision without the champion might put a worse policy in its place
+        decision, version = promote(stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags)
     except TrackerError as cause:
         record.summary.promotion = unregistered(cause.what, name, record.resume)
         raise

@@ -8,7 +8,8 @@ the highest. Rollouts that fail are no random sample: hard and long ones fail fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
@@ -46,11 +47,21 @@ def range_of(metric: str) -> Range | None:
     return SHARE if metric in SHARES else None
 
 
-def compare(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> Comparison | None:
+def compare(
+    ours: EvaluationReport,
+    theirs: EvaluationReport,
+    metric: str,
+    *,
+    confidence: float = 0.95,
+    without: Collection[str] = (),
+) -> Comparison | None:
     """Return `ours` minus `theirs` in a metric of both; `None` if no task was scored for both.
 
-    Raises ValueError if a report lacks the metric.
+    `confidence` is that of the intervals; the tasks with the ids in `without` are left out. Raises ValueError if a
+    report lacks the metric.
     """
+    if without:
+        ours, theirs = _left_out(ours, without), _left_out(theirs, without)
     for report in (ours, theirs):
         if metric not in report.per_task:
             known = ", ".join(sorted(report.per_task)) or "none"
@@ -65,9 +76,13 @@ def compare(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> Co
     unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
     kept = sorted((lowest.keys() & highest.keys()) - set(unscored))
     worst = paired_difference(
-        {task: lowest[task] for task in kept}, {task: highest[task] for task in kept}, groups, ends
+        {task: lowest[task] for task in kept},
+        {task: highest[task] for task in kept},
+        groups,
+        ends,
+        confidence=confidence,
     )
-    difference = paired_difference(a, b, groups, ends)
+    difference = paired_difference(a, b, groups, ends, confidence=confidence)
     return Comparison(
         difference=difference,
         before=fmean(b.values()),
@@ -106,6 +121,15 @@ def is_better(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> 
         return bool(ours.per_task.get(metric))
     low = (range_of(metric) or _observed(metric, ours, theirs)).low
     return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
+
+
+def _left_out(report: EvaluationReport, tasks: Collection[str]) -> EvaluationReport:
+    scores = {
+        metric: {task: score for task, score in found.items() if task not in tasks}
+        for metric, found in report.per_task.items()
+    }
+    errors = {task: count for task, count in report.errors.items() if task not in tasks}
+    return replace(report, per_task=scores, errors=errors)
 
 
 def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:

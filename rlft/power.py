@@ -7,6 +7,7 @@ import math
 import numpy as np
 from scipy.stats import norm
 
+from rlft.gates import confidence_at
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
 
 DISCORDANCE = 0.3  # the share of tasks that one of two policies solves and the other does not, where none was measured
@@ -60,12 +61,13 @@ def _smallest_found(count: int, differing: int, confidence: float) -> float | No
     return high / count if high <= differing else None
 
 
-def gate_sentence(tasks: int, groups: int, effective: float, *, metric: str, confidence: float, looks: int = 1) -> str:
+def gate_sentence(tasks: int, groups: int, effective: float, *, metric: str, looks: int = 1) -> str:
     """Return in a sentence what a gate of so many tasks can see; of a reward, in units of its own spread.
 
-    `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` at how many
-    decisions the level of `confidence` is aimed.
+    `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
+    decisions share the chance of a false one (`rlft.gates.confidence_at`).
     """
+    confidence = confidence_at(looks)
     has = f"the gate has {tasks} tasks in {groups} groups"
     if effective < 0.9 * groups:
         has += f", which count as {effective:.0f} of equal size"

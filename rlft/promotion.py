@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rlft.comparison import Comparison, compare
+from rlft.gates import confidence_at
 from rlft.types import EvaluationReport, Interval, Report
 from rlft.variety import collapse
 
@@ -19,12 +21,14 @@ class Decision(Report):
 
     `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
     (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
-    be compared.
+    be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one.
     """
 
     promote: bool
     reasons: tuple[str, ...]
     comparisons: dict[str, Interval] = field(default_factory=dict)
+    look: int = 1
+    looks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +50,34 @@ def decide_promotion(
     metric: str,
     min_improvement: float,
     constant: EvaluationReport | None = None,
+    look: int = 1,
+    looks: int = 1,
+    champion_knows: Collection[str] = (),
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
     The bound must also hold when errors count against the trained policy (`rlft.comparison`), the split must have at
     least `MIN_GROUPS` groups, and the answers must not have collapsed to a few (`rlft.variety`). `warm_start` is `None`
     in a run without one, `champion` before the first promotion, `constant`, the best constant answer, where none could
-    be scored. The policy that is champion already is not promoted again. Raises ValueError if the reports are of
-    different splits or lack the metric.
+    be scored. The policy that is champion already is not promoted again.
+
+    `look` is the number of this decision on these tasks, of at most `looks`, which the level of the intervals is for
+    (`rlft.gates.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are left out
+    of the comparison with it. Raises ValueError if the reports are of different splits or lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
-        return Decision(False, (f"the trained policy {trained.policy[:12]} is the champion already",))
-    promote, reasons, comparisons = True, [], {}
+        already = f"the trained policy {trained.policy[:12]} is the champion already"
+        return Decision(False, (already,), look=look, looks=looks)
+    promote, comparisons, confidence = look <= looks, {}, confidence_at(looks)
+    reasons = [_of_looks(look, looks, confidence)] if looks > 1 else []
     for name, rival in rivals.items():
         if rival is None:
             reasons += _absent(name)
             continue
-        found = compare(trained, rival, metric)
+        without = champion_knows if name == "champion" else ()
+        found = compare(trained, rival, metric, confidence=confidence, without=without)
         if found is None:
             promote = False
             reasons.append(
@@ -74,11 +87,13 @@ def decide_promotion(
         comparisons[name] = found.difference
         obstacle = _obstacle(found)
         promote = promote and obstacle is None and found.exceeds(min_improvement)
-        reasons.append(_sentence(name, metric, found, min_improvement, obstacle))
+        reasons.append(_sentence(name, metric, found, min_improvement, obstacle, confidence))
+        if without:
+            reasons[-1] += f"; {len(without)} tasks that it was trained on are left out"
     if collapsed := collapse(trained, warm_start or base):
         promote = False
         reasons.append(f"fails: {collapsed}")
-    return Decision(promote, tuple(reasons), comparisons)
+    return Decision(promote, tuple(reasons), comparisons, look, looks)
 
 
 def few_groups(split: str, groups: int, effective: float) -> str | None:
@@ -95,6 +110,17 @@ def few_groups(split: str, groups: int, effective: float) -> str | None:
         f"{has}, and at least {MIN_GROUPS} are needed to know how far they spread; make the split larger, or take data "
         "with more groups (tasks.group)"
     )
+
+
+def _of_looks(look: int, looks: int, confidence: float) -> str:
+    """Return what the number of this look means, in a sentence."""
+    if look > looks:
+        return (
+            f"fails: the gate has been looked at {look - 1} times, and promotion.looks allows {looks}: by now chance "
+            "could have promoted a model that is no better; draw a fresh gate (another tasks.seed, or new tasks)"
+        )
+    level = f"{100 * confidence:.4g} %"
+    return f"look {look} of {looks} at this gate: each decision is at {level}, so that chance promotes in few of them"
 
 
 def _check_splits(reports: list[EvaluationReport]) -> None:
@@ -125,15 +151,17 @@ def _absent(name: str) -> list[str]:
     return ["no warm start in this run: that comparison is left out"]
 
 
-def _sentence(name: str, metric: str, found: Comparison, minimum: float, obstacle: str | None) -> str:
+def _sentence(
+    name: str, metric: str, found: Comparison, minimum: float, obstacle: str | None, confidence: float
+) -> str:
     difference = found.difference
     over = f"{difference.count} tasks"
     if difference.groups != difference.count:
         over += f" in {difference.groups} groups"
     text = (
         f"{'passes' if obstacle is None and found.exceeds(minimum) else 'fails'}: {metric} on gate of trained minus "
-        f"{_plain(name)} is {difference.mean:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f}, "
-        f"{over}); the lower bound must exceed {minimum:+.4f}"
+        f"{_plain(name)} is {difference.mean:+.4f} ({100 * confidence:.4g} % interval {difference.low:+.4f} to "
+        f"{difference.high:+.4f}, {over}); the lower bound must exceed {minimum:+.4f}"
     )
     if found.errors:
         text += (

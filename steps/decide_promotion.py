@@ -24,8 +24,13 @@ def decide_promotion(
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
     constant: ConstantAnswer | None = None,
+    look: int = 1,
+    champion_knows: list[str] | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
-    """Compare the trained policy with every other arm on the split `gate`; no other split has a say."""
+    """Compare the trained policy with every other arm on the split `gate`; no other split has a say.
+
+    `look` is the number of this decision on these tasks; `champion_knows` are those that the champion was trained on.
+    """
     return decide(
         trained.splits["gate"],
         warm_start.splits["gate"] if warm_start else None,
@@ -34,4 +39,7 @@ def decide_promotion(
         metric=evaluation.metric,
         min_improvement=promotion.min_improvement,
         constant=constant.splits.get("gate") if constant else None,
+        look=look,
+        looks=promotion.looks,
+        champion_knows=champion_knows or (),
     )

@@ -17,9 +17,9 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files, log_model, read_policy, upload_files
+from mlops.registry.retries import retried
 from mlops.registry.stored import check_weights, is_whole
 from rlft.promotion import Decision, RegisteredVersion
 
@@ -84,15 +84,6 @@ def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> 
     _make_name(client, name)
 
 
-_retried = retry(
-    # Two that set an alias at once may both try to insert it, which a database refuses to the second.
-    retry=retry_if_exception_type(MlflowException),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(0.1, 2),
-    reraise=True,
-)
-
-
 def move_aliases(client: MlflowClient, name: str, version: int, *, promote: bool) -> None:
     """Make a version the `challenger`, and the `champion` too if `promote`, unless a newer one is or was it already.
 
@@ -100,11 +91,11 @@ def move_aliases(client: MlflowClient, name: str, version: int, *, promote: bool
     Raises MlflowException when that fails five times.
     """
     aliases = (CHALLENGER, CHAMPION) if promote else (CHALLENGER,)
-    newest = _retried(_newest_done)
+    newest = retried(_newest_done)
     _set_aliases(client, name, version, [a for a in aliases if newest(client, name, a, version) == version])
 
 
-@_retried
+@retried
 def _set_aliases(client: MlflowClient, name: str, version: int, aliases: Sequence[str]) -> None:
     for alias in aliases:
         _move_forward(client, name, alias, version)

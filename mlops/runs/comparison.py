@@ -71,6 +71,8 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str)
         version=version.version,
         alias="champion" if decision.promote else "challenger",
         reasons=list(decision.reasons),
+        look=decision.look,
+        looks=decision.looks,
     )
 
 

@@ -93,6 +93,10 @@ class Promotion(Section):
         default=None, description="The alias of the version; a champion is the challenger, too."
     )
     reasons: list[str] = Field(default=[], description="Why it was promoted or not, in sentences.")
+    look: int | None = Field(
+        default=None, description="The number of this decision among those on the same gate; null without a decision."
+    )
+    looks: int | None = Field(default=None, description="How many decisions a gate may see (`promotion.looks`).")
 
 
 class Seconds(Section):

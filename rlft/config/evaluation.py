@@ -112,6 +112,14 @@ class PromotionConfig(Section):
     name: ModelName | None = Field(
         default=None, description="Name of the model in the registry. null means the config's `name`."
     )
+    looks: int = Field(
+        default=20,
+        ge=1,
+        le=1000,
+        description="How many decisions one gate may see. A chance of 5 % that a model which is no better is promoted "
+        "is split equally over them, so more looks need a larger gain; afterwards nothing is promoted until the gate "
+        "is drawn anew.",
+    )
     min_improvement: float = Field(
         default=0.0,
         ge=0,

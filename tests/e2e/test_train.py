@@ -38,10 +38,24 @@ def test_the_summary_keeps_its_contract(finished):
     against = result.summary["difference_controls"]["constant"]
     assert against["mean"] == pytest.approx(result.summary["final"]["accuracy"] - constant["accuracy"])
     assert isinstance(result.summary["constant_answer"], str)
+    assert (result.summary["promotion"]["look"], result.summary["promotion"]["looks"]) == (1, 20)
     # paired on the same 12 test tasks: the mean difference is the difference of the means
     expected = result.summary["final"]["accuracy"] - result.summary["warm_start"]["accuracy"]
     assert difference["mean"] == pytest.approx(expected)
     assert all(result.summary["seconds"][key] > 0 for key in ("setup", "warm_start", "rollout", "train", "total"))
+
+
+def test_the_look_at_the_gate_and_the_tasks_are_noted_for_later_runs(finished):
+    home, result = finished
+    looks, noted = home.query(f"""
+tags = mlflow_client.get_registered_model("tiny").tags
+path = mlflow_client.download_artifacts("{result.summary["mlflow_run_id"]}", "task_hashes.json")
+tasks = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["ingest_tasks"].outputs["tasks"][0].load()
+print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("rlft.look.")}},
+    [len(json.load(open(path))["train"]), len(tasks.split("train"))]]))
+""")
+    assert list(looks.values()) == ["1"]
+    assert noted[0] == noted[1] > 0
 
 
 def test_the_ledger_is_what_the_stored_artifacts_say(finished):

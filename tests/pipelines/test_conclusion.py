@@ -52,8 +52,8 @@ def evaluated(stages, find_champion):
 
 def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():
     stages, away = FakeStages(), TrackerError("away")
-    arms, unknown = evaluated(stages, lambda: (_ for _ in ()).throw(away))
-    assert unknown is away
+    arms, found = evaluated(stages, lambda: (_ for _ in ()).throw(away))
+    assert found.unknown is away
     assert (arms.champion, arms.final, arms.constant) == (None, "trained of best", "best of ['?']")
     assert stages.evaluated == ["base", "trained"]
 
@@ -61,15 +61,15 @@ def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():
 def test_a_champion_that_cannot_be_fetched_holds_up_none_either(monkeypatch):
     stages, away = FakeStages(), TrackerError("away")
     monkeypatch.setattr(conclusion, "fetch_champion", lambda *_: (_ for _ in ()).throw(away))
-    champion = SimpleNamespace(name="n", version="1", weights_hash="h")
-    assert evaluated(stages, lambda: champion)[1] is away
+    champion = SimpleNamespace(name="n", version="1", weights_hash="h", run_id="r")
+    assert evaluated(stages, lambda: champion)[1].unknown is away
     monkeypatch.setattr(conclusion, "fetch_champion", lambda *given: "/".join(given))
-    arms, unknown = evaluated(stages, lambda: champion)
-    assert (arms.champion, unknown) == ("champion of home/n/1/h", None)
+    arms, found = evaluated(stages, lambda: champion)
+    assert (arms.champion, found.unknown, found.run_id) == ("champion of home/n/1/h", None, "r")
     assert evaluated(stages, lambda: None)[0].champion is None  # before the first promotion
 
 
 def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
     tracker = SimpleNamespace(run_id=None, where="http://x")
     with pytest.raises(TrackerError, match="the run could not be opened there"):
-        promote(FakeStages(), None, None, tracker, "home", {})
+        promote(FakeStages(), "tasks", None, None, None, tracker, "home", {})

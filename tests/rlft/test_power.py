@@ -29,23 +29,21 @@ def test_the_gain_is_found_about_four_times_out_of_five(groups, confidence):
 def test_a_gate_that_sees_nothing_says_so():
     assert smallest_gain(1) is None
     assert smallest_gain(5) is None
-    assert gate_sentence(5, 5, 5.0, metric="accuracy", confidence=0.95).endswith(
-        "no gain is found four times out of five"
-    )
+    assert gate_sentence(5, 5, 5.0, metric="accuracy").endswith("no gain is found four times out of five")
 
 
 def test_the_sentence_names_what_it_assumes():
-    found = gate_sentence(200, 200, 200.0, metric="accuracy", confidence=0.95)
+    found = gate_sentence(200, 200, 200.0, metric="accuracy")
     gain = smallest_gain(200)
     assert gain is not None
     assert found == (
         f"the gate has 200 tasks in 200 groups: at one look a true gain of {100 * gain:.1f} points is found four times "
         "out of five, if the models differ on 30% of the tasks"
     )
-    stricter = gate_sentence(200, 60, 40.0, metric="accuracy", confidence=0.995, looks=20)
+    stricter = gate_sentence(200, 60, 40.0, metric="accuracy", looks=20)
     assert "in 60 groups, which count as 40 of equal size: at the level for 20 looks at one gate" in stricter
 
 
 def test_a_reward_has_its_own_unit():
     # (1.960 + 0.842) / sqrt(100) = 0.28
-    assert "0.28 standard deviations" in gate_sentence(100, 100, 100.0, metric="reward", confidence=0.95)
+    assert "0.28 standard deviations" in gate_sentence(100, 100, 100.0, metric="reward")

@@ -68,6 +68,68 @@ def test_a_policy_that_is_no_better_than_a_constant_answer_is_not_promoted():
     assert refused.comparisons["constant"].mean == pytest.approx(1 / 50)
 
 
+def looked(look, looks, trained=40, **more):
+    return decide_promotion(
+        report("trained", trained),
+        None,
+        report("base", 30),
+        None,
+        metric="accuracy",
+        min_improvement=0.0,
+        look=look,
+        looks=looks,
+        **more,
+    )
+
+
+def test_many_looks_ask_for_more():
+    # 10 of 50 gained: centre 10/62 = 0.161, squares 10 * 0.839^2 + 40 * 0.161^2 + 6 * (1.161^2 + 0.839^2) = 20.4,
+    # spread sqrt(20.4 * 62/61) / 62 = 0.0734. The quantile is 2.01 at 95 % and 2.94 at 99.5 %: 0.014 and -0.055.
+    assert looked(1, 1).promote
+    refused = looked(1, 20)
+    assert not refused.promote
+    assert refused.reasons[0].startswith("look 1 of 20 at this gate: each decision is at 99.5 %")
+    assert "(99.5 % interval -0.05" in refused.reasons[2]
+    assert (refused.look, refused.looks) == (1, 20)
+
+
+def test_when_the_looks_are_spent_nothing_is_promoted():
+    assert looked(20, 20, trained=50).promote
+    refused = looked(21, 20, trained=50)
+    assert not refused.promote
+    assert "looked at 20 times, and promotion.looks allows 20" in refused.reasons[0]
+    assert "draw a fresh gate" in refused.reasons[0]
+    assert refused.reasons[2].startswith("passes")  # the comparison itself is told as it is
+
+
+def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison():
+    # Of 50 tasks it solves the first 30, which it has seen; on the other 20 the trained one is better by 10 of 20.
+    known = [f"t{i:03d}" for i in range(30)]
+    decision = decide_promotion(
+        report("trained", 40),
+        None,
+        report("base", 0),
+        report("champion", 30),
+        metric="accuracy",
+        min_improvement=0.0,
+        champion_knows=known,
+    )
+    assert decision.comparisons["champion"].mean == pytest.approx(0.5)
+    assert decision.comparisons["champion"].count == 20
+    assert decision.comparisons["base"].count == 50
+    assert decision.reasons[-1].endswith("; 30 tasks that it was trained on are left out")
+    fewer = decide_promotion(
+        report("trained", 40),
+        None,
+        report("base", 0),
+        report("champion", 30),
+        metric="accuracy",
+        min_improvement=0.0,
+        champion_knows=[*known, "t049"],
+    )
+    assert not fewer.promote  # 19 groups are too few
+
+
 def test_a_policy_whose_answers_have_collapsed_is_not_promoted():
     start = replace(report("warm_start", 20), answers=19, right_answers=20)
     collapsed = replace(report("trained", 40), answers=2, right_answers=20)

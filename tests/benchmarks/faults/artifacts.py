@@ -91,9 +91,9 @@ def _verified(scene: Scene) -> Seen:
     home, result = scene.whole
     home = scene.copy(home)
     flip(_files(home.folder, "generate_rollouts_r000/**/rollouts.parquet")[0])
-    found = home.rlft("doctor", "--verify")
     assert result.summary is not None
-    return Seen(home, [found], must_name="rollouts.parquet", policies=False)
+    found = scene.follow(home, home.rlft("doctor", "--verify"))
+    return Seen(home, found, must_name="rollouts.parquet")
 
 
 def faults() -> list[Fault]:

@@ -14,9 +14,9 @@ from tests.e2e.conftest import ROOT, Home, Result
 SAYS = {
     "full": "make room there, then `rlft resume small`",
     "read-only": "rlft resume small",
-    "still read-only": "read-only",
+    "still read-only": "set RLFT_HOME to a folder of yours",
     "no room for temporary files": "rlft resume small",
-    "deleted": "deleted",
+    "deleted": "start it anew",
 }
 
 

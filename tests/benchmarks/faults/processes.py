@@ -13,7 +13,7 @@ from tests.e2e.conftest import TINY, Home, Result, fork_server
 from tests.e2e.fork_server import Forked
 
 KILLS = (
-    "steps.ingest_tasks:ingest_tasks:1",
+    "steps.ingest_tasks:ingest:1",
     "steps.warm_start_policy:run_sft:1",
     "steps.generate_rollouts:collect_rollouts:4",
     "steps.score_rewards:score_rollouts:3",

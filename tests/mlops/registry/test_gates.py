@@ -1,0 +1,66 @@
+"""How often a gate was looked at is counted once a run, for every gate that is mostly the same, and by all at once."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from mlflow import MlflowClient
+
+from mlops.registry.gates import HASHES, count_look, hashes_by_split, trained_on
+from mlops.registry.versions import open_name
+from rlft.gates import task_hash
+from rlft.types import TaskSet
+from tests.rlft.test_gates import tasks
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> MlflowClient:
+    """A client of one MLflow, which is made once."""
+    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('gates')}/mlflow.db")
+
+
+def look(client, name, policy, numbers):
+    open_name(client.tracking_uri, name)
+    return count_look(client.tracking_uri, name, policy, tasks(numbers))
+
+
+def test_a_policy_counts_once_and_keeps_its_number(client):
+    found = [look(client, "once", policy, range(30)) for policy in ("a", "b", "a", "c", "b")]
+    assert found == [1, 2, 1, 3, 2]  # a run that is resumed after others have looked does not change its decision
+
+
+def test_looks_count_at_gates_that_share_more_than_half(client):
+    assert look(client, "half", "a", range(100)) == 1
+    assert look(client, "half", "b", range(50, 150)) == 1  # half are new
+    assert look(client, "half", "c", range(49, 149)) == 3  # 51 were in the first, 99 in the second
+    assert look(client, "half", "d", range(500, 600)) == 1
+    assert look(client, "other model", "e", range(100)) == 1
+
+
+def test_of_runs_that_look_at_once_none_is_missed(client):
+    open_name(client.tracking_uri, "at once")
+    with ThreadPoolExecutor(4) as pool:
+        numbers = sorted(pool.map(lambda number: look(client, "at once", f"policy{number}", range(20)), range(8)))
+    # Each counts all that have noted theirs before: never fewer than its place, and never more than there are.
+    assert all(place <= number <= 8 for place, number in enumerate(numbers, start=1))
+    assert look(client, "at once", "last", range(20)) == 9
+
+
+def test_a_look_that_was_killed_before_it_was_numbered_counts(client):
+    look(client, "killed", "a", range(20))
+    keys = client.get_registered_model("killed").tags
+    (own,) = [key for key in keys if key.endswith(".a")]
+    client.set_registered_model_tag("killed", own, "")
+    assert look(client, "killed", "b", range(20)) == 2
+    assert look(client, "killed", "a", range(20)) == 2
+
+
+def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
+    numbered = tasks(range(6))
+    task_set = TaskSet(tuple(numbered), "f")  # all of them in train
+    run = client.create_run(client.create_experiment("hashes", artifact_location=str(tmp_path)))
+    assert trained_on(client.tracking_uri, run.info.run_id) is None
+    client.log_text(run.info.run_id, json.dumps(hashes_by_split(task_set)), HASHES)
+    assert trained_on(client.tracking_uri, run.info.run_id) == {task_hash(task) for task in numbered}

@@ -1,0 +1,62 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft import gates
+from rlft.gates import confidence_at, gate_id, is_same_gate, shared, sketch, task_hash
+from tests.rlft.attempts import make_task
+
+
+def tasks(numbers):
+    return [make_task(f"t{n}", f"What is {n}?", str(n)) for n in numbers]
+
+
+def test_a_task_is_what_it_asks_and_what_is_right():
+    one = make_task("a", "2 + 2", "4")
+    assert task_hash(one) == task_hash(make_task("another id", "2 + 2", "4", note="another column"))
+    assert task_hash(one) != task_hash(make_task("a", "2 + 2", "5"))
+    assert task_hash(one) != task_hash(make_task("a", "2 + 3", "4"))
+    assert len(task_hash(make_task("lone surrogate", "\ud800", None))) == 8
+
+
+def test_the_order_of_a_gate_does_not_matter():
+    assert gate_id(tasks(range(9))) == gate_id(tasks(reversed(range(9))))
+    assert gate_id(tasks(range(9))) != gate_id(tasks(range(8)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "share"),
+    [
+        (range(10), range(10), 1.0),
+        (range(10), range(5, 15), 0.5),
+        (range(500), range(200), 0.4),  # a gate that has grown from 200 to 500 tasks is mostly new
+        (range(200), range(500), 1.0),  # and one that has shrunk is not
+        (range(10), range(20, 30), 0.0),
+        (range(0), range(10), 0.0),
+    ],
+)
+def test_the_share_of_a_gate_that_was_in_another_is_exact_for_small_ones(ours, theirs, share):
+    assert shared(sketch(tasks(ours)), sketch(tasks(theirs))) == pytest.approx(share)
+    assert is_same_gate(sketch(tasks(ours)), sketch(tasks(theirs))) == (share > 0.5)
+
+
+@pytest.mark.parametrize(("start", "share"), [(0, 1.0), (1000, 0.75), (3000, 0.25), (4000, 0.0)])
+def test_that_of_large_gates_is_estimated(start, share):
+    found = shared(sketch(tasks(range(4000))), sketch(tasks(range(start, start + 4000))))
+    assert found == pytest.approx(share, abs=0.06)  # three standard errors of sqrt(0.25 / 540) = 0.02
+
+
+def test_a_sketch_fits_into_a_tag():
+    assert len(sketch(tasks(range(1000)))) == 8 * gates.SKETCH < 5000
+
+
+@given(st.sets(st.integers(0, 60), min_size=1), st.sets(st.integers(0, 60), min_size=1))
+def test_the_share_of_small_gates_is_that_of_the_sets(ours, theirs):
+    assert shared(sketch(tasks(ours)), sketch(tasks(theirs))) == pytest.approx(len(ours & theirs) / len(ours))
+
+
+def test_five_percent_are_split_over_the_looks():
+    # One-sided 0.05 / 20 = 0.0025 a look, so two-sided 1 - 2 * 0.0025. One or two looks have the usual 95 %.
+    assert confidence_at(20) == pytest.approx(0.995)
+    assert confidence_at(1) == confidence_at(2) == 0.95
+    assert confidence_at(5) == pytest.approx(0.98)
