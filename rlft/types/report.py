@@ -58,7 +58,8 @@ class EvaluationReport:
     `per_task` maps a metric's name (`accuracy`, `reward`, and each `rewards/<part>`) to {task id: mean over samples},
     for paired comparisons. `num_samples` is the number of attempts at a task, `errored` that of rollouts without score.
     `groups` names the group of every task; `errors` counts the rollouts without score of each task that has some.
-    `extremes` are the lowest and the highest score of a single rollout, by metric.
+    `extremes` are the lowest and the highest score of a single rollout, by metric, and `ranges` those that are possible
+    where the environment declares them.
     """
 
     split: str
@@ -71,6 +72,7 @@ class EvaluationReport:
     groups: dict[str, str] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
