@@ -163,7 +163,8 @@ class RewardsMaterializer(_TableMaterializer):
 
     def compute_content_hash(self, data: Rewards) -> str:
         """Return the hash of everything but wall times."""
-        return storage.hash_rows(data.rows, storage.REWARD_SCHEMA, repr(sorted(data.weights.items())))
+        extra = [repr(sorted(data.weights.items())), *([repr(sorted(data.ranges.items()))] if data.ranges else [])]
+        return storage.hash_rows(data.rows, storage.REWARD_SCHEMA, *extra)
 
     def extract_metadata(self, data: Rewards) -> dict[str, Any]:
         """Return how many rewards there are and how many errored, and the mean of the others."""

@@ -8,7 +8,7 @@ the highest. Rollouts that fail are no random sample: hard and long ones fail fi
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
@@ -42,9 +42,17 @@ class Comparison:
         return min(self.difference.low, self.low_with_errors) > minimum
 
 
-def range_of(metric: str) -> Range | None:
-    """Return the range of a metric's scores; `None` for the reward and its parts, which declare none."""
-    return SHARE if metric in SHARES else None
+def range_of(metric: str, *declared: Mapping[str, tuple[float, float]]) -> Range | None:
+    """Return the range of a metric's scores, which holds that of each report; `None` if one of them declares none.
+
+    `declared` are the `ranges` of the reports. Shares need no declaration.
+    """
+    if metric in SHARES:
+        return SHARE
+    if not declared or any(metric not in ranges for ranges in declared):
+        return None
+    lows, highs = zip(*(ranges[metric] for ranges in declared), strict=True)
+    return Range(min(lows), max(highs))
 
 
 def compare(
@@ -70,8 +78,8 @@ def compare(
     if not a:
         return None
     groups = {**theirs.groups, **ours.groups}
-    known = range_of(metric)
-    ends = known or _observed(metric, ours, theirs)
+    known = range_of(metric, ours.ranges, theirs.ranges)
+    ends = _ends(metric, ours, theirs)
     lowest, highest = completed(ours, metric, ends.low), completed(theirs, metric, ends.high)
     unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
     kept = sorted((lowest.keys() & highest.keys()) - set(unscored))
@@ -108,7 +116,7 @@ def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "h
     scores = report.per_task.get(metric)
     if not scores:
         return None
-    ends = range_of(metric) or _observed(metric, report)
+    ends = _ends(metric, report)
     return fmean(completed(report, metric, getattr(ends, bound)).values())
 
 
@@ -119,7 +127,7 @@ def is_better(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> 
     """
     if not ours.per_task.get(metric) or not theirs.per_task.get(metric):
         return bool(ours.per_task.get(metric))
-    low = (range_of(metric) or _observed(metric, ours, theirs)).low
+    low = _ends(metric, ours, theirs).low
     return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
 
 
@@ -134,6 +142,14 @@ def _left_out(report: EvaluationReport, tasks: Collection[str]) -> EvaluationRep
 
 def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:
     return set(ours.per_task[metric]) | set(theirs.per_task[metric])
+
+
+def _ends(metric: str, *reports: EvaluationReport) -> Range:
+    """Return the declared range of a score, else the lowest and the highest that occurred.
+
+    Errors count as these.
+    """
+    return range_of(metric, *(report.ranges for report in reports)) or _observed(metric, *reports)
 
 
 def _observed(metric: str, *reports: EvaluationReport) -> Range:

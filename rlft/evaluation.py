@@ -49,7 +49,7 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
     for split, counts in sizes.items():
         groups = {task: by_id[task].group for task in sorted(counts)}
         failed = dict(sorted(errors[split].items()))
-        report = _report(split, policy, max(counts.values()), scored[split], groups, failed)
+        report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges)
         given, frequent = answers_given(attempts[split])
         right = right_answers(by_id[task] for task in groups)
         reports[split] = replace(report, answers=given, right_answers=right, frequent=frequent)
@@ -107,8 +107,11 @@ def _report(
     tasks: Mapping[str, list[Reward]],
     groups: dict[str, str],
     errors: dict[str, int],
+    ranges: dict[str, tuple[float, float]],
 ) -> EvaluationReport:
     per_task = per_task_scores(tasks)
+    extremes = _extremes(tasks)
+    known = {name: _holding(ends, extremes[name]) for name, ends in ranges.items() if name in extremes}
     over_tasks = {
         **per_task,
         "avg_at_k": per_task["accuracy"],
@@ -119,13 +122,16 @@ def _report(
         split=split,
         policy=policy,
         num_samples=num_samples,
-        metrics={name: mean_interval(values, groups, range_of(name)) for name, values in over_tasks.items() if values},
+        metrics={
+            name: mean_interval(values, groups, range_of(name, known)) for name, values in over_tasks.items() if values
+        },
         per_task=per_task,
         errored=sum(errors.values()),
         frac_tasks_with_variance=_mean([float(_varies(samples)) for samples in tasks.values()]) if tasks else 0.0,
         groups=groups,
         errors=errors,
-        extremes=_extremes(tasks),
+        extremes=extremes,
+        ranges=known,
     )
 
 
@@ -139,6 +145,11 @@ def _extremes(tasks: Mapping[str, list[Reward]]) -> dict[str, tuple[float, float
             if score is not None:
                 scores[f"rewards/{part}"].append(score)
     return {name: (min(values), max(values)) for name, values in scores.items()}
+
+
+def _holding(ends: tuple[float, float], occurred: tuple[float, float]) -> tuple[float, float]:
+    """Return a declared range with what scores go beyond it by rounding."""
+    return min(ends[0], occurred[0]), max(ends[1], occurred[1])
 
 
 def _varies(samples: list[Reward]) -> bool:

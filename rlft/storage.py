@@ -93,15 +93,17 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
-    """Return rewards as a table, with weights and wall seconds in its metadata."""
-    return _to_table(rewards.rows, REWARD_SCHEMA, {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds)})
+    """Return rewards as a table, with weights, wall seconds and ranges in its metadata."""
+    extra = {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds), "ranges": _dump(rewards.ranges)}
+    return _to_table(rewards.rows, REWARD_SCHEMA, extra)
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
     """Return the rewards of a table that `rewards_to_table` made."""
     extra = _metadata(table)
     rows = _from_table(table, lambda row: Reward(**row))
-    return Rewards(rows=rows, weights=json.loads(extra["weights"]), seconds=float(extra["seconds"]))
+    ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
+    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges)
 
 
 def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:

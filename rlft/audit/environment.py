@@ -28,7 +28,7 @@ from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import as_script
 from rlft.progress import Progress, silent
-from rlft.rewards.rubric import TOLERANCE, never_given
+from rlft.rewards.rubric import TOLERANCE, minimum_of, never_given, weight_of
 from rlft.tasks import read_tasks
 from rlft.types import Task
 
@@ -93,6 +93,19 @@ def check_environment(
     return _report(environment, tasks, tools, trials, problems, broken, timeout_seconds, progress)
 
 
+def _undeclared(trials: Sequence[Trial], environment: BaseEnv) -> tuple[str, ...]:
+    """Return a sentence that names the parts with a weight that declare no lowest score, if there are any."""
+    weights, declared = environment.reward_weights(), environment.reward_minima()
+    parts = dict.fromkeys(name for trial in trials for each in trial.scored for name in each.parts)
+    names = [name for name in parts if weight_of(name, weights) and minimum_of(name, declared) is None]
+    if not names:
+        return ()
+    return (
+        f"no lowest score is declared for {', '.join(names)}: with evaluation.metric: reward, declare it "
+        "(reward_minima), so that intervals allow for rare large losses",
+    )
+
+
 def _unseen(files: Sequence[Path]) -> Problem:
     """Return the problem that the environment reads these files and that no fingerprint would show their change."""
     more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
@@ -136,6 +149,7 @@ def _report(
         problems = [*problems, DEFINE_GOLD]
     attacks = _attacks(findings, gold_told=any(each.where == GOLD for each in problems))
     notes = audit.findings if audit and audit.passed else ()
+    notes = (*notes, *_undeclared(trials, environment))
     if broken and len(trials) == 1 < len(tasks):
         notes = (*notes, f"the other {len(tasks) - 1} tasks were not tried: what fails on the first fails on most")
     return CheckReport(

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from rlft.contract.calling import call
-from rlft.contract.marks import marked_maxima, marked_names, marked_tools, marked_weights, taken
+from rlft.contract.marks import marked_maxima, marked_minima, marked_names, marked_tools, marked_weights, taken
 from rlft.errors import EnvironmentSetupError
 from rlft.secrets import hiding
 from rlft.types import Message, Task, Trajectory
@@ -134,8 +134,9 @@ class BaseEnv:
         `completion` holds the messages after the prompt, tool results included (`completion.text` is the last answer,
         `completion.task` the task, `completion.state` what the rollout left); `ground_truth` is the task's answer.
         Returns {part: score}, or one score, the part `reward`; `None` means not applicable. 1 is full, unless
-        `reward_maxima` says otherwise. An exception, NaN, infinity, a part above its maximum and a penalty (negative
-        weight) below 0 are recorded as an error of this rollout, never as 0.
+        `reward_maxima` says otherwise. An exception, NaN, infinity, a part above its maximum or below the
+        minimum that `reward_minima` declares, and a penalty (negative weight) below 0 are recorded as an error of this
+        rollout, never as 0.
         """
         names = marked_weights(self)
         if not names:
@@ -167,6 +168,15 @@ class BaseEnv:
         part that only takes away: one whose scores are 0 or less, with a positive weight.
         """
         return marked_maxima(self)
+
+    def reward_minima(self) -> dict[str, float]:
+        """Return {part: its lowest score} for the parts that declare one; `*` as for weights.
+
+        A part with a minimum has a range, which ends at its maximum (also for a penalty or a metric): a score outside
+        is an error of its rollout. If every part with a weight has one, the range of the total is known, and intervals
+        of the reward allow for rare large losses that did not occur.
+        """
+        return marked_minima(self)
 
     def gold_completion(self, task: Task) -> str | Sequence[Message] | None:
         """Return an attempt that deserves the full reward, or `None` if none is known; by default the task's answer.

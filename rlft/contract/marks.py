@@ -19,6 +19,7 @@ HIDDEN = ("self", "state", "rollout_id")
 REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")
 """The arguments that a method marked as a reward or metric may take, by name."""
 _TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
+_MINIMUM = "__rlft_minimum__"
 
 
 def tool(method: Method) -> Method:
@@ -45,14 +46,14 @@ def tool(method: Method) -> Method:
 @overload
 def reward(weight: Method) -> Method: ...
 @overload
-def reward(weight: float = 1.0, maximum: float = 1.0) -> Callable[[Method], Method]: ...
-def reward(weight: Any = 1.0, maximum: Any = 1.0) -> Any:
+def reward(weight: float = 1.0, maximum: float = 1.0, minimum: float | None = None) -> Callable[[Method], Method]: ...
+def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None) -> Any:
     """Make a method a part of the reward, under its own name and with this weight; `reward.weights` overrides it.
 
     The method takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`),
     `ground_truth` (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or
     `None` where it does not apply. `maximum` (0 or more) is what it returns for a full attempt; to return more is an
-    error.
+    error. `minimum` is the lowest score that is possible, which intervals of the reward need; `None` declares none.
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):
@@ -64,15 +65,19 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0) -> Any:
     """
     if callable(weight):  # written without parentheses
         return reward()(weight)
-    for name, value in (("weight", weight), ("maximum", maximum)):
+    for name, value in (("weight", weight), ("maximum", maximum), ("minimum", 0 if minimum is None else minimum)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise EnvironmentSetupError(f"{name}={value!r} is not a finite number", where="@reward")
     if maximum < 0:
         raise EnvironmentSetupError(f"maximum={maximum!r} is below 0", where="@reward", fix="use 0 or more")
+    if minimum is not None and minimum > maximum:
+        raise EnvironmentSetupError(f"minimum={minimum!r} is above maximum={maximum!r}", where="@reward")
 
     def mark(method: Method) -> Method:
         setattr(method, _WEIGHT, float(weight))
         setattr(method, _MAXIMUM, float(maximum))
+        if minimum is not None:
+            setattr(method, _MINIMUM, float(minimum))
         return method
 
     return mark
@@ -109,6 +114,11 @@ def marked_weights(environment: object) -> dict[str, float]:
 def marked_maxima(environment: object) -> dict[str, float]:
     """Return {part: maximum} of the methods that are rewards. Takes an environment or its class."""
     return {name: getattr(method, _MAXIMUM) for name, method in _marked(environment, _MAXIMUM)}
+
+
+def marked_minima(environment: object) -> dict[str, float]:
+    """Return {part: minimum} of the methods that declare one. Takes an environment or its class."""
+    return {name: getattr(method, _MINIMUM) for name, method in _marked(environment, _MINIMUM)}
 
 
 def marked_names(environment_class: type) -> frozenset[str]:

@@ -25,6 +25,7 @@ _GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called wi
     "compute_reward": ("completion", "ground_truth"),
     "final_answer": ("completion",),
     "reward_weights": (),
+    "reward_minima": (),
     "data_fingerprint": (),
     "reward_fingerprint": (),
 }

@@ -63,7 +63,7 @@ class Calculator(BaseEnv):
         """
         return format_number(calculate(expression))
 
-    @rlft.reward
+    @rlft.reward(minimum=0.0)
     def correct(self, text: str, ground_truth: Any) -> float:
         """Return 1 if the last answer is the task's number, in any notation, else 0."""
         gold = parse_number(str(ground_truth))

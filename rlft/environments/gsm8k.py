@@ -82,6 +82,10 @@ class GSM8K(BaseEnv):
         declared = declared_number(completion.text, self.form, truncated=completion.truncated)
         return {"correct": float(declared == gold), "format": float(declared is not None)}
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0: no part of a score is below it."""
+        return {"*": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the declared number in one notation, so that 18, 18.0 and $18 are the same vote."""
         declared = declared_number(completion.text, self.form, truncated=completion.truncated)

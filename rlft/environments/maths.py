@@ -50,6 +50,10 @@ class Maths(BaseEnv):
         problem = "\n".join(message["content"] for message in completion.task.prompt)
         return {"correct": float(_is_gold(answer, gold) and not _is_echo(answer, gold, problem)), "format": 1.0}
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0: no part of a score is below it."""
+        return {"*": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the declared answer, a number in one notation and anything else without white space and layout."""
         answer = _declared(completion)

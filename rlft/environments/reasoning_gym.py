@@ -55,6 +55,10 @@ class ReasoningGym(BaseEnv):
         parts: dict[str, float | None] = {"correct": float(score == 1.0)}
         return {**parts, "score": score} if self.partial_credit else parts
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0 for `correct`; what verifiers return at worst as `score` is not known."""
+        return {"correct": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the declared answer, or the whole text if there is no `answer_pattern`."""
         return self._declared(completion.text)

@@ -124,6 +124,10 @@ class SnipsSlots(BaseEnv):
         """Return the weights: slots weigh twice as much as the intent, as seven intents are soon told apart."""
         return {"intent": 0.5, "slots": 1.0, "slot_f1": 0.0, "copied": 0.0}
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0: no part of a score is below it."""
+        return {"*": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return intent and slots as JSON in one notation, so that equal attempts are the same vote, or `None`."""
         given = self._attempt(completion)

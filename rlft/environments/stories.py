@@ -71,6 +71,10 @@ class Stories(BaseEnv):
             "word": None if word is None else float(is_story and occurs(word, completion.text)),
         }
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0: no part of a score is below it."""
+        return {"*": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the task's word if the text is a story that contains it, else `None`.
 

@@ -41,21 +41,25 @@ class TrlRewards(BaseEnv):
         answer_column: str = "answer",
         gold_template: str | None = None,
         maxima: Mapping[str, float] | None = None,
+        minima: Mapping[str, float] | None = None,
     ) -> None:
         """Load `reward_functions`, a list of names `package.module:function` or `path/to/file.py:function`.
 
         `format` is what the functions were written for: `standard` (prompt and completion are texts) or
         `conversational` (both are lists of messages). `gold_template` is how a full answer is written from the columns,
         such as `<answer>{answer}</answer>`; without one the reward audit knows no gold answer. `maxima` maps the names
-        of functions to what they return for a full answer where that is not 1, and to 0 where they only take away.
-        Raises `EnvironmentSetupError` for functions that cannot be loaded or called like this, and other bad arguments.
+        of functions to what they return for a full answer where that is not 1, and to 0 where they only take away;
+        `minima` maps them to the lowest that they can return, which intervals of the reward need. Raises
+        `EnvironmentSetupError` for functions that cannot be loaded or called like this, and other bad arguments.
         """
         if format not in get_args(Format):
             raise EnvironmentSetupError(
                 f"format={format!r} is unknown", where="environment.kwargs", fix=f"use {' or '.join(get_args(Format))}"
             )
         self._functions = _load(reward_functions)
-        self.maxima = _check_named(maxima or {}, [each.name for each in self._functions])
+        named = [each.name for each in self._functions]
+        self.maxima = _check_named(maxima or {}, named, "maxima")
+        self.minima = _check_named(minima or {}, named, "minima")
         self.format: Format = format
         self.answer_column = answer_column
         self.gold_template = gold_template
@@ -78,6 +82,10 @@ class TrlRewards(BaseEnv):
     def reward_maxima(self) -> dict[str, float]:
         """Return the `maxima` that the environment was made with."""
         return dict(self.maxima)
+
+    def reward_minima(self) -> dict[str, float]:
+        """Return the `minima` that the environment was made with."""
+        return dict(self.minima)
 
     def gold_completion(self, task: Task) -> str | None:
         """Return `gold_template` filled in with the task's columns, or `None` if there is no template."""
@@ -111,17 +119,17 @@ def _load(names: Sequence[str]) -> tuple[LoadedFunction, ...]:
     return functions
 
 
-def _check_named(maxima: Mapping[str, float], parts: Sequence[str]) -> Mapping[str, float]:
-    """Return the maxima. Raises EnvironmentSetupError if one is for a function that is not there."""
-    for name in maxima:
+def _check_named(bounds: Mapping[str, float], parts: Sequence[str], argument: str) -> Mapping[str, float]:
+    """Return the bounds. Raises EnvironmentSetupError if one is for a function that is not there."""
+    for name in bounds:
         if name not in parts:
             close = get_close_matches(name, parts, cutoff=0.5)
             raise EnvironmentSetupError(
                 f"no function is named {name!r}",
-                where="environment.kwargs.maxima",
+                where=f"environment.kwargs.{argument}",
                 fix=(f"did you mean {' or '.join(close)}? " if close else "") + f"The functions: {', '.join(parts)}",
             )
-    return maxima
+    return bounds
 
 
 def _check(function: LoadedFunction) -> None:

@@ -40,18 +40,21 @@ class VerlRewards(BaseEnv):
         reward_kwargs: Mapping[str, Any] | None = None,
         gold_template: str | None = None,
         maxima: Mapping[str, float] | None = None,
+        minima: Mapping[str, float] | None = None,
     ) -> None:
         """Load the function `compute_score`, a name `package.module:function` or `path/to/file.py:function`.
 
         `reward_kwargs` are passed on with every call. `gold_template` is how a full answer is written from the row's
         columns, such as `#### {reward_model[ground_truth]}`; without one the reward audit knows no gold answer.
-        `maxima` says what the function returns for a full answer where that is not 1: `{score: 2.0}`. Raises
-        `EnvironmentSetupError` for a function that cannot be loaded or called like this.
+        `maxima` says what the function returns for a full answer where that is not 1: `{score: 2.0}`;
+        `minima` is the lowest that it can return, which intervals of the reward need. Raises `EnvironmentSetupError`
+        for a function that cannot be loaded or called like this.
         """
         self._function = load_function(compute_score, "environment.kwargs.compute_score")
         self.reward_kwargs = dict(reward_kwargs or {})
         self.gold_template = gold_template
         self.maxima = dict(maxima or {})
+        self.minima = dict(minima or {})
         signature = inspect.signature(self._function.call)
         try:
             signature.bind(**dict.fromkeys((*_GIVEN, *self.reward_kwargs)))
@@ -91,6 +94,10 @@ class VerlRewards(BaseEnv):
     def reward_maxima(self) -> dict[str, float]:
         """Return the `maxima` that the environment was made with."""
         return dict(self.maxima)
+
+    def reward_minima(self) -> dict[str, float]:
+        """Return the `minima` that the environment was made with."""
+        return dict(self.minima)
 
     def gold_completion(self, task: Task) -> str | None:
         """Return `gold_template` filled in with the row's columns, or `None` if there is no template."""

@@ -23,6 +23,7 @@ REWARD_METHODS = frozenset(
         "gold_completion",
         "reward_fingerprint",
         "reward_maxima",
+        "reward_minima",
         "reward_weights",
     }
 )

@@ -6,5 +6,6 @@
 - `remote`: the same where the environment's code runs in worker processes
 - `one_rollout`: makes the reward of one rollout from its score
 - `harmless`: answers that should be easy to score, to tell a reward that always hangs from one that sometimes does
-- `rubric`: what scores, weights and maxima of parts may be, and how parts add up
+- `rubric`: what scores, weights, maxima and minima of parts may be, and how parts add up
+- `ranges`: which scores and totals are possible, for intervals
 """

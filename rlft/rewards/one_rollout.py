@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rlft.outcome import Failure
 from rlft.rewards.attempt import Scored
@@ -16,11 +16,15 @@ _SCORE_ONE = "return a number for a part that is paid (None: is a `return` missi
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """Holds how parts add up: their weights and maxima, and the total that counts as solved (`None`: the full one)."""
+    """Holds how parts add up: weights, maxima, and the total that counts as solved (`None`: the full one).
+
+    `minima` are those that the environment declares.
+    """
 
     weights: Mapping[str, float]
     maxima: Mapping[str, float]
     full: float | None
+    minima: Mapping[str, float] = field(default_factory=dict)
 
 
 def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float) -> Reward:
@@ -63,7 +67,7 @@ def _total(parts: Parts, rubric: Rubric) -> tuple[float, bool]:
     weights, maxima = rubric.weights, rubric.maxima
     if not any(parts[name] is not None for name in weighed_names(parts, weights)):
         raise _ScoreError(Failure("compute_reward", f"no part with a weight applies (parts: {parts})", _SCORE_ONE))
-    if wrong := beyond_bounds(parts, weights, maxima):
+    if wrong := beyond_bounds(parts, weights, maxima, rubric.minima):
         raise _ScoreError(wrong)
     try:
         total = combine(parts, weights, maxima)

@@ -2,7 +2,8 @@
 
 A part is paid (positive weight), a penalty (negative weight) or a metric (weight 0). A paid part has a maximum, 1
 unless the environment declares another, and no minimum: what is wrong may cost something. The score of a penalty is 0
-or more. So no attempt earns more than the full total, and one that earns it is full in every part that is paid.
+or more. So no attempt earns more than the full total, and one that earns it is full in every part that is paid. A part
+whose minimum is declared has a range, from there to its maximum, whatever its weight.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def check_numbers(numbers: Any, what: str, *, least: float = -math.inf) -> dict[
     if not isinstance(numbers, Mapping):
         raise ValueError(f"returned {type(numbers).__name__} {numbers!r:.80}, not a dict of {{part: {what}}}")
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, Real) or not least <= _as_float(number) < math.inf:
+        is_number = isinstance(number, Real) and not isinstance(number, bool)
+        if not is_number or not math.isfinite(_as_float(number)) or number < least:
             finite = "a finite number" + ("" if least == -math.inf else f" of at least {least:g}")
             raise ValueError(f"the {what} of part {name!r} is {number!r:.80}, not {finite}")
     return {name: float(number) for name, number in numbers.items()}
@@ -105,18 +107,35 @@ def check_weighed(weights: Mapping[str, float], parts: Collection[str], said: st
             )
 
 
-def beyond_bounds(
-    parts: Mapping[str, float | None], weights: Mapping[str, float], maxima: Mapping[str, float]
-) -> Failure | None:
-    """Return what is wrong with the first part that could lift a total above the full one, and what to do; else `None`.
+def minimum_of(part: str, minima: Mapping[str, float]) -> float | None:
+    """Return the part's own minimum, else that of `*`, else `None`: it is not declared."""
+    return minima.get(part, minima.get(UNNAMED))
 
-    Such a part is a paid one above its maximum, or a penalty below 0.
+
+def beyond_bounds(
+    parts: Mapping[str, float | None],
+    weights: Mapping[str, float],
+    maxima: Mapping[str, float],
+    minima: Mapping[str, float] | None = None,
+) -> Failure | None:
+    """Return what is wrong with the first part that is out of bounds, and what to do; else `None`.
+
+    Such a part is a paid one above its maximum or a penalty below 0, either of which could lift a total above the full
+    one, or any part outside the range that it declares by a minimum.
     """
     for name, score in parts.items():
         weight, maximum = weight_of(name, weights), maximum_of(name, maxima)
-        if score is None or not weight:
+        minimum = minimum_of(name, minima or {})
+        if score is None or (not weight and minimum is None):
             continue
-        if weight > 0 and score > maximum + TOLERANCE * max(1.0, maximum):
+        if minimum is not None and score < minimum - TOLERANCE * max(1.0, abs(minimum)):
+            return Failure(
+                "compute_reward",
+                f"part {name!r} is below its minimum: {score:g}, not {minimum:g} or more",
+                f"return {minimum:g} for what is worst, or declare another minimum (reward_minima, "
+                f"@rlft.reward(minimum={score:g}), or `minima` in the arguments of TrlRewards and VerlRewards)",
+            )
+        if (weight > 0 or minimum is not None) and score > maximum + TOLERANCE * max(1.0, maximum):
             return Failure(
                 "compute_reward",
                 f"part {name!r} is above its maximum: {score:g} of {maximum:g}",

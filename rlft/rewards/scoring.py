@@ -10,7 +10,8 @@ from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, make_reward
-from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, weighed_names, weight_of
+from rlft.rewards.ranges import score_ranges
+from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
 from rlft.types import Reward, Rewards, Rollouts, Task
 from rlft.workers.settings import Workers
@@ -38,31 +39,35 @@ def score_rollouts(
     `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
     The rewards are the same whatever it is.
 
-    A reward that raises, takes too long, returns anything but finite numbers or pays a part more than its maximum
-    leaves `total=None` and an `error` that says where and why, and so does a rollout that failed itself.
+    A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
+    the minimum that it declares leaves `total=None` and an `error` that says where and why, and so does a rollout that
+    failed itself.
 
     Raises `TaskError` for a rollout of an unknown task, `ConfigError` for a weight whose part no rollout has,
-    `EnvironmentSetupError` for weights or maxima of the environment that are none, `RewardError` when two attempts name
-    different parts, so that their totals cannot be compared, and `RewardHangs` (an `RlftError`) when several scores in
-    a row do not return and a harmless answer is not scored in time either.
+    `EnvironmentSetupError` for weights, maxima or minima of the environment that are none, `RewardError` when two
+    attempts name different parts, so that their totals cannot be compared, and `RewardHangs` (an `RlftError`) when
+    several scores in a row do not return and a harmless answer is not scored in time either.
     """
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment), **weights}
-    rubric = Rubric(weights, _maxima(environment), full)
+    maxima = _maxima(environment)
+    rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
     _check_known(rollouts, tasks)
     scores = Scores(environment, tasks, timeout_seconds, workers or Workers())
     meter = Meter(progress, len(rollouts), "scores")
     found = scores.of(rollouts.rows, meter)
     rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
-    if known := sorted({name for row in rows for name in row.parts}):
+    known = sorted({name for row in rows for name in row.parts})
+    if known:
         check_weighed(given, known, "no rollout has a part named")
     _check_comparable(rows, weights)
     _log_errors(rows)
-    names = sorted({name for row in rows for name in row.parts} | (set(weights) - {UNNAMED}))
+    names = sorted(set(known) | (set(weights) - {UNNAMED}))
     return Rewards(
         rows=tuple(rows),
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
+        ranges=score_ranges(known, rubric),
     )
 
 
@@ -91,6 +96,22 @@ def _maxima(environment: BaseEnv) -> dict[str, float]:
         raise EnvironmentSetupError(
             str(error), where="reward_maxima", fix="return {part: what a full part earns}, such as {'points': 10.0}"
         ) from error
+
+
+def _minima(environment: BaseEnv, maxima: Mapping[str, float]) -> dict[str, float]:
+    fix = "return {part: its lowest score}, such as {'points': -10.0}"
+    try:
+        minima = check_numbers(environment.reward_minima(), "minimum")
+    except ValueError as error:
+        raise EnvironmentSetupError(str(error), where="reward_minima", fix=fix) from error
+    for name, minimum in minima.items():
+        if minimum > (maximum := maximum_of(name, maxima)):
+            raise EnvironmentSetupError(
+                f"the minimum of part {name!r} is {minimum:g}, above its maximum, {maximum:g}",
+                where="reward_minima",
+                fix=fix,
+            )
+    return minima
 
 
 def _check_comparable(rows: list[Reward], weights: Mapping[str, float]) -> None:

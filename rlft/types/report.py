@@ -58,9 +58,10 @@ class EvaluationReport:
     `per_task` maps a metric's name (`accuracy`, `reward`, and each `rewards/<part>`) to {task id: mean over samples},
     for paired comparisons. `num_samples` is the number of attempts at a task, `errored` that of rollouts without score.
     `groups` names the group of every task; `errors` counts the rollouts without score of each task that has some.
-    `extremes` are the lowest and the highest score of a single rollout, by metric. `answers` is how many different
-    answers make up 95 % of the attempts (`rlft.variety`), `right_answers` the same of the tasks' answers, where each
-    task has one. `frequent` maps some completions to how often their answer was given, the most frequent ones first.
+    `extremes` are the lowest and the highest score of a single rollout, by metric, and `ranges` those that are possible
+    where the environment declares them. `answers` is how many different answers make up 95 % of the attempts
+    (`rlft.variety`), `right_answers` the same of the tasks' answers, where each task has one. `frequent` maps some
+    completions to how often their answer was given, the most frequent ones first.
     """
 
     split: str
@@ -76,6 +77,7 @@ class EvaluationReport:
     answers: int = 0
     right_answers: int | None = None
     frequent: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

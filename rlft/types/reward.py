@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rlft.outcome import Failure
 
@@ -47,11 +47,15 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class Rewards:
-    """The rewards of a set of rollouts, in the same order, with the weights of their parts."""
+    """The rewards of a set of rollouts, in the same order, with the weights of their parts.
+
+    `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them.
+    """
 
     rows: tuple[Reward, ...]
     weights: dict[str, float]
     seconds: float = 0.0
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)

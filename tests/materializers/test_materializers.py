@@ -62,6 +62,8 @@ def test_hashes_of_tables(local_store):
     assert rewards.compute_content_hash(slow) == rewards.compute_content_hash(REWARDS)
     heavier = dataclasses.replace(REWARDS, weights={"exact": 2.0})
     assert rewards.compute_content_hash(heavier) != rewards.compute_content_hash(REWARDS)
+    declared = dataclasses.replace(REWARDS, ranges={"reward": (-10.0, 1.0)})  # intervals rest on them
+    assert rewards.compute_content_hash(declared) != rewards.compute_content_hash(REWARDS)
     assert at(TaskSetMaterializer, local_store).compute_content_hash(TASKS) == TASKS.fingerprint
 
 

@@ -1,5 +1,7 @@
 """rlft.comparison: differences of two reports, and what errors could hide."""
 
+from dataclasses import replace
+
 import pytest
 
 from rlft.comparison import compare, completed, guarded_mean, is_better, range_of
@@ -141,3 +143,38 @@ def test_a_report_that_lacks_the_metric_raises():
         compare(report({"a": 1.0}), report({"a": 1.0}), "reward")
     assert guarded_mean(report({}), "accuracy") is None
     assert isinstance(compare(report({"a": 1.0}), report({"a": 0.0}), "accuracy").difference, Interval)
+
+
+def test_rare_large_losses_that_did_not_occur_are_possible_where_the_range_is_declared():
+    # 198 tasks gained 0.1 and none lost. A loss of 10 on one task in 100 would undo the gain, and at that rate 198
+    # tasks show none 14 % of the time (0.99 ** 198).
+    tasks = [f"t{n:03d}" for n in range(198)]
+    ours = report(solved(tasks, 0.6) | {"z": 0.6}, metric="reward")
+    theirs = report(solved(tasks, 0.5) | {"z": 0.6}, metric="reward")
+    unknown = compare(ours, theirs, "reward")
+    assert unknown is not None
+    assert unknown.exceeds(0.0)
+    assert not unknown.declared
+    ranges = {"reward": (-10.0, 1.0)}
+    ours, theirs = replace(ours, ranges=ranges), replace(theirs, ranges=ranges)
+    found = compare(ours, theirs, "reward")
+    assert found is not None
+    assert found.declared
+    assert not found.exceeds(0.0)
+    assert found.difference.mean == pytest.approx(19.8 / 199)
+
+
+def test_errors_count_as_the_lowest_score_that_is_possible():
+    one = replace(report({"a": 0.5}, {"b": 1}, metric="reward"), ranges={"reward": (-10.0, 1.0)})
+    assert guarded_mean(one, "reward") == (0.5 - 10.0) / 2
+    assert guarded_mean(one, "reward", "high") == (0.5 + 1.0) / 2
+    # Beside 0.4 on both tasks the lowest that occurred, 0.4, would not have made it worse.
+    other = replace(report({"a": 0.4, "b": 0.4}, metric="reward"), ranges={"reward": (-10.0, 1.0)})
+    assert not is_better(one, other, "reward")
+    assert is_better(replace(one, ranges={}), other, "reward")
+
+
+def test_the_range_of_two_reports_holds_both_and_is_unknown_if_one_is():
+    assert range_of("reward", {"reward": (-1.0, 1.0)}, {"reward": (0.0, 2.0)}) == (-1.0, 2.0)
+    assert range_of("reward", {"reward": (-1.0, 1.0)}, {}) is None
+    assert range_of("accuracy", {}) == (0.0, 1.0)

@@ -205,3 +205,14 @@ def test_flat_names_have_bounds_and_no_at_sign():
         "eval/gate/answers": 0.0,
     }
     assert "eval/search/gate/accuracy" in flat_metrics(report, "search")
+
+
+def test_a_report_keeps_the_ranges_of_what_was_scored():
+    # Both tasks have 0.5: without a range that interval had width 0.
+    rollouts, rewards = (rollout("x", 0, None), rollout("y", 0, None)), (reward("x", 0, 0.5), reward("y", 0, 0.5))
+    ranges = {"reward": (-10.0, 1.0), "rewards/exact": (0.0, 0.4999999999), "rewards/other": (0.0, 1.0)}
+    scored = Rewards(rewards, {}, ranges=ranges)
+    found = evaluate_rollouts(Rollouts(rollouts), scored, task_set({"x": "gate", "y": "gate"}))["gate"]
+    # what was never scored is left out, and what rounding puts beyond an end belongs to the range
+    assert found.ranges == {"reward": (-10.0, 1.0), "rewards/exact": (0.0, 0.5)}
+    assert found.metrics["reward"].low < 0 < found.metrics["reward"].high

@@ -101,6 +101,10 @@ class CodeEnv(BaseEnv):
         """Return weight 0, that of a metric, for `loads` and `stopped`."""
         return {"loads": 0.0, "stopped": 0.0}
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0: no part of a score is below it."""
+        return {"*": 0.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the answer's code; programs that differ in a character are different votes."""
         return extract_code(completion.text).strip() or None

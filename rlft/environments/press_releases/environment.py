@@ -132,6 +132,10 @@ class PressReleases(BaseEnv):
         """Return the weights: less than 1 for what follows from the main fields or needs no reading, 0 for metrics."""
         return dict(_WEIGHTS)
 
+    def reward_minima(self) -> dict[str, float]:
+        """Return 0 for every part but `lift`, which is a difference of two shares."""
+        return {"*": 0.0, "lift": -1.0}
+
     def final_answer(self, completion: Trajectory) -> str | None:
         """Return the extraction as JSON with its lists sorted, so that equal ones are the same vote, or `None`."""
         given = self._extraction(completion)

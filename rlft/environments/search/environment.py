@@ -136,7 +136,7 @@ class Search(BaseEnv):
         text = shorten(document.text, self.max_document_characters)
         return f"{document.doc_id} | {_one_line(document.title)}\n{text}"
 
-    @reward(weight=1.0)
+    @reward(weight=1.0, minimum=0.0)
     def answer(self, completion: Trajectory, ground_truth: Any) -> float:
         """Return the F1 or exact match of the declared answer; 0 if no gold document was read but one is needed."""
         declared = declared_answer(completion)
@@ -145,7 +145,7 @@ class Search(BaseEnv):
         score = token_f1 if self.answer_score == "f1" else exact_match
         return score(declared.text, gold_answers(ground_truth))
 
-    @reward(weight=0.5)
+    @reward(weight=0.5, minimum=0.0)
     def sources(self, completion: Trajectory) -> float:
         """Return the F1 between the cited and the gold documents; to cite one that was not read is wrong."""
         declared = declared_answer(completion)
@@ -156,7 +156,7 @@ class Search(BaseEnv):
         right, wrong = len(as_gold(good, completion.task)), len(cited - good)
         return 2 * right / (right + wrong + len(gold))
 
-    @reward(weight=-0.05)
+    @reward(weight=-0.05, minimum=0.0)
     def cost(self, completion: Trajectory, ground_truth: Any) -> float:
         """Return the share of needless calls, 0 to 1, times the mean of `answer` and `sources`.
 

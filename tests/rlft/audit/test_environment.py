@@ -45,7 +45,7 @@ class Capitals(rlft.BaseEnv):
         state["read"].append(title)
         return f"About {title}"
 
-    @rlft.reward
+    @rlft.reward(minimum=0.0)
     def exact(self, text, ground_truth):
         return float(text == ground_truth)
 
@@ -394,6 +394,17 @@ def test_a_conversation_that_depends_on_those_before_it_is_found():
 
     report = check(variant(setup=setup))
     assert any("came to other state" in problem for problem in report.problems)
+
+
+def test_parts_without_a_lowest_score_are_a_note():
+    class Undeclared(Capitals):
+        def reward_minima(self):
+            return {}
+
+    report = check(Undeclared())
+    assert report.problems == ()
+    assert [note for note in report.notes if "no lowest score is declared for exact:" in note] == list(report.notes)
+    assert len(report.notes) == 1
 
 
 def test_one_gold_for_all_is_a_note_and_no_problem():

@@ -256,6 +256,44 @@ def test_ten_of_one_is_not_solved():
     assert [(row.total, row.solved) for row in rows] == [(None, False), (None, False), (0.5, False)]
 
 
+class Declared(Points):
+    """Points from -10 to 10 and words from 0 to 20 have a range, form has none unless it is given one."""
+
+    def reward_maxima(self):
+        return {"points": 10.0, "words": 20.0}
+
+    def reward_minima(self):
+        return {"points": -10.0, "words": 0.0}
+
+
+def test_the_ranges_of_scores_travel_with_them():
+    rows = score(Declared(), answered(TASK, "-10 1", "-11 1"))
+    assert rows.ranges == {"rewards/points": (-10, 10), "rewards/words": (0, 20)}
+    assert [row.total for row in rows] == [-9.5, None]
+    assert str(rows.rows[-1].error).startswith(
+        "compute_reward: part 'points' is below its minimum: -11, not -10 or more"
+    )
+    # without the form, points alone are the total
+    assert score(Declared(), answered(TASK, "5 1"), weights={"form": 0.0}).ranges["reward"] == (-10, 10)
+
+
+@pytest.mark.parametrize(
+    ("minima", "said"),
+    [
+        ({"points": -float("inf")}, "the minimum of part 'points' is -inf"),
+        ({"points": 10.5}, "the minimum of part 'points' is 10.5, above its maximum, 10"),
+        (None, "returned NoneType None, not a dict"),
+    ],
+)
+def test_minima_that_are_none_stop_the_scoring(minima, said):
+    class Odd(Points):
+        def reward_minima(self):
+            return minima
+
+    with pytest.raises(EnvironmentSetupError, match=f"reward_minima: {said}"):
+        score(Odd())
+
+
 def test_a_maximum_that_is_none_stops_the_scoring():
     class Endless(Plain):
         def reward_maxima(self):
