@@ -13,6 +13,7 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
+from mlops.runs.controls import LABELS, controls_that_do
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
@@ -28,7 +29,7 @@ HEADLINES = {
 ARMS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
-    ("sft_control", "SFT for the same seconds"),
+    ("controls", "control"),
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
@@ -78,13 +79,15 @@ def _goes_on(run_id: str) -> bool:
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
-    parts: list[RenderableType] = [styled(*HEADLINES[summary.status])]
+    parts: list[RenderableType] = [styled(text, "yellow") for text in controls_that_do(summary)]
+    parts.append(styled(*HEADLINES[summary.status]))
     if summary.error:
         parts.append(summary.error)
     if summary.baseline and summary.status in ("too_hard", "already_solved"):
         parts.append(summary.baseline.advice)
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
+        parts += [_against(name, change) for name, change in summary.difference_controls.items() if change is not None]
     if len(summary.differences) > 1:  # a single part is the reward itself
         parts.append(_parts(summary.differences))
     promotion, ledger = summary.promotion, summary.ledger
@@ -128,8 +131,20 @@ def _sentence(change: Difference) -> str:
     return text
 
 
+def _against(name: str, change: Difference) -> str:
+    """Return the trained model minus a control in one line."""
+    interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
+    return f"GRPO minus {LABELS.get(name, name)}: {interval}"
+
+
 def _arms(summary: Summary, metric: str) -> Table:
-    arms: dict[str, Metrics] = {label: getattr(summary, key) for key, label in ARMS}
+    arms: dict[str, Metrics] = {}
+    for key, label in ARMS:
+        if key == "controls":
+            controls = summary.controls or {"sft": summary.sft_control}  # of an older version
+            arms |= {LABELS.get(name, name): metrics for name, metrics in controls.items()}
+        else:
+            arms[label] = getattr(summary, key)
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
     measured = [name for name in splits if any(name in arm for arm in arms.values())]
     table = Table("", *(splits[name] for name in measured), title=metric, title_justify="left")

@@ -6,16 +6,16 @@ An arm is one of the policies that are compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from mlops.registry.champion import ChampionVersion
 from mlops.runs.starting import registry_name
 from mlops.tracking.run import Tracker
+from pipelines.controls import make_controls
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.sft.training import SftReport
 from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
@@ -33,14 +33,18 @@ class Arms:
 
     base: Artifact
     warm_start: Artifact | None
-    sft_control: Artifact | None
+    controls: dict[str, Artifact]
     final: Artifact
     champion: Artifact | None
 
     def load(self) -> dict[str, Evaluation]:
-        """Return the evaluations of the arms that there are, by their keys in the summary."""
-        arms = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
+        arms = {"base": self.base, "warm_start": self.warm_start, "final": self.final, "champion": self.champion}
         return {name: arm.load() for name, arm in arms.items() if arm is not None}
+
+    def load_controls(self) -> dict[str, Evaluation]:
+        """Return the evaluations of the controls by their names."""
+        return {name: arm.load() for name, arm in self.controls.items()}
 
 
 def evaluate_arms(
@@ -51,30 +55,27 @@ def evaluate_arms(
     start: Artifact,
     rounds: Rounds,
     find_champion: Callable[[], ChampionVersion | None],
+    tracker: Tracker,
     tracking_uri: str,
-    note_training: Callable[[str, SftReport], None],
 ) -> tuple[Arms, TrackerError | None]:
-    """Evaluate base, warm start, SFT control, trained policy and champion on the same tasks with the same seeds.
+    """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
 
-    The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
-    `note_training` is told its stage's name and its report. `find_champion` returns `None` before the first promotion,
-    and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error returned.
+    `find_champion` returns `None` before the first promotion, and raises TrackerError if it cannot know: then all is
+    evaluated without the champion, and the error returned.
     """
-    config = stages.config
-    control = warm = None
-    if config.warm_start is not None:
+    warm = None
+    if stages.config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
-        if config.evaluation.sft_control:
-            spent = sum(rounds.seconds().values())
-            policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
-            note_training("sft_control", report.load())
-            control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
+    controls = {
+        name: stages.evaluate(control, tasks, FINAL_SPLITS, f"{name}_control")
+        for name, control in make_controls(stages, start, tasks, rounds, tracker).items()
+    }
     policy, unknown = _fetch(stages, find_champion, tracking_uri)
     champion = None if policy is None else stages.evaluate(policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
-        sft_control=control,
+        controls=controls,
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
     )

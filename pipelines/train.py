@@ -54,6 +54,7 @@ from steps.initialize_policy import initialize_policy
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ STEPS = [
     audit_rewards,
     initialize_policy,
     warm_start_policy,
+    train_sft_control,
     generate_rollouts,
     score_rewards,
     evaluate_policy,
@@ -108,7 +110,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        _conclude(stages, tasks, base, start, rounds, record, runtime, tracking_uri)
+        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
 
 
 def _lend(display: Display, record: Record) -> Lent:
@@ -147,7 +149,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     base = start = stages.initialize(tasks)
     record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
-        start, report = stages.supervise(base, tasks, stage="warm_start")
+        start, report = stages.supervise(base, tasks)
         record.seconds.warm_start = report.load().seconds
         _note_training(record, runtime, "warm_start", report.load())
     return tasks, base, start
@@ -210,7 +212,6 @@ def _conclude(
     start: Artifact,
     rounds: Rounds,
     record: Record,
-    runtime: Runtime,
     tracking_uri: str,
 ) -> None:
     """Evaluate all arms, decide, register the trained policy, and complete the summary.
@@ -226,8 +227,8 @@ def _conclude(
         start=start,
         rounds=rounds,
         find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker),
+        tracker=record.tracker,
         tracking_uri=tracking_uri,
-        note_training=partial(_note_training, record, runtime),
     )
     _summarise_arms(stages, arms, record)
     record.seconds.evaluate = time.perf_counter() - started
@@ -255,9 +256,10 @@ def _champion(address: str, name: str, tracker: Tracker) -> ChampionVersion | No
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     metric = stages.config.evaluation.metric
-    loaded = arms.load()
+    loaded, controls = arms.load(), arms.load_controls()
     for name, result in loaded.items():
         setattr(record.summary, name, arm_metrics(result))
+    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
         for report in result.splits.values():
             record.tracker.log_metrics(flat_metrics(report, name), step=0)
     trained, base = loaded["final"], loaded["base"]
@@ -265,8 +267,12 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     start = loaded.get("warm_start", base)
     record.summary.difference = difference(trained, start, metric)
     record.summary.differences = part_differences(trained, start)
-    if "sft_control" in loaded:
-        record.summary.difference_sft_control = difference(trained, loaded["sft_control"], metric)
+    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
+    record.summary.difference_controls = {
+        name: difference(trained, result, metric) for name, result in controls.items()
+    }
+    record.summary.sft_control = record.summary.controls.get("sft", {})
+    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
     record.summary.status = status_of(record.summary.difference)
     if record.summary.status == "failed":
         record.summary.error = (

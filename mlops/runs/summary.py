@@ -102,7 +102,7 @@ class Seconds(Section):
     rollout: float = Field(default=0.0, description="Sampling in all rounds.")
     score: float = Field(default=0.0, description="Scoring in all rounds.")
     train: float = Field(default=0.0, description="Updates in all rounds.")
-    evaluate: float = Field(default=0.0, description="Final evaluation of all arms, and training of the SFT control.")
+    evaluate: float = Field(default=0.0, description="Final evaluation of all arms, and training of the controls.")
     rounds: float = Field(default=0.0, description="All rounds, with validation, storage and orchestration.")
     total: float = Field(default=0.0, description="The whole run, from the moment its record in MLflow was opened.")
 
@@ -134,11 +134,12 @@ class Summary(Section):
     warm_start: Metrics = Field(
         default={}, description="The same metrics of the model after the warm start, if the config has one."
     )
-    sft_control: Metrics = Field(
+    controls: dict[str, Metrics] = Field(
         default={},
-        description="The same metrics of the SFT control, which is trained from the warm start by supervised "
-        "fine-tuning for as many seconds as sampling, scoring and updates took.",
+        description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
+        "reaches from the same start with at most the FLOPs of the training, search and validation included.",
     )
+    sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     final: Metrics = Field(default={}, description="The same metrics of the trained model.")
     champion: Metrics = Field(
         default={}, description="The same metrics of the champion before this run, if there was one."
@@ -151,8 +152,11 @@ class Summary(Section):
     difference_base: Difference | None = Field(
         default=None, description="The trained model minus the base model, on `test`."
     )
+    difference_controls: dict[str, Difference | None] = Field(
+        default={}, description="The trained model minus each control, on `test`; null if no task was scored for both."
+    )
     difference_sft_control: Difference | None = Field(
-        default=None, description="The trained model minus the SFT control, on `test`."
+        default=None, description="A copy of `difference_controls.sft`, which older summaries lack."
     )
     differences: dict[str, Difference | None] = Field(
         default={},

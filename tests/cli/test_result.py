@@ -23,6 +23,29 @@ def shown(**changes):
     return console.file.getvalue()
 
 
+def minus(low, mean=0.02):
+    return Difference(metric="accuracy", before=0.66, after=0.68, mean=mean, ci_low=low, ci_high=0.06, tasks=500)
+
+
+@pytest.mark.parametrize(
+    ("low", "errors", "said"), [(-0.02, None, True), (0.0, None, True), (0.01, None, False), (0.01, -0.1, True)]
+)
+def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
+    change = minus(low).model_copy(update={"ci_low_errors": errors})
+    arms = {"controls": {"sft": {"accuracy": 0.66}}, "difference_controls": {"sft": change}, "difference": minus(0.01)}
+    text = shown(**arms)
+    sentence = (
+        "SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better: it would do, and costs no more."
+    )
+    assert (sentence in text.splitlines()[1]) == said
+    assert f"GRPO minus SFT on your gold answers: +0.020, 95 % interval {low:+.3f} to +0.060" in text
+
+
+def test_a_summary_of_an_older_version_shows_its_control():
+    text = shown(sft_control={"accuracy": 0.19}, final={"accuracy": 0.6}, difference=minus(0.01))
+    assert "0.190" in text
+
+
 @pytest.mark.parametrize(("trained", "rounds", "said"), [(60, 2, False), (0, 2, True), (0, 0, False)])
 def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
     text = shown(ledger=Ledger(sampled=64, trained=trained, filtered=64 - trained), rounds=rounds)

@@ -24,7 +24,7 @@ def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal():
 class FakeStages:
     """Evaluates by name, and says what it was asked for."""
 
-    config = SimpleNamespace(warm_start=None)
+    config = SimpleNamespace(warm_start=None, controls=[])
 
     def __init__(self):
         self.evaluated = []
@@ -38,7 +38,7 @@ class FakeStages:
 
 def evaluated(stages, find_champion):
     rounds = SimpleNamespace(best="best")
-    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "note_training": None}
+    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "tracker": None}
     return evaluate_arms(stages, "tasks", find_champion=find_champion, **given)
 
 

@@ -61,7 +61,8 @@ def rollout(number, mask):
 
 
 def test_a_prompt_is_sampled_from_once_for_its_group():
-    # the prompt: 2 * 10 * 3 + 2 * 5 * 1 + 4 * 9 = 106; two tokens, the first of which is read: 20 + 10 + 4 * (3 + 1) = 46
+    # the prompt: 2 * 10 * 3 + 2 * 5 * 1 + 4 * 9 = 106
+    # two tokens, the first of which is read: 20 + 10 + 4 * (3 + 1) = 46
     one, two = rollout(1, [0, 0, 0, 1, 1]), rollout(2, [0, 0, 0, 1, 1])
     assert sampling_flops(SHAPE, [one]) == 106 + 46
     assert sampling_flops(SHAPE, [one, two]) == 106 + 2 * 46

@@ -1,0 +1,6 @@
+"""Controls: what something simpler than GRPO reaches with at most the FLOPs that training took, search included.
+
+- `judging`: the validation by which checkpoints are chosen, the same as GRPO's
+- `search`: supervised fine-tuning at several learning rates within a budget, of which the best checkpoint is kept
+- `sft`: the control that imitates the gold answers of all train tasks
+"""
