@@ -114,11 +114,9 @@ def train_sft(
 
     `chat` makes tokens of messages; by default it is that of the policy's tokenizer, without tools. With `checkpoints`
     training of a policy that was saved goes on where it was cut off; the time to write them is not part of `seconds`.
-
-    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
-    AdamW over float32 masters with a linear warm-up, and with `decays` a linear way down to 0. It is not kept:
-    reinforcement learning starts with its own, and one that the policy had from earlier is dropped. `ends` is asked
-    after each step whether it was the last.
+    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. AdamW over float32
+    masters has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as one from earlier is. `ends` is
+    asked after each step whether it was the last.
 
     Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
     too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
@@ -141,12 +139,11 @@ def train_sft(
     # Batches before a restored checkpoint are drawn and skipped, so that the order is that of an uninterrupted run.
     for batch in islice(draw_batches(len(rows), batch_size, seed), state.steps, None):
         state.seconds = time.perf_counter() - started
-        last = state.losses[-1] if state.losses else None
-        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=last)
+        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=(state.losses or [None])[-1])
         if budget.spent(state) >= budget.amount:
             break
-        left = 1 - budget.spent(state) / budget.amount if decays else 1.0
-        _step(policy, optimizer, [rows[i] for i in batch], state, learning_rate * left, warmup_steps)
+        rate = learning_rate * (1 - budget.spent(state) / budget.amount if decays else 1)
+        _step(policy, optimizer, [rows[i] for i in batch], state, rate, warmup_steps)
         tokens += sum(len(rows[i][0]) for i in batch)
         if checkpoints is not None:
             state.seconds = time.perf_counter() - started
