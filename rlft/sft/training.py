@@ -112,12 +112,10 @@ def train_sft(
 ) -> SftReport:
     """Change `policy` in place by cross-entropy on the assistant's tokens, for `steps` or for `seconds`, one of which.
 
-    `chat` makes tokens of messages; by default it is that of the policy's tokenizer, without tools. With `checkpoints`
-    training of a policy that was saved goes on where it was cut off; the time to write them is not part of `seconds`.
-    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. AdamW over float32
-    masters has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as one from earlier is. `ends` is
-    asked after each step whether it was the last.
-
+    `chat` makes tokens of messages; by default that of the tokenizer, without tools. With `checkpoints` a policy that
+    was saved goes on where it was cut off; writing them is not part of `seconds`. Batches follow from `seed`, each
+    epoch in an order of its own. AdamW has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as an
+    earlier one is. `ends` is asked after each step whether it was the last.
     Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
     too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
     """
