@@ -13,6 +13,7 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
+from mlops.runs.controls import LABELS, controls_that_do
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
@@ -25,12 +26,10 @@ HEADLINES = {
     "already_solved": ("Not trained: the model solves these tasks already.", "yellow"),
     "failed": ("The run failed.", "red"),
 }
-SIMPLER = {"sft": "Supervised fine-tuning for as many seconds"}
 ARMS = (
     ("base", "base model"),
     ("warm_start", "warm start (SFT)"),
-    ("sft_control", "SFT for the same seconds"),
-    ("constant", "best constant answer"),
+    ("controls", "control"),
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
@@ -80,7 +79,7 @@ def _goes_on(run_id: str) -> bool:
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
-    parts: list[RenderableType] = [styled(said, "yellow") for said in _would_do(summary)]
+    parts: list[RenderableType] = [styled(text, "yellow") for text in controls_that_do(summary)]
     parts.append(styled(*HEADLINES[summary.status]))
     if summary.error:
         parts.append(summary.error)
@@ -88,6 +87,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
         parts.append(summary.baseline.advice)
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
+        parts += [_against(name, change) for name, change in summary.difference_controls.items() if change is not None]
     if len(summary.differences) > 1:  # a single part is the reward itself
         parts.append(_parts(summary.differences))
     promotion, ledger = summary.promotion, summary.ledger
@@ -106,25 +106,6 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     parts.append(f"{rounds}, {summary.seconds.total:.0f} s")
     parts += where
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
-
-
-def _would_do(summary: Summary) -> list[str]:
-    """Return a sentence for each control that is as good as the trained model, as far as `test` can tell."""
-    said = []
-    for control, change in summary.difference_controls.items():
-        if change is None or change.is_above_zero:
-            continue
-        scale, unit = _scale(change.metric)
-        reached = f"{change.before * scale:.3g}{unit and ' %'} ({change.metric} on test)"
-        if control == "constant":
-            answer = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
-            said.append(
-                f"Saying {answer} to every task reaches {reached}, and the trained model {change.after * scale:.3g}: "
-                "it is not better than that."
-            )
-        else:
-            said.append(f"{SIMPLER[control]} reaches {reached}: it would do, and is simpler.")
-    return said
 
 
 def _scale(metric: str) -> tuple[float, str]:
@@ -153,8 +134,20 @@ def _sentence(change: Difference) -> str:
     return text
 
 
+def _against(name: str, change: Difference) -> str:
+    """Return the trained model minus a control in one line."""
+    interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
+    return f"GRPO minus {LABELS.get(name, name)}: {interval}"
+
+
 def _arms(summary: Summary, metric: str) -> Table:
-    arms: dict[str, Metrics] = {label: getattr(summary, key, summary.controls.get(key, {})) for key, label in ARMS}
+    arms: dict[str, Metrics] = {}
+    for key, label in ARMS:
+        if key == "controls":
+            controls = summary.controls or {"sft": summary.sft_control}  # of an older version
+            arms |= {LABELS.get(name, name): metrics for name, metrics in controls.items()}
+        else:
+            arms[label] = getattr(summary, key)
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
     measured = [name for name in splits if any(name in arm for arm in arms.values())]
     table = Table("", *(splits[name] for name in measured), title=metric, title_justify="left")

@@ -6,7 +6,7 @@ An arm is one of the policies that are compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from mlops.registry.champion import ChampionVersion
 from mlops.registry.gates import count_look, trained_on
@@ -15,40 +15,44 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
+from pipelines.controls import make_controls
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
 from rlft.gates import task_hash
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.sft.training import SftReport
 from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
 from steps.fetch_champion import fetch_champion
 from steps.register_policy import register_policy
 
 FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
-# The controls by their names in the summary, and the arms that hold them.
-CONTROLS = {"sft": "sft_control", "constant": "constant"}
 
 
 @dataclass(frozen=True, slots=True)
 class Arms:
     """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
 
+    `controls` are those that are trained, by name; `constant` is the best constant answer, a control of every run.
+
     `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
     """
 
     base: Artifact
     warm_start: Artifact | None
-    sft_control: Artifact | None
+    controls: dict[str, Artifact]
     constant: Artifact
     final: Artifact
     champion: Artifact | None
 
     def load(self) -> dict[str, Evaluation]:
-        """Return the evaluations of the arms that there are, by their names."""
-        arms = {field.name: getattr(self, field.name) for field in fields(self)}
-        loaded = {name: arm.load() for name, arm in arms.items() if arm is not None}
+        """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
+        arms = {"base": self.base, "warm_start": self.warm_start, "final": self.final, "champion": self.champion}
+        return {name: arm.load() for name, arm in arms.items() if arm is not None}
+
+    def load_controls(self) -> dict[str, Evaluation]:
+        """Return the evaluations of the controls by their names, without one that has no score."""
+        loaded = {name: arm.load() for name, arm in {**self.controls, "constant": self.constant}.items()}
         return {name: evaluation for name, evaluation in loaded.items() if evaluation.splits}
 
 
@@ -69,30 +73,27 @@ def evaluate_arms(
     start: Artifact,
     rounds: Rounds,
     find_champion: Callable[[], ChampionVersion | None],
+    tracker: Tracker,
     tracking_uri: str,
-    note_training: Callable[[str, SftReport], None],
 ) -> tuple[Arms, Champion]:
     """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
 
-    The SFT control trains from the warm start for as many seconds as sampling, scoring and updates took;
-    `note_training` is told its stage's name and its report. `find_champion` returns `None` before the first promotion,
-    and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error is `unknown`.
+    `find_champion` returns `None` before the first promotion, and raises TrackerError if it cannot know: then all is
+    evaluated without the champion, and the error is `unknown`.
     """
-    config = stages.config
-    control = warm = None
-    if config.warm_start is not None:
+    warm = None
+    if stages.config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
-        if config.evaluation.sft_control:
-            spent = sum(rounds.seconds().values())
-            policy, report = stages.supervise(start, tasks, stage="sft_control", seconds=round(spent, 1))
-            note_training("sft_control", report.load())
-            control = stages.evaluate(policy, tasks, FINAL_SPLITS, "sft_control")
+    controls = {
+        name: stages.evaluate(control, tasks, FINAL_SPLITS, f"{name}_control")
+        for name, control in make_controls(stages, start, tasks, rounds, tracker).items()
+    }
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
         base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
-        sft_control=control,
+        controls=controls,
         constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,

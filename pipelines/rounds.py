@@ -14,6 +14,7 @@ from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.stages import Artifact, Scored, Show, Stages
 from rlft.comparison import is_better
 from rlft.evaluation import flat_metrics
+from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
 from rlft.types import Evaluation, EvaluationReport, TrainReport
 from rlft.variety import collapse, named
@@ -35,6 +36,7 @@ class Rounds:
     reports: list[TrainReport] = field(default_factory=list)
     stopped: str = ""
     validations_without_best: int = 0
+    validations: list[float] = field(default_factory=list)  # the FLOPs of each
     start_report: EvaluationReport | None = None
 
     def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
@@ -66,6 +68,15 @@ class Rounds:
                 totals[key] += value
         return totals
 
+    def flops(self) -> float:
+        """Return the FLOPs of all rounds: sampling, training and validation."""
+        kinds = (ROLLOUT_FLOPS, TRAIN_FLOPS)
+        return sum(self.validations) + sum(report.metrics.get(kind, 0.0) for report in self.reports for kind in kinds)
+
+    def validation_flops(self) -> float:
+        """Return the most FLOPs that a validation took."""
+        return max(self.validations, default=0.0)
+
     def seconds(self) -> dict[str, float]:
         """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""
         return _seconds(self.reports)
@@ -84,7 +95,9 @@ def run_rounds(
     policy = start
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
-    rounds.start_report = _validate(stages, tasks, start, 0, tracker)
+    before = _validate(stages, tasks, start, 0, tracker)
+    rounds.start_report = before.splits["validation"]
+    rounds.validations.append(before.flops)
     for number in _numbers(config.training.rounds, stages.show):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
@@ -103,9 +116,10 @@ def run_rounds(
         last = bool(report.stopped) or number + 1 == config.training.rounds
         if last or (number + 1) % config.evaluation.validate_every == 0:
             validated = _validate(stages, tasks, policy, number + 1, tracker)
-            rounds.note_validation(policy, number + 1, validated, config.evaluation.metric)
-            if collapsed := collapse(validated, rounds.start_report):
-                said = named(validated.frequent)
+            rounds.validations.append(validated.flops)
+            rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
+            if collapsed := collapse(validated.splits["validation"], rounds.start_report):
+                said = named(validated.splits["validation"].frequent)
                 logger.warning("validation after round %d: %s; most often it says %s", number + 1, collapsed, said)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
@@ -124,8 +138,8 @@ def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
     return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
 
 
-def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> EvaluationReport:
-    """Evaluate a policy on `validation` after `number` rounds, log its metrics, and return its report."""
+def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> Evaluation:
+    """Evaluate a policy on `validation` after `number` rounds, and log its metrics."""
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
@@ -136,7 +150,7 @@ def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tr
         logger.warning(
             "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
         )
-    return report
+    return evaluation
 
 
 def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:

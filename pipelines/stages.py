@@ -15,9 +15,10 @@ from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fing
 from rlft.progress import Progress, silent
 from rlft.readiness.memory import memory_error
 from rlft.rollout import SamplingSettings, Selection
+from rlft.sft.demonstrations import gives_demonstrations
 from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
-from rlft.types import Split
+from rlft.types import Split, TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
@@ -26,6 +27,7 @@ from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
 Artifact = Any  # an output of a ZenML step; `.load()` gives the value
@@ -112,16 +114,11 @@ class Stages:
                 config.seed,
             )
 
-    def supervise(
-        self, policy: Artifact, tasks: Artifact, *, stage: str, seconds: float | None = None
-    ) -> tuple[Artifact, Artifact]:
-        """Fine-tune on demonstrations: the warm start, or for so many `seconds` the control arm.
-
-        Returns the policy and the report. `stage` is `warm_start` or `sft_control`.
-        """
+    def supervise(self, policy: Artifact, tasks: Artifact) -> tuple[Artifact, Artifact]:
+        """Fine-tune on demonstrations, the warm start; returns the policy and the report."""
         config = self.config
         assert config.warm_start is not None
-        with self.show(stage.replace("_", " ")):
+        with self.show("warm start"):
             return warm_start_policy(
                 policy,
                 tasks,
@@ -130,10 +127,34 @@ class Stages:
                 self.fingerprints.harness + self.fingerprints.reward,
                 config.policy.device,
                 config.seed,
-                stage,
-                seconds,
                 config.harness.isolation,
-                id=stage,
+                id="warm_start",
+            )
+
+    def has_demonstrations(self, tasks: TaskSet) -> bool:
+        """Return whether the environment gives a demonstration of any train task."""
+        return gives_demonstrations(tasks.split("train"), pipeline_environment(self.config.environment))
+
+    def train_sft_control(
+        self, start: Artifact, tasks: Artifact, flops: float, validation_flops: float
+    ) -> tuple[Artifact, Artifact]:
+        """Train the SFT control from `start` within so many FLOPs; returns the policy and the report."""
+        config = self.config
+        with self.show("sft control"):
+            return train_sft_control(
+                start,
+                tasks,
+                config.warm_start,
+                config.environment,
+                config.reward,
+                self._evaluation_sampling(),
+                config.evaluation.num_generations,
+                config.evaluation.metric,
+                self.fingerprints.harness + self.fingerprints.reward,
+                config.policy.device,
+                flops,
+                validation_flops,
+                id="sft_control",
             )
 
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
@@ -172,10 +193,12 @@ class Stages:
 
     def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
         """Evaluate a policy on whole splits: every policy gets the same tasks and the same random numbers."""
+        selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
+        return self._evaluate(policy, tasks, selection, self._evaluation_sampling(), name)
+
+    def _evaluation_sampling(self) -> SamplingSettings:
         config = self.config.evaluation
-        selection = Selection(label="evaluation", num_generations=config.num_generations, splits=splits)
-        sampling = self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)
-        return self._evaluate(policy, tasks, selection, sampling, name)
+        return self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)
 
     def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
         """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""

@@ -27,7 +27,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
 from mlops.runs.redo import has_step, naming_damage
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import Baseline, Ledger, Summary
+from mlops.runs.summary import Baseline, Ledger
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
@@ -35,7 +35,7 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
 from mlops.tracking.sft_curves import log_training
-from pipelines.conclusion import CONTROLS, Arms, evaluate_arms, promote
+from pipelines.conclusion import Arms, evaluate_arms, promote
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import Config
@@ -58,6 +58,7 @@ from steps.initialize_policy import initialize_policy
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ STEPS = [
     audit_rewards,
     initialize_policy,
     warm_start_policy,
+    train_sft_control,
     generate_rollouts,
     score_rewards,
     evaluate_policy,
@@ -113,7 +115,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        _conclude(stages, tasks, base, start, rounds, record, runtime, tracking_uri)
+        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
 
 
 def _lend(display: Display, record: Record) -> Lent:
@@ -152,7 +154,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     base = start = stages.initialize(tasks)
     record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
-        start, report = stages.supervise(base, tasks, stage="warm_start")
+        start, report = stages.supervise(base, tasks)
         record.seconds.warm_start = report.load().seconds
         _note_training(record, runtime, "warm_start", report.load())
     return tasks, base, start
@@ -224,7 +226,6 @@ def _conclude(
     start: Artifact,
     rounds: Rounds,
     record: Record,
-    runtime: Runtime,
     tracking_uri: str,
 ) -> None:
     """Evaluate all arms, decide, register the trained policy, and complete the summary.
@@ -240,8 +241,8 @@ def _conclude(
         start=start,
         rounds=rounds,
         find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker),
+        tracker=record.tracker,
         tracking_uri=tracking_uri,
-        note_training=partial(_note_training, record, runtime),
     )
     _summarise_arms(stages, arms, record)
     record.seconds.evaluate = time.perf_counter() - started
@@ -269,10 +270,10 @@ def _champion(address: str, name: str, tracker: Tracker) -> ChampionVersion | No
 def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     metric = stages.config.evaluation.metric
-    loaded = arms.load()
+    loaded, controls = arms.load(), arms.load_controls()
     for name, result in loaded.items():
-        if name in Summary.model_fields:
-            setattr(record.summary, name, arm_metrics(result))
+        setattr(record.summary, name, arm_metrics(result))
+    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
         for report in result.splits.values():
             record.tracker.log_metrics(flat_metrics(report, name), step=0)
     trained, base = loaded["final"], loaded["base"]
@@ -280,11 +281,12 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     start = loaded.get("warm_start", base)
     record.summary.difference = difference(trained, start, metric)
     record.summary.differences = part_differences(trained, start)
-    controls = {control: loaded[arm] for control, arm in CONTROLS.items() if arm in loaded}
-    record.summary.controls = {control: arm_metrics(found) for control, found in controls.items()}
-    compared = {control: difference(trained, found, metric) for control, found in controls.items()}
-    record.summary.difference_controls = compared
-    record.summary.difference_sft_control = compared.get("sft")
+    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
+    record.summary.difference_controls = {
+        name: difference(trained, result, metric) for name, result in controls.items()
+    }
+    record.summary.sft_control = record.summary.controls.get("sft", {})
+    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
     if isinstance(constant := controls.get("constant"), ConstantAnswer):
         record.summary.constant_answer = constant.text
         record.tracker.log_json("constant_answers.json", constant.tried)

@@ -11,6 +11,7 @@ import numpy as np
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
+from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of
 from rlft.harness.dialogue import Attempt
 from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
@@ -125,4 +126,5 @@ def collect_rollouts(
         harness=harness,
         progress=progress,
     )
-    return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=dict(engine.metrics))
+    seconds, spent = time.perf_counter() - started, sampling_flops(shape_of(policy.model), rows)
+    return Rollouts(rows=tuple(rows), seconds=seconds, metrics={**engine.metrics, ROLLOUT_FLOPS: spent})

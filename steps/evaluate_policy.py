@@ -9,6 +9,7 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.evaluation import evaluate_rollouts
+from rlft.flops import ROLLOUT_FLOPS
 from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 
 
@@ -16,4 +17,5 @@ from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 def evaluate_policy(tasks: TaskSet, rollouts: Rollouts, rewards: Rewards) -> Annotated[Evaluation, "evaluation"]:
     """Compute metrics with intervals by split, and the per-task scores for paired comparisons."""
     reports = evaluate_rollouts(rollouts, rewards, tasks)
-    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds)
+    flops = rollouts.metrics.get(ROLLOUT_FLOPS, 0.0)
+    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds, flops=flops)

@@ -1,4 +1,4 @@
-"""The step `warm_start_policy` fine-tunes on demonstrations, before reinforcement learning and as its control arm."""
+"""The step `warm_start_policy` fine-tunes on demonstrations, before reinforcement learning."""
 
 from __future__ import annotations
 
@@ -29,14 +29,9 @@ def warm_start_policy(
     environment_fingerprint: str,
     device: str,
     seed: int,
-    stage: str = "warm_start",
-    seconds: float | None = None,
     isolation: Isolation | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
-    """Imitate demonstrations for the configured steps, or for `seconds` when this is the control arm.
-
-    Training that was cut off goes on from its last checkpoint.
-    """
+    """Imitate demonstrations for the configured steps. Training that was cut off goes on from its last checkpoint."""
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
     live = runtime.borrow(policy, device)
@@ -47,11 +42,10 @@ def warm_start_policy(
         tasks.split("train"),
         runtime.environment(environment),
         seed=seed,
-        seconds=seconds,
         isolation=isolation,
         progress=runtime.lent.progress,
-        checkpoints=runtime.checkpoints(stage, cache_policies.warm_start_code()),
+        checkpoints=runtime.checkpoints("warm_start", cache_policies.warm_start_code()),
     )
-    folder = save_policy(live, runtime.new_folder(), stage=stage, parent=parent)
+    folder = save_policy(live, runtime.new_folder(), stage="warm_start", parent=parent)
     runtime.keep(live)
     return folder, report

@@ -47,7 +47,7 @@ pipelines.train._note_rounds = noted
 from cli.__main__ import main
 main(sys.argv[1:])
 """
-SHORT = [part for each in ("training.rounds=1", "evaluation.sft_control=false") for part in ("--set", each)]
+SHORT = [part for each in ("training.rounds=1", "controls=[]") for part in ("--set", each)]
 
 
 @contextmanager

@@ -111,7 +111,7 @@ class Seconds(Section):
     rollout: float = Field(default=0.0, description="Sampling in all rounds.")
     score: float = Field(default=0.0, description="Scoring in all rounds.")
     train: float = Field(default=0.0, description="Updates in all rounds.")
-    evaluate: float = Field(default=0.0, description="Final evaluation of all arms, and training of the SFT control.")
+    evaluate: float = Field(default=0.0, description="Final evaluation of all arms, and training of the controls.")
     rounds: float = Field(default=0.0, description="All rounds, with validation, storage and orchestration.")
     total: float = Field(default=0.0, description="The whole run, from the moment its record in MLflow was opened.")
 
@@ -143,16 +143,13 @@ class Summary(Section):
     warm_start: Metrics = Field(
         default={}, description="The same metrics of the model after the warm start, if the config has one."
     )
-    sft_control: Metrics = Field(
-        default={},
-        description="The same metrics of the SFT control, which is trained from the warm start by supervised "
-        "fine-tuning for as many seconds as sampling, scoring and updates took.",
-    )
     controls: dict[str, Metrics] = Field(
         default={},
-        description="The same metrics of what is simpler than training with GRPO, by its name: `sft` is `sft_control`, "
-        "`constant` the best constant answer.",
+        description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
+        "reaches from the same start with at most the FLOPs of the training, search and validation included. `constant` "
+        "is the best constant answer, which every run has.",
     )
+    sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     constant_answer: str | None = Field(
         default=None,
         description="The answer that, given to every task of `validation`, did best there; empty if that is no answer "
@@ -171,7 +168,7 @@ class Summary(Section):
         default=None, description="The trained model minus the base model, on `test`."
     )
     difference_sft_control: Difference | None = Field(
-        default=None, description="The trained model minus the SFT control, on `test`."
+        default=None, description="A copy of `difference_controls.sft`, which older summaries lack."
     )
     difference_controls: dict[str, Difference | None] = Field(
         default={},

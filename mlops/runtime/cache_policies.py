@@ -20,8 +20,14 @@ def audit_code() -> str:
 
 @cache
 def warm_start_code() -> str:
-    """Return the fingerprint of the code behind `warm_start_policy`, which is the warm start and the SFT control."""
+    """Return the fingerprint of the code behind `warm_start_policy`."""
     return code_fingerprint("rlft.sft.training")
+
+
+@cache
+def control_code() -> str:
+    """Return the fingerprint of the code behind the steps that train controls."""
+    return code_fingerprint("rlft.controls.sft", "rlft.engines.create")
 
 
 @cache
@@ -61,6 +67,7 @@ def _policy(function: str) -> CachePolicy:
 
 AUDIT = _policy("audit_code")
 WARM_START = _policy("warm_start_code")
+CONTROL = _policy("control_code")
 ROLLOUT = _policy("rollout_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")

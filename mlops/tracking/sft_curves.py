@@ -1,4 +1,4 @@
-"""Logs the curves of supervised fine-tuning: `sft/*` of the warm start, `sft_control/*` of the control arm."""
+"""Logs the curves of the warm start's supervised fine-tuning: `sft/*`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from mlops.tracking.run import Tracker
 from rlft.sft.state import SftState
 from rlft.sft.training import SftReport
 
-_SECTIONS = {"warm_start": "sft", "sft_control": "sft_control"}
+_SECTIONS = {"warm_start": "sft"}
 
 
 def log_training(tracker: Tracker, stage: str, training: SftState | SftReport) -> None:
     """Log loss, learning rate and gradient norm of every step so far, of training that goes on or of its report.
 
-    `stage` is `warm_start` or `sft_control`. Steps count from 1.
+    `stage` is `warm_start`. Steps count from 1.
     """
     section = _SECTIONS[stage]
     curves = {

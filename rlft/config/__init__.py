@@ -4,6 +4,7 @@ A setting that TRL has too carries TRL's name. The room can be imported without 
 before anything is loaded. `docs/guide/settings.md` lists all settings and is made from these classes.
 """
 
+from rlft.config.controls import ControlName
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.experiment import Config
@@ -16,6 +17,7 @@ from rlft.config.training import TrainingConfig
 __all__ = [
     "BaselineConfig",
     "Config",
+    "ControlName",
     "EngineSettings",
     "EnvironmentConfig",
     "EvaluationConfig",

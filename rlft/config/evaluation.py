@@ -71,11 +71,6 @@ class EvaluationConfig(Section):
         description="Training ends after this many validations in a row that were no better than the best one before. "
         "0 means that it goes on to the last round.",
     )
-    sft_control: bool = Field(
-        default=True,
-        description="Whether a run with a warm start also continues that supervised fine-tuning for as many seconds "
-        "as GRPO took, to see whether it does as well.",
-    )
 
     @model_validator(mode="before")
     @classmethod

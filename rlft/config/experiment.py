@@ -9,6 +9,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from rlft.config.bounds import LARGEST_SEED
+from rlft.config.controls import ControlName, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.names import LONGEST_NAME
@@ -44,6 +45,12 @@ class Config(Section):
     harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    controls: list[ControlName] | None = Field(
+        default=None,
+        max_length=10,
+        description="Which controls are trained for comparison, each with at most the FLOPs of the training: `sft` "
+        "imitates the gold answers of all train tasks. null means all that apply, and [] none.",
+    )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
 
@@ -55,6 +62,11 @@ class Config(Section):
                 f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit"
             )
         return name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_controls_in_a_list(cls, content: Any) -> Any:
+        return without_sft_control(content) if isinstance(content, Mapping) else content
 
     @model_validator(mode="before")
     @classmethod

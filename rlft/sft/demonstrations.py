@@ -56,6 +56,11 @@ def choose_demonstrations(
     return found
 
 
+def gives_demonstrations(tasks: Sequence[Task], environment: BaseEnv) -> bool:
+    """Return whether the environment has a demonstration for any of the tasks."""
+    return any(_shown(task, environment) is not None for task in tasks)
+
+
 def _shown(task: Task, environment: BaseEnv) -> Any:
     with calling("demonstration", task):
         return environment.demonstration(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -107,16 +107,15 @@ def train_sft(
     chat: Chat | None = None,
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
+    decays: bool = False,
+    ends: Callable[[SftState], bool] | None = None,
 ) -> SftReport:
     """Change `policy` in place by cross-entropy on the assistant's tokens, for `steps` or for `seconds`, one of which.
 
-    `chat` makes tokens of messages; by default it is that of the policy's tokenizer, without tools. With `checkpoints`
-    training of a policy that was saved goes on where it was cut off; the time to write them is not part of `seconds`.
-
-    Batches are drawn without replacement, epoch after epoch, in an order that follows from `seed`. The optimizer is
-    AdamW over float32 masters with a linear warm-up and is not kept: reinforcement learning starts with its own, and
-    one that the policy had from earlier is dropped.
-
+    `chat` makes tokens of messages; by default that of the tokenizer, without tools. With `checkpoints` a policy that
+    was saved goes on where it was cut off; writing them is not part of `seconds`. Batches follow from `seed`, each
+    epoch in an order of its own. AdamW has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as an
+    earlier one is. `ends` is asked after each step whether it was the last.
     Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
     too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
     """
@@ -136,17 +135,19 @@ def train_sft(
             policy.note_change(update=0)
     started, tokens = time.perf_counter() - state.seconds, 0
     # Batches before a restored checkpoint are drawn and skipped, so that the order is that of an uninterrupted run.
-    for batch in islice(_batches(len(rows), batch_size, seed), state.steps, None):
+    for batch in islice(draw_batches(len(rows), batch_size, seed), state.steps, None):
         state.seconds = time.perf_counter() - started
-        last = state.losses[-1] if state.losses else None
-        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=last)
+        progress(budget.spent(state), budget.amount, budget.unit, tokens=tokens, loss=(state.losses or [None])[-1])
         if budget.spent(state) >= budget.amount:
             break
-        _step(policy, optimizer, [rows[i] for i in batch], state, learning_rate, warmup_steps)
+        rate = learning_rate * (1 - budget.spent(state) / budget.amount if decays else 1)
+        _step(policy, optimizer, [rows[i] for i in batch], state, rate, warmup_steps)
         tokens += sum(len(rows[i][0]) for i in batch)
         if checkpoints is not None:
             state.seconds = time.perf_counter() - started
             started += checkpoints.save_if_due(optimizer, state)  # later, so that the time does not count
+        if ends is not None and ends(state):
+            break
     return SftReport.of(state, len(rows))
 
 
@@ -178,7 +179,7 @@ def _step(
     state.note_step(value, rate, norm)
 
 
-def _batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
+def draw_batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
     """Yield batches of indices without end, each epoch in an order of its own; all batches have the same size.
 
     What is left at the end of an epoch and fills no batch is left out of that epoch.

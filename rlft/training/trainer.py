@@ -6,6 +6,7 @@ import time
 
 from rlft.config import TrainingConfig
 from rlft.engines.proof import LOGP_LIMIT
+from rlft.flops import TRAIN_FLOPS, shape_of, training_flops
 from rlft.outcome import Fate
 from rlft.policy import Policy
 from rlft.progress import Meter, Progress, silent
@@ -68,7 +69,7 @@ def train_round(
         fates = {key: undone if fate.kind == "trained" else fate for key, fate in fates.items()}
     return TrainReport(
         round=round,
-        metrics=updater.metrics(),
+        metrics=updater.metrics() | {TRAIN_FLOPS: _flops(updater, plan, rollouts, len(dealt))},
         fates={key: str(fate) for key, fate in fates.items()},
         updates=0 if stopped else updater.count,
         seconds=time.perf_counter() - started,
@@ -100,6 +101,22 @@ def _update(
     except TrainingStopped as reason:
         return str(reason)
     return None
+
+
+def _flops(updater: Updater, plan: TrainingPlan, rollouts: Rollouts, updates: int) -> float:
+    """Return what the round cost; reading for `remember` and for the reference are passes without gradients."""
+    settings = updater.settings
+    iterations = settings.num_iterations
+    remembered = updater.must_remember(plan.groups, updates * iterations)
+    return training_flops(
+        shape_of(updater.policy.model),
+        rollouts,
+        {rollout.rollout_id for group in plan.groups for rollout, _ in group},
+        updates=updates,
+        iterations=iterations,
+        shares_prompts=updater.policy.shares_prompts,
+        readings=remembered + iterations * bool(settings.beta),
+    )
 
 
 def _deal(groups: list[list[Pair]], updates: int) -> list[list[list[Pair]]]:

@@ -82,7 +82,8 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Report):
-    """The reports of one policy by split, and the wall seconds that sampling and scoring took."""
+    """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling."""
 
     splits: dict[str, EvaluationReport]
     seconds: float = 0.0
+    flops: float = 0.0

@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.e2e.conftest import TINY, Home, Prepared, fork_server
 
-SHORT = ("training.rounds=1", "evaluation.sft_control=false", "warm_start.steps=20")
+SHORT = ("training.rounds=1", "controls=[]", "warm_start.steps=20")
 EVERY = 5  # every fifth run is compared with one in an empty home
 
 
@@ -46,7 +46,7 @@ def disk(home: Home) -> int:
 
 def many_rounds(home: Home, rounds: int) -> list[dict[str, float]]:
     """Run once; returns a row for each tenth of the rounds."""
-    options = ("training.max_kl=null", "evaluation.sft_control=false", f"training.rounds={rounds}")
+    options = ("training.max_kl=null", "controls=[]", f"training.rounds={rounds}")
     command(home, "run", str(TINY), *sets(*options))
     values: dict[str, list[float]] = {}
     for name in ("orchestration", "rollout", "score", "train"):

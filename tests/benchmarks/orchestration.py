@@ -98,7 +98,7 @@ def run_plain(config: Config) -> dict[str, float]:
             validate()
     rounds = time.perf_counter() - rounds_started
     final_evaluation()
-    if config.warm_start and config.evaluation.sft_control:
+    if config.warm_start and config.controls != []:
         run_sft(policy, config.warm_start, task_set.split("train"), environment, seed=config.seed, seconds=rounds)
         final_evaluation()
     return {"rounds": rounds, "total": time.perf_counter() - started}

@@ -23,6 +23,29 @@ def shown(**changes):
     return console.file.getvalue()
 
 
+def minus(low, mean=0.02):
+    return Difference(metric="accuracy", before=0.66, after=0.68, mean=mean, ci_low=low, ci_high=0.06, tasks=500)
+
+
+@pytest.mark.parametrize(
+    ("low", "errors", "said"), [(-0.02, None, True), (0.0, None, True), (0.01, None, False), (0.01, -0.1, True)]
+)
+def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
+    change = minus(low).model_copy(update={"ci_low_errors": errors})
+    arms = {"controls": {"sft": {"accuracy": 0.66}}, "difference_controls": {"sft": change}, "difference": minus(0.01)}
+    text = shown(**arms)
+    sentence = (
+        "SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better: it would do, and costs no more."
+    )
+    assert (sentence in text.splitlines()[1]) == said
+    assert f"GRPO minus SFT on your gold answers: +0.020, 95 % interval {low:+.3f} to +0.060" in text
+
+
+def test_a_summary_of_an_older_version_shows_its_control():
+    text = shown(sft_control={"accuracy": 0.19}, final={"accuracy": 0.6}, difference=minus(0.01))
+    assert "0.190" in text
+
+
 @pytest.mark.parametrize(("trained", "rounds", "said"), [(60, 2, False), (0, 2, True), (0, 0, False)])
 def test_a_run_that_trained_on_nothing_says_so(trained, rounds, said):
     text = shown(ledger=Ledger(sampled=64, trained=trained, filtered=64 - trained), rounds=rounds)
@@ -88,12 +111,9 @@ def test_the_first_sentence_names_what_would_have_done():
         controls={"constant": {"reward": 0.0}},
         constant_answer="?",
     )
-    first, second = (
-        text.index("Saying '?' to every task reaches 0 (reward on test)"),
-        text.index("not measurably better"),
-    )
-    assert first < second
-    assert "Supervised fine-tuning" not in text  # the trained model is better than that
+    said = text.index("Saying '?' to every task reaches a reward of 0: the trained model is not better than that.")
+    assert said < text.index("not measurably better than what it started from")
+    assert "it would do" not in text  # the trained model is better than SFT
     assert "best constant answer" in text
 
 
@@ -102,7 +122,7 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
     unsure = sure.model_copy(update={"errors": 9, "ci_low_errors": -0.02})
     assert "would do" not in shown(difference_controls={"sft": sure, "constant": None})
     text = shown(difference_controls={"sft": unsure})
-    assert "Supervised fine-tuning for as many seconds reaches 60 % (accuracy on test): it would do" in text
+    assert "SFT on your gold answers reaches 60.0 %, and GRPO is not measurably better" in text
 
 
 def test_the_arms_have_a_column_for_each_split_that_was_measured():

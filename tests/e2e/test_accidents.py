@@ -34,7 +34,7 @@ def test_a_reward_that_fails_is_an_error_in_the_ledger_and_never_a_zero(make_hom
     home = make_home("flaky")
     (home.folder / "flaky.py").write_text(FLAKY)
     options = ["--set", "environment.name=flaky.py:Flaky", "--set", "reward.audit=false", "--set", "training.rounds=1"]
-    result = home.rlft("run", str(TINY), *options, "--set", "evaluation.sft_control=false")
+    result = home.rlft("run", str(TINY), *options, "--set", "controls=[]")
     assert result.code == 0, result.output
     wrong = home.query(f"""
 run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
@@ -71,7 +71,7 @@ def test_a_reward_that_ends_the_process_never_looks_finished_and_costs_one_rollo
     home = make_home("leaving")
     (home.folder / "leaving.py").write_text(LEAVING)
     options = ["--set", "environment.name=leaving.py:Leaving", "--set", "reward.audit=false"]
-    options += ["--set", "training.rounds=1", "--set", "evaluation.sft_control=false"]
+    options += ["--set", "training.rounds=1", "--set", "controls=[]"]
     monkeypatch.setenv("LEAVES", "yes")
     ended = home.python("-m", "cli", "run", str(TINY), *options, "--name", "leaves", "--summary", "s.json")
     assert ended.returncode == 1
@@ -146,7 +146,7 @@ def test_a_task_that_is_solved_ends_already_solved(make_home):
 def test_numbers_that_explode_stop_training_with_the_last_good_policy(make_home):
     home = make_home("explode")
     options = ["--set", "training.learning_rate=1000.0", "--set", "training.updates_per_round=1"]
-    result = home.rlft("run", str(TINY), *options, "--set", "evaluation.sft_control=false")
+    result = home.rlft("run", str(TINY), *options, "--set", "controls=[]")
     assert result.code == 0, result.output
     assert result.summary["status"] == "not_improved"
     assert "round 0" in result.summary["stopped"]

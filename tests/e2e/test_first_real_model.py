@@ -46,7 +46,7 @@ def registered(finished, make_home):
 def test_a_run_registers_the_adapter_with_its_reasons(registered):
     home, summary = registered
     assert summary["promotion"]["version"] == "1"
-    assert summary["warm_start"] == summary["sft_control"] == {}
+    assert summary["warm_start"] == {}
     assert summary["difference"] == summary["difference_base"]
     (policy,) = (home.folder / ".rlft" / "mlflow-artifacts").rglob("artifacts/policy")
     assert json.loads((policy / "policy.json").read_text())["kind"] == "adapter"

@@ -19,7 +19,7 @@ from tests.e2e.conftest import ROOT, TINY, Home, Result
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.slow]
 
 # One round, and nothing whose length depends on the clock: the same again is served from the cache.
-SETTINGS = ("name=demo", "training.rounds=1", "evaluation.sft_control=false", "policy.keep.last=5")
+SETTINGS = ("name=demo", "training.rounds=1", "controls=[]", "policy.keep.last=5")
 SAME = ["run", str(TINY), *(part for setting in SETTINGS for part in ("--set", setting))]
 NAMED = ["--name", "first", "--note", "A *first* try.", "--tag", "dataset=press 2026"]
 

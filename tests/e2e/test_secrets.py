@@ -70,7 +70,7 @@ def write_config(folder: Path, values: list[str]) -> str:
     config["environment"] = {"name": "vault.py:Vault", "kwargs": {"vault": vault(values)}}
     config["reward"] = {"audit": False}
     config["training"]["rounds"] = 1
-    config["evaluation"]["sft_control"] = False
+    config["controls"] = []
     config["tracking"]["trace_every"] = 1
     (folder / "vault.yaml").write_text(yaml.safe_dump(config))
     return "vault.yaml"

@@ -21,7 +21,7 @@ def sets(**options) -> list[str]:
 
 def test_the_demo_starts_from_a_warm_start_that_is_neither_hopeless_nor_finished(make_home):
     home = make_home("demo")
-    options = sets(training__rounds=2, evaluation__sft_control="false")
+    options = sets(training__rounds=2, controls="[]")
     result = home.rlft("run", str(ROOT / "configs" / "demo.yaml"), *options)
     assert result.code == 0, result.output
     assert 0.15 <= result.summary["baseline"]["accuracy"] <= 0.6  # sampled at temperature 1
@@ -93,7 +93,7 @@ def test_the_calculator_is_learnt_in_conversations_that_can_be_read(make_home):
         "training__num_generations": 4,
         "baseline__num_tasks": 32,
         "warm_start__steps": 100,
-        "evaluation__sft_control": "false",
+        "controls": "[]",
         "tasks__splits": "{train: 1000, validation: 50, gate: 50, test: 50}",
         "tasks__off_distribution_count": 20,
     }

@@ -51,7 +51,7 @@ def test_the_local_stack_is_applied_twice_and_run_on(user):
         applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "local.yaml"))
         assert applied.code == 0, applied.output
     before = user.ask("print(json.dumps(client.active_stack_model.name))")
-    options = ["--set", "training.rounds=1", "--set", "evaluation.sft_control=false"]
+    options = ["--set", "training.rounds=1", "--set", "controls=[]"]
     result = user.rlft("run", str(TINY), "--stack", "rlft-local", *options)
     assert result.code == 0, result.output
     after, runs = user.ask(
@@ -108,7 +108,7 @@ def test_a_server_without_authentication_needs_none(user, mlflow_server, tmp_pat
     applied = user.rlft("stack", http_stack(tmp_path, mlflow_server))
     assert applied.code == 0, applied.output
     assert tracker_of(user) == {"tracking_uri": mlflow_server, "tracking_token": "no-authentication"}
-    options = ["--set", "training.rounds=1", "--set", "evaluation.sft_control=false"]
+    options = ["--set", "training.rounds=1", "--set", "controls=[]"]
     result = user.rlft("run", str(TINY), "--stack", "http", *options)
     assert result.code == 0, result.output
     assert "rlft ui --stack http" in result.output

@@ -24,6 +24,8 @@ def test_the_summary_keeps_its_contract(finished):
     assert result.summary["rounds"] == 3
     for arm in ("base", "warm_start", "sft_control", "final"):
         assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(result.summary[arm])
+    assert result.summary["controls"] == {"sft": result.summary["sft_control"]}
+    assert result.summary["difference_controls"] == {"sft": result.summary["difference_sft_control"]}
     difference = result.summary["difference"]
     assert set(difference) == {
         "metric", "before", "after", "mean", "ci_low", "ci_high", "tasks", "groups", "errors", "ci_low_errors",
@@ -225,7 +227,7 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     environment.write_text(source)
     # one round: later rounds follow from the reward and may sample again after an edit
     arguments = ["run", str(TINY), "--set", "environment.name=sums.py:Sums", "--set", "training.rounds=1"]
-    arguments += ["--set", "evaluation.sft_control=false", "--set", "policy.keep.last=5"]
+    arguments += ["--set", "controls=[]", "--set", "policy.keep.last=5"]
     first = home.rlft(*arguments)
     assert first.code == 0, first.output
     again = home.rlft(*arguments)

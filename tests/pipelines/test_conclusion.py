@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from dataclasses import fields
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
 from cli.result import ARMS
+from mlops.runs.controls import LABELS
 from mlops.runs.summary import Summary
 from pipelines import conclusion
-from pipelines.conclusion import CONTROLS, FINAL_SPLITS, Arms, evaluate_arms, promote
+from pipelines.conclusion import FINAL_SPLITS, Arms, evaluate_arms, promote
 from pipelines.stages import unshown
+from rlft.config import ControlName
 from rlft.errors import TrackerError
 
 
-def test_every_arm_has_a_key_in_the_summary_or_is_a_control_and_has_a_row_in_the_terminal():
-    arms = [field.name for field in fields(Arms)]
-    assert arms == [key for key, _ in ARMS]
-    own = [arm for arm in arms if arm in Summary.model_fields]
-    assert own == [key for key in Summary.model_fields if key in own]
-    assert set(arms) - set(own) <= set(CONTROLS.values())
-    # A control without a key of its own has the name of its arm, by which the terminal finds it.
-    assert all(name == arm for name, arm in CONTROLS.items() if arm not in own)
+def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_control_a_label():
+    keys = [field.name for field in fields(Arms) if field.name != "constant"]  # it is one of the controls there
+    assert keys == [key for key in Summary.model_fields if key in keys]
+    assert keys == [key for key, _ in ARMS]
+    assert set(LABELS) == {"constant", *get_args(ControlName)}
 
 
 class FakeStages:
     """Evaluates by name, and says what it was asked for."""
 
-    config = SimpleNamespace(warm_start=None)
+    config = SimpleNamespace(warm_start=None, controls=[])
 
     def __init__(self):
         self.evaluated = []
@@ -46,7 +46,7 @@ class FakeStages:
 
 def evaluated(stages, find_champion):
     rounds = SimpleNamespace(best="best", often_said=lambda: ["?"])
-    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "note_training": None}
+    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "tracker": None}
     return evaluate_arms(stages, "tasks", find_champion=find_champion, **given)
 
 

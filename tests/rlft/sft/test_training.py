@@ -20,7 +20,7 @@ from rlft.sft import training as warm_start
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.sft.demonstrations import choose_demonstrations
 from rlft.sft.encoding import encode
-from rlft.sft.training import _batches, _loss, run_sft, train_sft
+from rlft.sft.training import _loss, draw_batches, run_sft, train_sft
 from rlft.training.optimizer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
 
@@ -149,11 +149,11 @@ def test_a_seed_decides_everything():
 
 
 def test_an_epoch_shows_everything_once():
-    batches = _batches(12, 4, seed=0)
+    batches = draw_batches(12, 4, seed=0)
     epochs = [[next(batches) for _ in range(3)] for _ in range(2)]
     assert [sorted(i for batch in epoch for i in batch) for epoch in epochs] == [list(range(12))] * 2
     assert epochs[0] != epochs[1]
-    assert sorted(next(_batches(3, 64, seed=0))) == [0, 1, 2], "fewer than a batch"
+    assert sorted(next(draw_batches(3, 64, seed=0))) == [0, 1, 2], "fewer than a batch"
 
 
 def test_an_old_optimizer_is_not_carried_over():

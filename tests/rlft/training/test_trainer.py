@@ -123,7 +123,12 @@ def test_a_round_that_teaches_nothing_changes_nothing(encoded):
     before = weights(policy)
     report = train(policy, *sampled(policy, [[1.0, 1.0], [0.0, 0.0]]))
     assert same(before, weights(policy))
-    assert (report.updates, policy.metadata.update, report.stopped, report.metrics) == (0, 0, None, {})
+    assert (report.updates, policy.metadata.update, report.stopped, report.metrics) == (
+        0,
+        0,
+        None,
+        {"perf/train_flops": 0.0},
+    )
     assert encoded == {True: [], False: []}
     assert report.counts() == {"sampled": 4, "trained": 0, "filtered": 4, "errored": 0}
 

@@ -1,0 +1,30 @@
+"""What the controls of a run are called, and whether one of them does as well as the trained policy."""
+
+from __future__ import annotations
+
+from mlops.runs.summary import Difference, Summary
+
+LABELS = {"sft": "SFT on your gold answers", "constant": "best constant answer"}
+
+
+def does_as_well(change: Difference) -> bool:
+    """Return whether training is not measurably better than the control: its interval reaches down to zero."""
+    return not change.is_above_zero
+
+
+def controls_that_do(summary: Summary) -> list[str]:
+    """Return a sentence for each control that does as well as the trained policy."""
+    found = []
+    for name, change in summary.difference_controls.items():
+        if change is None or not does_as_well(change):
+            continue
+        reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
+        if name == "constant":
+            said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
+            found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
+        else:
+            label = LABELS.get(name, name)
+            found.append(
+                f"{label} reaches {reached}, and GRPO is not measurably better: it would do, and costs no more."
+            )
+    return found

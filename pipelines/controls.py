@@ -1,0 +1,64 @@
+"""The controls of a run, in their order: what something simpler reaches with at most the FLOPs of the training.
+
+To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/runs/controls.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlops.tracking.control_curves import log_control
+from mlops.tracking.run import Tracker
+from pipelines.rounds import Rounds
+from pipelines.stages import Artifact, Stages
+from rlft.config import ControlName
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Says how a control is made: `why_not` says why it does not apply, `make` returns its policy and its report."""
+
+    name: ControlName
+    why_not: Callable[[Stages, Artifact], str | None]
+    make: Callable[[Stages, Artifact, Artifact, float, float], tuple[Artifact, Artifact]]
+
+
+def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
+    config = stages.config.warm_start
+    if (config is not None and config.path is not None) or stages.has_demonstrations(tasks.load()):
+        return None
+    return "no train task has a gold answer"
+
+
+def _sft(
+    stages: Stages, start: Artifact, tasks: Artifact, flops: float, validation: float
+) -> tuple[Artifact, Artifact]:
+    return stages.train_sft_control(start, tasks, flops, validation)
+
+
+CONTROLS = (Control("sft", _nothing_to_imitate, _sft),)
+
+
+def make_controls(
+    stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker
+) -> dict[str, Artifact]:
+    """Train the controls that the config wants and that apply, and return their policies by name.
+
+    Each gets the FLOPs of all rounds and of their validations, and starts where the rounds did.
+    """
+    wanted, found = stages.config.controls, dict[str, Artifact]()
+    for control in CONTROLS:
+        if wanted is not None and control.name not in wanted:
+            continue
+        if reason := control.why_not(stages, tasks):
+            logger.info("the control %s is left out: %s", control.name, reason)
+            continue
+        budget = rounds.flops()
+        policy, report = control.make(stages, start, tasks, budget, rounds.validation_flops())
+        found[control.name] = policy
+        log_control(tracker, control.name, report.load())
+    return found

@@ -1,0 +1,59 @@
+"""Validates a policy in memory as the pipeline validates those of GRPO: the same tasks, seeds and reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.config import RewardConfig
+from rlft.contract.base import BaseEnv
+from rlft.engines.base import Engine
+from rlft.evaluation import evaluate_rollouts
+from rlft.flops import ROLLOUT_FLOPS
+from rlft.policy import Policy
+from rlft.progress import Progress, silent
+from rlft.rewards.scoring import score_rollouts
+from rlft.rollout import SamplingSettings, collect_rollouts
+from rlft.types import EvaluationReport, TaskSet
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Holds what a validation needs beside the policy; `metric` is `evaluation.metric`."""
+
+    tasks: TaskSet
+    environment: BaseEnv
+    engine: Engine
+    sampling: SamplingSettings
+    reward: RewardConfig
+    num_generations: int
+    metric: str
+    progress: Progress = silent
+
+    def validate(self, policy: Policy) -> tuple[EvaluationReport, float]:
+        """Return the report of a policy on `validation`, and the FLOPs of sampling for it."""
+        self.engine.load_policy(policy)
+        rollouts = collect_rollouts(
+            self.tasks.split("validation"),
+            self.environment,
+            policy,
+            self.engine,
+            self.sampling.of_tokens,
+            num_generations=self.num_generations,
+            round=0,
+            seed=self.sampling.seed,
+            label="evaluation",
+            harness=self.sampling.harness,
+            progress=self.progress,
+        )
+        rewards = score_rollouts(
+            rollouts,
+            self.tasks.by_id(),
+            self.environment,
+            weights=self.reward.weights,
+            full=self.reward.full,
+            timeout_seconds=self.reward.timeout_seconds,
+            workers=self.reward.workers(),
+            progress=self.progress,
+        )
+        report = evaluate_rollouts(rollouts, rewards, self.tasks)["validation"]
+        return report, rollouts.metrics[ROLLOUT_FLOPS]

@@ -1,0 +1,96 @@
+"""The SFT control: imitates the gold answers of all train tasks, which GRPO's reward may use, too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlft.chat import open_chat
+from rlft.config import HarnessConfig, WarmStartConfig
+from rlft.contract.base import BaseEnv
+from rlft.controls.judging import Judge
+from rlft.controls.search import ControlReport, Search
+from rlft.harness.opening import open_playground
+from rlft.policy import Policy
+from rlft.progress import Progress, silent
+from rlft.sft.demonstration_file import Demonstration, read_demonstrations
+from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.types import Task
+from rlft.workers.settings import Isolation
+
+# Learning rates of AdamW without a warm start whose rate is known: of random weights, of an adapter, of a whole model.
+SCRATCH_RATE, ADAPTER_RATE, FULL_RATE = 1e-3, 2e-4, 1e-5
+
+
+def run_sft_control(
+    policy: Policy,
+    settings: WarmStartConfig | None,
+    judge: Judge,
+    *,
+    flops: float,
+    validation_flops: float,
+    seed: int,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
+) -> ControlReport:
+    """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
+
+    `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
+    Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises TaskError if there
+    are no demonstrations, and as `encode_demonstrations` does.
+    """
+    started, environment = time.perf_counter(), judge.environment
+    playground = open_playground(environment, HarnessConfig(isolation=isolation))
+    tasks = judge.tasks.split("train")
+    search = Search(
+        policy,
+        all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress),
+        judge,
+        open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1),
+        batch_size=settings.batch_size if settings else 64,
+        warmup_steps=settings.warmup_steps if settings else 20,
+        seed=seed,
+        budget=flops,
+        validation_flops=validation_flops,
+        progress=progress,
+    )
+    search.run(settings.learning_rate if settings else usual_rate(policy))
+    return ControlReport(
+        budget=flops,
+        spent=search.spent,
+        seconds=time.perf_counter() - started,
+        demonstrations=len(search.demonstrations),
+        metric=judge.metric,
+        candidates=tuple(search.candidates),
+        chosen=search.chosen,
+        losses=search.losses,
+    )
+
+
+def all_demonstrations(
+    settings: WarmStartConfig | None,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
+) -> list[Demonstration]:
+    """Return the gold answers of all train tasks that have one, and before them those of the warm start's file."""
+    found: list[Demonstration] = []
+    if settings is not None and settings.path is not None:
+        found += read_demonstrations(Path(settings.path))[: settings.demonstrations]
+    if not found or gives_demonstrations(tasks, environment):
+        wanted = (settings or WarmStartConfig(steps=1)).model_copy(
+            update={"path": None, "demonstrations": max(len(tasks), 1)}
+        )
+        found += choose_demonstrations(wanted, tasks, environment, isolation=isolation, progress=progress)
+    return found
+
+
+def usual_rate(policy: Policy) -> float:
+    """Return the learning rate that is usual for such a policy."""
+    metadata = policy.metadata
+    if metadata.base_model is None:
+        return SCRATCH_RATE
+    return ADAPTER_RATE if metadata.kind == "adapter" else FULL_RATE

@@ -1,0 +1,115 @@
+"""Counts floating-point operations (FLOPs) from a model's shape and from token counts, so that budgets can be compared.
+
+A matrix product costs two operations per weight and token forwards, two for the gradient of its input, and two for that
+of its weights if they are trained: 2N to sample, 6N to train, 4N under LoRA (arXiv:2001.08361, section 2.1). Looking up
+embeddings costs none. Attention is counted as if nothing were masked, as torch's `FlopCounterMode` does. Left out are
+norms, activations, and what is computed twice to save memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from rlft.types import Rollout
+
+ROLLOUT_FLOPS, TRAIN_FLOPS = "perf/rollout_flops", "perf/train_flops"  # the metrics of a round
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Holds how many weights a token meets in matrix products: in the body of the model, and in the head.
+
+    `trained_body` and `trained_head` of them are trained. `attention` is layers times heads times their width.
+    """
+
+    body: int
+    head: int
+    trained_body: int
+    trained_head: int
+    attention: int
+
+    def forward(self, tokens: float, predicted: float, pairs: float) -> float:
+        """Return the FLOPs of reading `tokens`, with logits at `predicted` of them.
+
+        `pairs` counts the (query, key) pairs of attention: the square of the length for a sequence that is read anew.
+        """
+        return 2 * self.body * tokens + 2 * self.head * predicted + 4 * self.attention * pairs
+
+    def training(self, tokens: float, predicted: float, pairs: float) -> float:
+        """Return the FLOPs of the same with gradients."""
+        inputs = self.forward(tokens, predicted, pairs) + 4 * self.attention * pairs  # queries and keys, then values
+        weights = 2 * self.trained_body * tokens + 2 * self.trained_head * predicted
+        return self.forward(tokens, predicted, pairs) + inputs + weights
+
+
+def shape_of(model: Any) -> ModelShape:
+    """Return the shape of a transformers model, of which the parameters with `requires_grad` are trained."""
+    config = model.config.get_text_config()
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    head = model.get_output_embeddings()
+    products = [m for m in model.modules() if isinstance(m, nn.Linear | Conv1D) and m is not head]
+    return ModelShape(
+        body=sum(m.weight.numel() for m in products),
+        head=head.weight.numel(),
+        trained_body=sum(m.weight.numel() for m in products if m.weight.requires_grad),
+        trained_head=head.weight.numel() if head.weight.requires_grad else 0,
+        attention=config.num_hidden_layers * config.num_attention_heads * width,
+    )
+
+
+def sampling_flops(shape: ModelShape, rollouts: Iterable[Rollout]) -> float:
+    """Return what sampling these rollouts costs: the prompt of a task is read once, and later turns read all anew."""
+    total, read = 0.0, set[str]()
+    for rollout in rollouts:
+        for start, end in _sampled_parts(rollout):
+            first = start == rollout.prompt_length
+            if not (first and rollout.task_id in read):
+                total += shape.forward(start, 1, start**2)
+            if first:
+                read.add(rollout.task_id)
+            fed = end - start - 1  # the last token of a turn is read by nobody
+            total += shape.forward(fed, fed, fed * start + fed * (fed + 1) / 2)
+    return total
+
+
+def training_flops(
+    shape: ModelShape,
+    rollouts: Iterable[Rollout],
+    trained: Collection[str],
+    *,
+    updates: int,
+    iterations: int,
+    shares_prompts: bool,
+    readings: int = 0,
+) -> float:
+    """Return what a round of GRPO costs, on those of the rollouts whose ids are `trained`.
+
+    They are dealt out to `updates`, and gone through `iterations` times. With `shares_prompts` an update reads a prompt
+    once for its rollouts of a task. `readings` passes without gradients are added, such as that of the reference. The
+    checks of the KL after an update read a sixteenth of its tokens and are left out.
+    """
+    total, members = 0.0, dict[str, int]()
+    for rollout in rollouts:
+        if rollout.rollout_id not in trained:
+            continue
+        seen = members[rollout.task_id] = members.get(rollout.task_id, 0) + 1
+        prompt, length = rollout.prompt_length, rollout.completion_length - 1
+        tokens, pairs = length, length * (prompt + length)
+        if not shares_prompts or seen <= updates:
+            tokens, pairs = tokens + prompt, pairs + prompt * (prompt if shares_prompts else prompt + length)
+        place = tokens, int(rollout.loss_mask.sum()), pairs
+        total += iterations * shape.training(*place) + readings * shape.forward(*place)
+    return total
+
+
+def _sampled_parts(rollout: Rollout) -> list[tuple[int, int]]:
+    """Return the start and the end of each stretch of tokens that the model sampled."""
+    mask = np.concatenate([[0], rollout.loss_mask.astype(np.int8), [0]])
+    edges = np.flatnonzero(np.diff(mask)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))

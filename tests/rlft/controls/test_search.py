@@ -1,0 +1,111 @@
+"""The search keeps to its budget and the best validated checkpoint, repeats itself, and outlives a bad rate."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from rlft.chat import open_chat
+from rlft.controls import search as module
+from rlft.controls.search import Search, batch_flops
+from rlft.flops import ModelShape
+from rlft.sft.demonstration_file import Demonstration
+from rlft.types import EvaluationReport
+from tests.factories import make_policy, user
+
+SUMS = [
+    Demonstration((user(f"{a}+{b}="),), ({"role": "assistant", "content": str(a + b)},))
+    for a in range(5)
+    for b in range(5)
+]
+VALIDATION = 1e6
+
+
+class FakeJudge:
+    """Gives the validations these accuracies in turn, the last one for ever, and keeps the weights that it saw."""
+
+    metric = "accuracy"
+
+    def __init__(self, *scores):
+        self.scores, self.seen = list(scores), []
+
+    def validate(self, policy):
+        score = self.scores.pop(0) if len(self.scores) > 1 else self.scores[0]
+        self.seen.append(weights(policy))
+        scores = {"accuracy": {"t": score}}
+        interval = SimpleNamespace(mean=score)
+        return EvaluationReport("validation", "", 1, {"accuracy": interval}, scores), VALIDATION
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten() for p in policy.model.parameters()])
+
+
+def searched(judge, budget, rate=1e-3, policy=None):
+    policy = policy or make_policy()
+    settings = {"batch_size": 8, "warmup_steps": 2, "seed": 0, "budget": budget, "validation_flops": VALIDATION}
+    search = Search(policy, SUMS, judge, open_chat(policy.tokenizer), **settings)
+    search.run(rate)
+    return policy, search
+
+
+def step_flops():
+    """What a step costs at most: prompts of 5 tokens with marks, answers of 1 and the end token."""
+    _, search = searched(FakeJudge(0.5), 1.0)
+    return search.spent - VALIDATION
+
+
+def test_a_batch_costs_what_its_padded_rows_do():
+    # two rows of width 3 are 6 tokens, with logits at each, and 18 pairs: 6 * 10 * 6 + 6 * 5 * 6 + 12 * 18 = 756
+    shape = ModelShape(body=10, head=5, trained_body=10, trained_head=5, attention=1)
+    rows = [([1, 2, 3], [False, True, True]), ([1, 2], [False, True])]
+    assert batch_flops(shape, rows) == 756
+
+
+def test_the_best_rate_of_the_trials_gets_the_long_training():
+    # trials at the rate, a third and three times; the third wins, and of the long training the second checkpoint
+    judge = FakeJudge(0.3, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5)
+    budget = 90 * step_flops() + 7 * VALIDATION
+    policy, search = searched(judge, budget)
+    rates = [candidate.learning_rate for candidate in search.candidates]
+    assert rates == pytest.approx([1e-3, 1e-3 / 3, 3e-3] + 4 * [1e-3 / 3])
+    assert search.chosen is not None
+    assert search.chosen.validation == 0.6
+    assert torch.equal(weights(policy), judge.seen[4])
+    assert 0.9 * budget < search.spent <= budget
+
+
+def test_it_repeats_itself():
+    budget = 90 * step_flops() + 7 * VALIDATION
+    (one, first), (two, second) = (searched(FakeJudge(0.3, 0.5), budget) for _ in range(2))
+    assert torch.equal(weights(one), weights(two))
+    assert (first.candidates, first.spent, first.losses) == (second.candidates, second.spent, second.losses)
+
+
+def test_a_small_budget_goes_to_the_given_rate():
+    _, search = searched(FakeJudge(0.3), 20 * step_flops() + VALIDATION)
+    assert [candidate.learning_rate for candidate in search.candidates] == [1e-3]
+    assert search.candidates[0].steps >= 20
+
+
+def test_no_training_is_longer_than_so_many_epochs(monkeypatch):
+    monkeypatch.setattr(module, "EPOCHS", 4)
+    _, search = searched(FakeJudge(0.3, 0.4), 1000 * step_flops())
+    assert max(candidate.steps for candidate in search.candidates) == 13  # 4 * 25 / 8 = 12.5
+
+
+def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
+    train = module.train_sft
+
+    def failing(*given, **options):
+        if options["learning_rate"] > 2e-3:
+            raise module.PolicyError("the loss of step 1 is nan", where="warm_start", fix="lower it")
+        return train(*given, **options)
+
+    monkeypatch.setattr(module, "train_sft", failing)
+    _, search = searched(FakeJudge(0.3), 90 * step_flops() + 7 * VALIDATION)
+    failed = [candidate for candidate in search.candidates if candidate.validation is None]
+    assert [candidate.learning_rate for candidate in failed] == pytest.approx([3e-3])
+    assert search.chosen is not None
