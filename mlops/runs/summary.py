@@ -146,8 +146,8 @@ class Summary(Section):
     controls: dict[str, Metrics] = Field(
         default={},
         description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
-        "reaches from the same start with at most the FLOPs of the training, search and validation included. `constant` "
-        "is the best constant answer, which every run has.",
+        "reaches from the same start with at most the FLOPs of the training, search and validation included. "
+        "`constant` is the best constant answer, which every run has.",
     )
     sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     constant_answer: str | None = Field(
