@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
+from rlft.errors import RlftError
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
@@ -16,6 +18,8 @@ from rlft.rewards.harmless import CONSTANT
 from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
+
+logger = logging.getLogger(__name__)
 
 _VALIDATED = 100  # validation tasks on which a candidate is tried, as a reward may be slow
 _COMMON_ANSWERS = 3  # right answers of train tasks that are tried, the most common ones
@@ -50,7 +54,8 @@ def best_constant(
 
     The candidates are no answer at all, "I do not know.", the most common right answers of train tasks, and `said`,
     completions that policies gave often. Errors count against an answer, as in `rlft.comparison.is_better`; of equally
-    good ones the first is taken. Raises what `play_scripts` and `score_rollouts` raise.
+    good ones the first is taken. What stops the scoring of an answer leaves it out, with a warning, as a policy
+    has been trained by now.
     """
     chosen: tuple[str, EvaluationReport] | None = None
     tried: dict[str, float] = {}
@@ -73,9 +78,16 @@ def best_constant(
 
 def _common_answers(tasks: Sequence[Task], environment: BaseEnv) -> list[str]:
     """Return the most common right answers that are a single message without calls."""
-    golds = (environment.gold_completion(task) for task in sample_tasks(tasks, _LARGEST_SAMPLE))
+    golds = (_gold(task, environment) for task in sample_tasks(tasks, _LARGEST_SAMPLE))
     counts = Counter(gold for gold in golds if isinstance(gold, str))
     return [text for text, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_COMMON_ANSWERS]]
+
+
+def _gold(task: Task, environment: BaseEnv) -> object:
+    try:
+        return environment.gold_completion(task)
+    except Exception:  # the environment's code; the audit and the check report what it raises
+        return None
 
 
 def _evaluate(
@@ -87,19 +99,23 @@ def _evaluate(
     harness: HarnessConfig,
     progress: Progress,
 ) -> dict[str, EvaluationReport]:
-    """Return {split: report} of a policy that answers each of these tasks with this text."""
+    """Return {split: report} of a policy that answers each of these tasks with this text; nothing if that fails."""
     script = as_script(text)
     parts = [Part(f"constant-{task.id}", task, script) for task in chosen]
-    rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
-    rewards = score_rollouts(
-        rollouts,
-        tasks.by_id(),
-        environment,
-        weights=reward.weights,
-        full=reward.full,
-        timeout_seconds=reward.timeout_seconds,
-        workers=reward.workers(),
-        progress=progress,
-    )
+    try:
+        rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
+        rewards = score_rollouts(
+            rollouts,
+            tasks.by_id(),
+            environment,
+            weights=reward.weights,
+            full=reward.full,
+            timeout_seconds=reward.timeout_seconds,
+            workers=reward.workers(),
+            progress=progress,
+        )
+    except RlftError as error:
+        logger.warning("the constant answer %r is left out of the controls: %s", text[:40], error)
+        return {}
     reports = evaluate_rollouts(rollouts, rewards, tasks)
     return {split: replace(report, policy=f"constant answer {text[:40]!r}") for split, report in reports.items()}

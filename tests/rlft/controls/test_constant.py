@@ -82,6 +82,28 @@ def test_saying_nothing_is_an_answer():
     assert (found.text, found.name) == ("", "saying nothing")
 
 
+class Fussy(rlft.BaseEnv):
+    """Names another part where nothing was said, so that totals of a set of attempts cannot be compared."""
+
+    async def compute_reward(self, completion, ground_truth):
+        if not completion.text and "7" in ground_truth:
+            return {"missing": 0.0}
+        return {"right": float(completion.text == ground_truth)}
+
+    def gold_completion(self, task):
+        if task.answer == "3":
+            raise KeyError("no gold")
+        return task.answer
+
+
+def test_an_answer_whose_scoring_stops_is_left_out_and_never_ends_a_run_that_has_trained(caplog):
+    found = best(Fussy(), task_set([str(n) for n in range(10)]), metric="accuracy")
+    assert "" not in found.tried
+    assert "the constant answer '' is left out" in caplog.text
+    assert found.splits["test"].metrics["accuracy"].mean == 0.1
+    assert "3" not in found.tried  # nor does a gold completion that raises
+
+
 def test_where_every_score_fails_there_is_no_constant_answer():
     found = best(Broken(), task_set(["x"]))
     assert (found.splits, found.tried) == ({}, {})
