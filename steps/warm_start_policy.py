@@ -12,6 +12,7 @@ from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, WarmStartConfig
 from rlft.policy import PolicyFolder, save_policy
+from rlft.sft.overlap import check_overlap
 from rlft.sft.training import SftReport, run_sft
 from rlft.types import TaskSet
 from rlft.workers.settings import Isolation
@@ -33,6 +34,7 @@ def warm_start_policy(
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
     """Imitate demonstrations for the configured steps. Training that was cut off goes on from its last checkpoint."""
     del environment_fingerprint  # part of the cache key
+    check_overlap(warm_start, tasks)
     runtime = current_runtime()
     live = runtime.borrow(policy, device)
     parent = live.metadata.content_hash

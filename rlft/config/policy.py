@@ -115,13 +115,18 @@ class WarmStartConfig(Section):
         default=1000,
         ge=1,
         le=10 * MOST,
-        description="At most this many demonstrations are used: of a sample of the train tasks, or the first ones of "
-        "`path`.",
+        description="At most this many demonstrations are used: those of a sample of the train tasks, or a sample of "
+        "the rows of `path`, always the same one.",
     )
     path: PathText | None = Field(
         default=None,
         description="JSONL file of conversations, each under the key `messages`. null means that the environment "
         "gives the demonstrations of train tasks, which are their gold answers unless it says otherwise.",
+    )
+    allow_overlap: bool = Field(
+        default=False,
+        description="Whether rows of `path` may demonstrate tasks of `validation`, `gate`, `test` or "
+        "`off_distribution`. A run stops at the first such row before it trains, unless this makes it a warning.",
     )
     steps: int = Field(ge=1, le=MOST, description="Number of optimizer steps.")
     batch_size: int = Field(default=64, ge=1, le=MOST, description="Demonstrations in each optimizer step.")

@@ -79,7 +79,7 @@ def all_demonstrations(
     """Return the gold answers of all train tasks that have one, and before them those of the warm start's file."""
     found: list[Demonstration] = []
     if settings is not None and settings.path is not None:
-        found += read_demonstrations(Path(settings.path))[: settings.demonstrations]
+        found += read_demonstrations(Path(settings.path), settings.demonstrations)
     if not found or gives_demonstrations(tasks, environment):
         wanted = (settings or WarmStartConfig(steps=1)).model_copy(
             update={"path": None, "demonstrations": max(len(tasks), 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,15 @@ class Demonstration:
     turns: tuple[Message, ...]
 
 
-def read_demonstrations(path: Path) -> list[Demonstration]:
-    """Return all demonstrations of a file; raises as `iterate_demonstrations` does."""
-    return list(iterate_demonstrations(path))
+def read_demonstrations(path: Path, limit: int | None = None) -> list[Demonstration]:
+    """Return all demonstrations of a file, or a sample of at most `limit`, always the same one, in their order.
+
+    The first rows would not do, as a file may be sorted. Raises as `iterate_demonstrations` does.
+    """
+    found = list(iterate_demonstrations(path))
+    if limit is None or len(found) <= limit:
+        return found
+    return [found[place] for place in sorted(random.Random(0).sample(range(len(found)), limit))]
 
 
 def iterate_demonstrations(path: Path) -> Iterator[Demonstration]:

@@ -39,7 +39,7 @@ def choose_demonstrations(
     Raises TaskError if there are none at all, or if one cannot be read or played.
     """
     if settings.path is not None:
-        return read_demonstrations(Path(settings.path))[: settings.demonstrations]
+        return read_demonstrations(Path(settings.path), settings.demonstrations)
     shown = [(task, _shown(task, environment)) for task in sample_tasks(tasks, settings.demonstrations)]
     parts = [Part(f"shown/{task.id}", task, _script(said, task)) for task, said in shown if said is not None]
     played = list(

@@ -17,6 +17,8 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.audit.report import AttackScores, AuditReport
+from rlft.controls.constant import ConstantAnswer
+from rlft.controls.search import Candidate, ControlReport
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion
@@ -90,13 +92,18 @@ def test_what_a_model_wrote_turns_nothing_round_in_the_dashboard(local_store):
 
 
 INTERVAL = Interval(0.5, 0.25, 0.75, 8)
+CHECKPOINT = Candidate(1e-3, 8, 0.1 + 0.2)
 REPORTS = [
     TrainReport(3, {"kl": 0.1 + 0.2}, {"r": "trained", "s": "filtered:no_variance"}, 2, 1.5, None),
     TrainReport(3, {}, {}, 0, 1.5, "KL 12"),
     SftReport(steps=0, seconds=1.5, loss=math.inf, demonstrations=4),
     SftReport(2, 1.5, 0.1 + 0.2, 4, (1.0, 0.1 + 0.2), (1e-5, 2e-5), (0.5, 0.25)),
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
-    Decision(True, ("better", "not worse"), {"base": INTERVAL}),
+    ConstantAnswer(
+        {"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, 0.0, "?", {"": -2.0, "?": 0.0}
+    ),
+    ControlReport(1e12, 9e11, 1.5, 40, "accuracy", (CHECKPOINT, Candidate(3e-3, 4, None)), CHECKPOINT, (0.5, 0.25)),
+    Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]
@@ -122,7 +129,9 @@ def test_hashes_of_reports(local_store):
 
 
 def test_every_report_has_its_case_above():
-    assert {type(report).__name__ for report in REPORTS} == {kind.__name__ for kind in Report.__subclasses__()}
+    kinds = Report.__subclasses__()
+    kinds += [kind for each in kinds for kind in each.__subclasses__()]
+    assert {type(report).__name__ for report in REPORTS} == {kind.__name__ for kind in kinds}
 
 
 @pytest.mark.parametrize("store", ["local_store", "remote_store"])
