@@ -99,9 +99,7 @@ REPORTS = [
     SftReport(steps=0, seconds=1.5, loss=math.inf, demonstrations=4),
     SftReport(2, 1.5, 0.1 + 0.2, 4, (1.0, 0.1 + 0.2), (1e-5, 2e-5), (0.5, 0.25)),
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
-    ConstantAnswer(
-        {"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, 0.0, "?", {"": -2.0, "?": 0.0}
-    ),
+    ConstantAnswer({"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, text="?", tried={"": -2.0}),
     ControlReport(1e12, 9e11, 1.5, 40, "accuracy", (CHECKPOINT, Candidate(3e-3, 4, None)), CHECKPOINT, (0.5, 0.25)),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
