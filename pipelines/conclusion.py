@@ -5,8 +5,10 @@ An arm is one of the policies that are compared.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from mlops.registry.champion import ChampionVersion
 from mlops.registry.gates import count_look, trained_on
@@ -112,6 +114,11 @@ def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], 
         return Champion(unknown=cause)
 
 
+def _hash(asked: list[Any]) -> str:
+    """Return a hash of what a gate is asked: the same policy judged by other settings is another look."""
+    return hashlib.sha256(repr(asked).encode()).hexdigest()
+
+
 def promote(
     stages: Stages,
     tasks: Artifact,
@@ -134,7 +141,8 @@ def promote(
         gate = tasks.load().split("gate")
         address = tracking_address(tracking_uri)
         with answering(address, PATIENT_HTTP):
-            look = count_look(address, registry_name(config), arms.final.load().splits["gate"].policy, gate)
+            asked = [arms.final.load().splits["gate"].policy, config.evaluation, config.promotion.min_improvement]
+            look = count_look(address, registry_name(config), _hash(asked), gate)
             known = trained_on(address, champion.run_id) if champion.run_id and arms.champion else None
         decision = decide_promotion(
             arms.final,

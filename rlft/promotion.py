@@ -80,9 +80,7 @@ def decide_promotion(
         found = compare(trained, rival, metric, confidence=confidence, without=without)
         if found is None:
             promote = False
-            reasons.append(
-                f"trained and {_plain(name)} cannot be compared: no task was scored for both; evaluate again"
-            )
+            reasons.append(_incomparable(name, without))
             continue
         comparisons[name] = found.difference
         obstacle = _obstacle(found)
@@ -136,6 +134,15 @@ def _obstacle(found: Comparison) -> str | None:
     if not found.declared and found.difference.low == found.difference.high:
         return "every task has the same difference, and scores without a declared range have no interval then"
     return None
+
+
+def _incomparable(name: str, without: Collection[str]) -> str:
+    what = f"trained and {_plain(name)} cannot be compared: "
+    if without:
+        return (
+            f"{what}{_plain(name)} was trained on {len(without)} tasks of the gate, and none is left; draw a fresh gate"
+        )
+    return f"{what}no task was scored for both; evaluate again"
 
 
 def _plain(name: str) -> str:

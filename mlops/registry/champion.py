@@ -9,10 +9,9 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.logged_model import HASH_TAG
+from mlops.registry.names import ABSENT
 from mlops.registry.stored import check_version
 from mlops.registry.versions import CHAMPION, RUN_TAG
-
-ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # errors that mean that the name has no versions
 
 
 @dataclass(frozen=True, slots=True)

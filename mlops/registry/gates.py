@@ -1,7 +1,7 @@
 """How often a model's gate was looked at, as tags of the registered model, and the tasks that a version was trained on.
 
-`rlft.gate.<gate>` holds the sketch of a gate's tasks, `rlft.look.<gate>.<policy>` the number of the look at which a
-policy was decided on. A tag for each look cannot be lost to another run that writes at the same time.
+`rlft.gate.<gate>` holds the sketch of a gate's tasks, `rlft.look.<gate>.<asked>` the number of the look at which a
+policy was judged. A tag for each look cannot be lost to another run that writes at the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
+from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
 from rlft.gates import gate_id, is_same_gate, sketch, task_hash
 from rlft.types import SPLITS, Task, TaskSet
@@ -21,17 +23,18 @@ GATE_TAG, LOOK_TAG = "rlft.gate.", "rlft.look."
 HASHES = "task_hashes.json"
 
 
-def count_look(tracking_uri: str, name: str, policy: str, gate: Sequence[Task], registry_uri: str | None = None) -> int:
-    """Note that a gate is asked about a policy (its hash), and return the number of the look, from 1.
+def count_look(tracking_uri: str, name: str, asked: str, gate: Sequence[Task], registry_uri: str | None = None) -> int:
+    """Note that a gate is asked about a policy, and return the number of the look, from 1.
 
-    A policy counts once, so that a run that is resumed or repeated decides as before.
+    `asked` is a hash of the policy and of how it is judged. It counts once, so that a run that is resumed or repeated
+    decides as before.
 
     All looks count at gates of which this one shares more than half its tasks. The look is noted before it is counted:
     of runs that look at once each counts the other, so that none is missed. Raises what MLflow raises.
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     this, tasks = gate_id(gate), sketch(gate)
-    own = f"{LOOK_TAG}{this}.{policy[:32]}"
+    own = f"{LOOK_TAG}{this}.{asked[:32]}"
     if noted := client.get_registered_model(name).tags.get(own):
         return int(noted)
     note = retried(client.set_registered_model_tag)
@@ -54,9 +57,18 @@ def hashes_by_split(task_set: TaskSet) -> dict[str, list[str]]:
 
 
 def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
-    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them. Raises as MLflow does."""
+    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, or is gone.
+
+    Raises as MLflow does.
+    """
     client = MlflowClient(tracking_uri=tracking_uri)
-    if all(file.path != HASHES for file in client.list_artifacts(run_id)):
+    try:
+        noted = any(file.path == HASHES for file in client.list_artifacts(run_id))
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        return None
+    if not noted:
         return None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(client.download_artifacts(run_id, HASHES, folder))

@@ -44,7 +44,9 @@ rollouts = generate_rollouts.entrypoint(
 found["generate_rollouts"] = [storage.hash_rows(rollouts.rows, storage.ROLLOUT_SCHEMA),
     out("generate_rollouts_r000", "rollouts").content_hash]
 rewards = score_rewards.entrypoint(tasks, rollouts, config.environment, config.reward, "")
-found["score_rewards"] = [storage.hash_rows(rewards.rows, storage.REWARD_SCHEMA, repr(sorted(rewards.weights.items()))),
+found["score_rewards"] = [storage.hash_rows(
+        rewards.rows, storage.REWARD_SCHEMA, repr(sorted(rewards.weights.items())),
+        repr(sorted(rewards.ranges.items()))),
     out("score_rewards_r000", "rewards").content_hash]
 warm = out("warm_start", "policy").load()
 policy, _ = train_grpo.entrypoint(warm, warm, rollouts, rewards, config.training, "", 1.0, 4, 0, "auto")

@@ -128,6 +128,16 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
         champion_knows=[*known, "t049"],
     )
     assert not fewer.promote  # 19 groups are too few
+    none = decide_promotion(
+        report("trained", 40),
+        None,
+        report("base", 0),
+        report("champion", 30),
+        metric="accuracy",
+        min_improvement=0.0,
+        champion_knows=[f"t{i:03d}" for i in range(50)],
+    )
+    assert "the champion was trained on 50 tasks of the gate, and none is left; draw a fresh gate" in none.reasons[-1]
 
 
 def test_a_policy_whose_answers_have_collapsed_is_not_promoted():

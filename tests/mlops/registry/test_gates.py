@@ -63,4 +63,5 @@ def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
     run = client.create_run(client.create_experiment("hashes", artifact_location=str(tmp_path)))
     assert trained_on(client.tracking_uri, run.info.run_id) is None
     client.log_text(run.info.run_id, json.dumps(hashes_by_split(task_set)), HASHES)
+    assert trained_on(client.tracking_uri, "0" * 32) is None  # a run that was removed since
     assert trained_on(client.tracking_uri, run.info.run_id) == {task_hash(task) for task in numbered}
