@@ -14,7 +14,7 @@ from rich.table import Table
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.runs.controls import LABELS, controls_that_do
-from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, Summary
+from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
 from rlft.files import write_file
@@ -25,6 +25,12 @@ HEADLINES = {
     "too_hard": ("Not trained: the model solves none of these tasks, so nothing can be learnt.", "yellow"),
     "already_solved": ("Not trained: the model solves these tasks already.", "yellow"),
     "failed": ("The run failed.", "red"),
+}
+EFFECTS = {
+    "widened": "training widened what the model can do",
+    "sharpened": "training made the first attempt better, and is not seen to widen what the model can do",
+    "lost": "training lost some of what the model could do",
+    "open": "what training did to either is within chance",
 }
 ARMS = (
     ("base", "base model"),
@@ -88,6 +94,8 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
         parts += [_against(name, change) for name, change in summary.difference_controls.items() if change is not None]
+    if summary.pass_at_k:
+        parts.append(_several_attempts(summary.pass_at_k))
     if len(summary.differences) > 1:  # a single part is the reward itself
         parts.append(_parts(summary.differences))
     promotion, ledger = summary.promotion, summary.ledger
@@ -138,6 +146,17 @@ def _against(name: str, change: Difference) -> str:
     """Return the trained model minus a control in one line."""
     interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
     return f"GRPO minus {LABELS.get(name, name)}: {interval}"
+
+
+def _several_attempts(curves: SeveralAttempts) -> str:
+    """Return in one sentence what both models solve in one and in n attempts, and what training did."""
+    n, change = len(curves.start), curves.difference_at_n
+    text = (
+        f"One attempt at {curves.tasks} test tasks solves {curves.start[0]:.1%} -> {curves.trained[0]:.1%}, and at "
+        f"least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} ({100 * change.mean:+.3g} points, "
+        f"95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): {EFFECTS[curves.effect]}"
+    )
+    return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text
 
 
 def _arms(summary: Summary, metric: str) -> Table:

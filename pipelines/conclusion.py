@@ -5,23 +5,19 @@ An arm is one of the policies that are compared.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from mlops.registry.champion import ChampionVersion
-from mlops.registry.gates import count_look, trained_on
 from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from pipelines.controls import make_controls
+from pipelines.gate import ask_about
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
+from rlft.controls.search import ControlReport
 from rlft.errors import TrackerError
-from rlft.gates import task_hash
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Evaluation, Split
 from steps.decide_promotion import decide_promotion
@@ -35,7 +31,8 @@ FINAL_SPLITS: list[Split] = ["gate", "test", "off_distribution"]
 class Arms:
     """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
 
-    `controls` are those that are trained, by name; `constant` is the best constant answer, a control of every run.
+    `controls` are those that are trained, by name, and `reports` theirs; `constant` is the best constant answer, a
+    control of every run.
 
     `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
     """
@@ -46,6 +43,7 @@ class Arms:
     constant: Artifact
     final: Artifact
     champion: Artifact | None
+    reports: dict[str, ControlReport]
 
     def load(self) -> dict[str, Evaluation]:
         """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
@@ -86,9 +84,9 @@ def evaluate_arms(
     warm = None
     if stages.config.warm_start is not None:
         warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
+    made = make_controls(stages, start, tasks, rounds, tracker)
     controls = {
-        name: stages.evaluate(control, tasks, FINAL_SPLITS, f"{name}_control")
-        for name, control in make_controls(stages, start, tasks, rounds, tracker).items()
+        name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
     }
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
@@ -99,6 +97,7 @@ def evaluate_arms(
         constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
+        reports={name: report for name, (_, report) in made.items()},
     )
     return arms, found
 
@@ -112,11 +111,6 @@ def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], 
             return Champion(fetch_champion(tracking_uri, now.name, now.version, now.weights_hash), now.run_id)
     except TrackerError as cause:
         return Champion(unknown=cause)
-
-
-def _hash(asked: list[Any]) -> str:
-    """Return a hash of what a gate is asked: the same policy judged by other settings is another look."""
-    return hashlib.sha256(repr(asked).encode()).hexdigest()
 
 
 def promote(
@@ -139,11 +133,10 @@ def promote(
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
         gate = tasks.load().split("gate")
-        address = tracking_address(tracking_uri)
-        with answering(address, PATIENT_HTTP):
-            asked = [arms.final.load().splits["gate"].policy, config.evaluation, config.promotion.min_improvement]
-            look = count_look(address, registry_name(config), _hash(asked), gate)
-            known = trained_on(address, champion.run_id) if champion.run_id and arms.champion else None
+        trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
+        look, known = ask_about(
+            gate, trained, start, config, champion.run_id if arms.champion else None, tracking_address(tracking_uri)
+        )
         decision = decide_promotion(
             arms.final,
             arms.base,
@@ -152,8 +145,9 @@ def promote(
             arms.warm_start,
             arms.champion,
             arms.constant,
-            look,
-            [task.id for task in gate if task_hash(task) in (known or ())],
+            look.number,
+            look.spent,
+            known,
         )
     with stages.show("registering the policy"):
         version = register_policy(

@@ -14,6 +14,7 @@ from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
+from rlft.controls.search import ControlReport
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +46,12 @@ CONTROLS = (Control("sft", _nothing_to_imitate, _sft),)
 
 def make_controls(
     stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker
-) -> dict[str, Artifact]:
-    """Train the controls that the config wants and that apply, and return their policies by name.
+) -> dict[str, tuple[Artifact, ControlReport]]:
+    """Train the controls that the config wants and that apply, and return their policies and reports by name.
 
     Each gets the FLOPs of all rounds and of their validations, and starts where the rounds did.
     """
-    wanted, found = stages.config.controls, dict[str, Artifact]()
+    wanted, found = stages.config.controls, dict[str, tuple[Artifact, ControlReport]]()
     for control in CONTROLS:
         if wanted is not None and control.name not in wanted:
             continue
@@ -59,6 +60,6 @@ def make_controls(
             continue
         budget = rounds.flops()
         policy, report = control.make(stages, start, tasks, budget, rounds.validation_flops())
-        found[control.name] = policy
-        log_control(tracker, control.name, report.load())
+        found[control.name] = policy, report.load()
+        log_control(tracker, control.name, found[control.name][1])
     return found

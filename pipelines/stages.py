@@ -191,6 +191,15 @@ class Stages:
         )
         return self._evaluate(policy, tasks, selection, self._sampling(self.config.rollout.temperature), "baseline")
 
+    def attempt_often(self, policy: Artifact, tasks: Artifact, name: str) -> Artifact:
+        """Evaluate several attempts at `test` tasks, sampled as training samples them, for pass@k."""
+        config = self.config.baseline
+        selection = Selection(
+            label="pass_at_k", num_generations=config.num_generations, count=config.num_tasks, splits=["test"]
+        )
+        sampling = self._sampling(self.config.rollout.temperature)
+        return self._evaluate(policy, tasks, selection, sampling, f"pass_at_k_{name}")
+
     def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
         """Evaluate a policy on whole splits: every policy gets the same tasks and the same random numbers."""
         selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)

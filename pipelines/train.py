@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from functools import partial
 from typing import Any
 
-import numpy as np
 from zenml import pipeline
 from zenml.config import DockerSettings
 from zenml.config.docker_settings import PythonPackageInstaller
@@ -20,32 +18,25 @@ from zenml.models import PipelineRunResponse
 
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
-from mlops.registry.champion import ChampionVersion, current_champion
 from mlops.registry.gates import HASHES, hashes_by_split
-from mlops.runs.comparison import arm_metrics, difference, part_differences, promotion_section, status_of, unregistered
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
-from mlops.runs.redo import has_step, naming_damage
+from mlops.runs.redo import naming_damage
 from mlops.runs.starting import registry_name
 from mlops.runs.summary import Baseline, Ledger
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
 from mlops.tracking.address import tracking_address
-from mlops.tracking.answers import answering
-from mlops.tracking.run import Tracker
 from mlops.tracking.sft_curves import log_training
-from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.gate import say_what_it_sees
+from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import Config
-from rlft.controls.constant import ConstantAnswer
-from rlft.errors import RewardAuditError, TrackerError
+from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
-from rlft.power import gate_sentence
-from rlft.promotion import few_groups
 from rlft.sft.training import SftReport
-from rlft.statistics import effective_groups
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
 from steps.decide_promotion import decide_promotion
@@ -115,7 +106,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
+        conclude(stages, tasks, base, start, rounds, record, tracking_uri, _current_run())
 
 
 def _lend(display: Display, record: Record) -> Lent:
@@ -174,17 +165,7 @@ def _note_tasks(task_set: TaskSet, record: Record, config: Config) -> None:
     record.tracker.log_json(HASHES, hashes_by_split(task_set))
     if notes["without_answer"]:
         logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
-    gate = task_set.split("gate")
-    sizes = np.array(list(Counter(task.group for task in gate).values()), dtype=np.float64)
-    effective = float(effective_groups(sizes)) if len(sizes) else 0.0
-    if few := few_groups("gate", len(sizes), effective):
-        logger.warning("nothing can be promoted in this run: %s", few)
-    else:
-        looks = config.promotion.looks
-        record.summary.gate = gate_sentence(
-            len(gate), len(sizes), effective, metric=config.evaluation.metric, looks=looks
-        )
-        logger.info("%s", record.summary.gate)
+    record.summary.gate = say_what_it_sees(task_set.split("gate"), config, record.tracker)
 
 
 def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Record) -> bool:
@@ -217,82 +198,3 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.stopped = rounds.stopped
     for kind, spent in rounds.seconds().items():
         setattr(record.seconds, kind, spent)
-
-
-def _conclude(
-    stages: Stages,
-    tasks: Artifact,
-    base: Artifact,
-    start: Artifact,
-    rounds: Rounds,
-    record: Record,
-    tracking_uri: str,
-) -> None:
-    """Evaluate all arms, decide, register the trained policy, and complete the summary.
-
-    Raises TrackerError, with all but the registration in the summary, if MLflow does not answer.
-    """
-    name = registry_name(stages.config)
-    started = time.perf_counter()
-    arms, champion = evaluate_arms(
-        stages,
-        tasks,
-        base=base,
-        start=start,
-        rounds=rounds,
-        find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker),
-        tracker=record.tracker,
-        tracking_uri=tracking_uri,
-    )
-    _summarise_arms(stages, arms, record)
-    record.seconds.evaluate = time.perf_counter() - started
-    try:
-        if champion.unknown is not None:
-            raise champion.unknown  # a decision without the champion might put a worse policy in its place
-        decision, version = promote(stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags)
-    except TrackerError as cause:
-        record.summary.promotion = unregistered(cause.what, name, record.resume)
-        raise
-    record.summary.promotion = promotion_section(decision, version, name)
-
-
-def _champion(address: str, name: str, tracker: Tracker) -> ChampionVersion | None:
-    """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
-
-    An attempt that has compared with a champion keeps the steps of that.
-    """
-    with answering(address):
-        champion = current_champion(address, name)
-    own = champion is not None and champion.run_id == tracker.run_id
-    return None if own and not has_step(_current_run().original_run, fetch_champion.name) else champion
-
-
-def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
-    """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
-    metric = stages.config.evaluation.metric
-    loaded, controls = arms.load(), arms.load_controls()
-    for name, result in loaded.items():
-        setattr(record.summary, name, arm_metrics(result))
-    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
-        for report in result.splits.values():
-            record.tracker.log_metrics(flat_metrics(report, name), step=0)
-    trained, base = loaded["final"], loaded["base"]
-    record.summary.difference_base = difference(trained, base, metric)
-    start = loaded.get("warm_start", base)
-    record.summary.difference = difference(trained, start, metric)
-    record.summary.differences = part_differences(trained, start)
-    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
-    record.summary.difference_controls = {
-        name: difference(trained, result, metric) for name, result in controls.items()
-    }
-    record.summary.sft_control = record.summary.controls.get("sft", {})
-    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
-    if isinstance(constant := controls.get("constant"), ConstantAnswer):
-        record.summary.constant_answer = constant.text
-        record.tracker.log_json("constant_answers.json", constant.tried)
-    record.summary.status = status_of(record.summary.difference)
-    if record.summary.status == "failed":
-        record.summary.error = (
-            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
-            "errors of its rollouts (`rlft show`) name the cause"
-        )

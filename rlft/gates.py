@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rlft.types import Task
 
@@ -12,6 +13,26 @@ _FALSE = 0.05  # the chance that one of all looks promotes a model that is no be
 _ONE_SIDED = 0.025  # of a single look it is no more than this: that of a 95 % interval
 _DIGITS = 8
 SKETCH = 540  # hashes of a gate that are kept: they fit into one tag of MLflow, which older servers cut at 5,000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One decision on the tasks of a gate: its `number`, from 1, and what all looks so far have `spent`, this included.
+
+    What is spent is a share of the chance of 5 % that they have in common: 1 / looks of each, by the `promotion.looks`
+    that it was decided with.
+    """
+
+    number: int = 1
+    spent: float = 1.0
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the chance of 5 % is not overspent."""
+        return self.spent <= 1 + 1e-9  # twenty times 1/20 add up to a little more than 1
+
+
+FIRST_LOOK = Look()
 
 
 def task_hash(task: Task) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 import numpy as np
 from scipy.stats import norm
 
 from rlft.gates import confidence_at
-from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
+from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds, common_tasks
+from rlft.types import EvaluationReport
 
 DISCORDANCE = 0.3  # the share of tasks that one of two policies solves and the other does not, where none was measured
 POWER = 0.8
@@ -61,27 +63,44 @@ def _smallest_found(count: int, differing: int, confidence: float) -> float | No
     return high / count if high <= differing else None
 
 
-def gate_sentence(tasks: int, groups: int, effective: float, *, metric: str, looks: int = 1) -> str:
-    """Return in a sentence what a gate of so many tasks can see; of a reward, in units of its own spread.
+def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> float | None:
+    """Return the mean over tasks of the squared difference; `None` without a task that was scored for both.
+
+    Of a metric that is 0 or 1 for each task it is the discordance, the share of tasks on which they differ.
+    """
+    a, b = common_tasks(ours.per_task.get(metric, {}), theirs.per_task.get(metric, {}))
+    return fmean((a[task] - b[task]) ** 2 for task in a) if a else None
+
+
+def gate_sentence(
+    tasks: int, groups: int, effective: float, *, metric: str, looks: int = 1, measured: float | None = None
+) -> str:
+    """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.confidence_at`).
+    decisions share the chance of a false one (`rlft.gates.confidence_at`), `measured` the `squared_difference` at the
+    last decision on this gate. Without it a share is taken to differ on `DISCORDANCE` of the tasks, and a gain of the
+    reward is in units of the standard deviation of its difference.
     """
     confidence = confidence_at(looks)
     has = f"the gate has {tasks} tasks in {groups} groups"
     if effective < 0.9 * groups:
         has += f", which count as {effective:.0f} of equal size"
-    level = f"at the level for {looks} looks at one gate" if looks > 1 else "at one look"
+    begin = f"{has}: {f'at the level for {looks} looks at one gate' if looks > 1 else 'at one look'}"
+    last = "" if measured is None else ", as at the last decision on this gate"
     if metric != "accuracy":
         spreads = (norm.ppf((1 + confidence) / 2) + norm.ppf(POWER)) / math.sqrt(max(effective, 1.0))
-        return (
-            f"{has}: {level} a true gain of {spreads:.2f} standard deviations of the difference between groups is "
-            "found four times out of five"
-        )
-    gain = smallest_gain(effective, confidence=confidence)
+        if measured is None:
+            size, spread = f"{spreads:.2f} standard deviations of the difference between groups", ""
+        else:
+            size = f"{spreads * math.sqrt(measured):.3g}"
+            spread = f", if the {metric} differs by {math.sqrt(measured):.3g} (root mean square){last}"
+        return f"{begin} a true gain of {size} is found four times out of five{spread}"
+    discordance = DISCORDANCE if measured is None else measured
+    gain = smallest_gain(effective, confidence=confidence, discordance=discordance)
     if gain is None:
-        return f"{has}: {level} no gain is found four times out of five"
+        return f"{begin} no gain is found four times out of five"
     return (
-        f"{has}: {level} a true gain of {100 * gain:.1f} points is found four times out of five, if the models differ "
-        f"on {max(DISCORDANCE, gain):.0%} of the tasks"
+        f"{begin} a true gain of {100 * gain:.1f} points is found four times out of five, if the models differ "
+        f"on {max(discordance, gain):.0%} of the tasks{last if discordance >= gain else ''}"
     )

@@ -6,13 +6,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rlft.comparison import Comparison, compare
-from rlft.gates import confidence_at
+from rlft.gates import FIRST_LOOK, Look, confidence_at
 from rlft.types import EvaluationReport, Interval, Report
 from rlft.variety import collapse
 
 # With fewer groups the spread between them is hardly known, and no interval holds.
 MIN_GROUPS = 20
 _NAMED = 3  # tasks that a sentence names
+_NOT_THE_RECIPE = (
+    "this judges the trained policy, not the settings that made it: a claim about those takes runs with at least three "
+    "seeds"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ def decide_promotion(
     metric: str,
     min_improvement: float,
     constant: EvaluationReport | None = None,
-    look: int = 1,
+    look: Look = FIRST_LOOK,
     looks: int = 1,
-    champion_knows: Collection[str] = (),
+    champion_knows: Collection[str] | None = (),
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
@@ -61,22 +65,23 @@ def decide_promotion(
     in a run without one, `champion` before the first promotion, `constant`, the best constant answer, where none could
     be scored. The policy that is champion already is not promoted again.
 
-    `look` is the number of this decision on these tasks, of at most `looks`, which the level of the intervals is for
+    `look` says which decision on these tasks this is, of at most `looks`, which the level of the intervals is for
     (`rlft.gates.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are left out
-    of the comparison with it. Raises ValueError if the reports are of different splits or lack the metric.
+    of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different splits or
+    lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
         already = f"the trained policy {trained.policy[:12]} is the champion already"
-        return Decision(False, (already,), look=look, looks=looks)
-    promote, comparisons, confidence = look <= looks, {}, confidence_at(looks)
-    reasons = [_of_looks(look, looks, confidence)] if looks > 1 else []
+        return Decision(False, (already,), look=look.number, looks=looks)
+    promote, comparisons, confidence = look.is_allowed, {}, confidence_at(looks)
+    reasons = _of_looks(look, looks, confidence)
     for name, rival in rivals.items():
         if rival is None:
             reasons += _absent(name)
             continue
-        without = champion_knows if name == "champion" else ()
+        without = champion_knows or () if name == "champion" else ()
         found = compare(trained, rival, metric, confidence=confidence, without=without)
         if found is None:
             promote = False
@@ -86,12 +91,14 @@ def decide_promotion(
         obstacle = _obstacle(found)
         promote = promote and obstacle is None and found.exceeds(min_improvement)
         reasons.append(_sentence(name, metric, found, min_improvement, obstacle, confidence))
-        if without:
-            reasons[-1] += f"; {len(without)} tasks that it was trained on are left out"
+        if name == "champion":
+            reasons[-1] += _of_known_tasks(champion_knows)
     if collapsed := collapse(trained, warm_start or base):
         promote = False
         reasons.append(f"fails: {collapsed}")
-    return Decision(promote, tuple(reasons), comparisons, look, looks)
+    if promote:
+        reasons.append(_NOT_THE_RECIPE)
+    return Decision(promote, tuple(reasons), comparisons, look.number, looks)
 
 
 def few_groups(split: str, groups: int, effective: float) -> str | None:
@@ -110,15 +117,29 @@ def few_groups(split: str, groups: int, effective: float) -> str | None:
     )
 
 
-def _of_looks(look: int, looks: int, confidence: float) -> str:
-    """Return what the number of this look means, in a sentence."""
-    if look > looks:
-        return (
-            f"fails: the gate has been looked at {look - 1} times, and promotion.looks allows {looks}: by now chance "
-            "could have promoted a model that is no better; draw a fresh gate (another tasks.seed, or new tasks)"
-        )
-    level = f"{100 * confidence:.4g} %"
-    return f"look {look} of {looks} at this gate: each decision is at {level}, so that chance promotes in few of them"
+def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:
+    """Return what this look means, in a sentence; nothing for the only one."""
+    if look.is_allowed and looks == 1:
+        return []
+    if look.is_allowed:
+        level = f"{100 * confidence:.4g} %"
+        which = f"{look.number} of {looks}" if look.number <= looks else str(look.number)
+        return [f"look {which} at this gate: each decision is at {level}, so that chance promotes in few of them"]
+    if look.number > looks:
+        why = f"promotion.looks allows {looks}"
+    else:
+        why = f"what these have left of the chance of 5 % is less than one of {looks} looks takes"
+    return [
+        f"fails: the gate has been looked at {look.number - 1} times, and {why}: by now chance could have promoted a "
+        "model that is no better; draw a fresh gate (another tasks.seed, or new tasks)"
+    ]
+
+
+def _of_known_tasks(known: Collection[str] | None) -> str:
+    """Return the end of a sentence that says on which tasks of the gate the champion was trained."""
+    if known is None:
+        return "; its run has not noted its tasks, so it may have been trained on some of these"
+    return f"; {len(known)} tasks that it was trained on are left out" if known else ""
 
 
 def _check_splits(reports: list[EvaluationReport]) -> None:

@@ -10,6 +10,7 @@ from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
+from rlft.gates import Look
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide
 from rlft.types import Evaluation
@@ -25,11 +26,13 @@ def decide_promotion(
     champion: Evaluation | None = None,
     constant: ConstantAnswer | None = None,
     look: int = 1,
+    spent: float = 1.0,
     champion_knows: list[str] | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
     """Compare the trained policy with every other arm on the split `gate`; no other split has a say.
 
-    `look` is the number of this decision on these tasks; `champion_knows` are those that the champion was trained on.
+    `look` and `spent` are those of a `rlft.gates.Look`; `champion_knows` are ids of tasks that the champion was trained
+    on, `None` if these are not known.
     """
     return decide(
         trained.splits["gate"],
@@ -39,7 +42,7 @@ def decide_promotion(
         metric=evaluation.metric,
         min_improvement=promotion.min_improvement,
         constant=constant.splits.get("gate") if constant else None,
-        look=look,
+        look=Look(look, spent),
         looks=promotion.looks,
-        champion_knows=champion_knows or (),
+        champion_knows=champion_knows,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from mlops.runs.summary import Difference, Promotion, Status
+from mlops.runs.summary import Change, Difference, Promotion, SeveralAttempts, Status
 from rlft.comparison import compare
+from rlft.pass_at_k import PassAtK
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.types import Evaluation
+from rlft.types import Evaluation, Interval
 
 
 def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
@@ -51,6 +52,23 @@ def part_differences(trained: Evaluation, other: Evaluation) -> dict[str, Differ
     plain = {"errors": 0, "ci_low_errors": None, "without_score": []}
     found = {name: difference(trained, other, name) for name in both}
     return {name: each and each.model_copy(update=plain) for name, each in found.items()}
+
+
+def several_attempts(found: PassAtK | None) -> SeveralAttempts | None:
+    """Return the curves of pass@k and what they say, for the summary."""
+
+    def change(interval: Interval) -> Change:
+        return Change(mean=interval.mean, ci_low=interval.low, ci_high=interval.high)
+
+    return found and SeveralAttempts(
+        start=list(found.start),
+        trained=list(found.trained),
+        difference_at_1=change(found.at_one),
+        difference_at_n=change(found.at_n),
+        tasks=found.at_n.count,
+        errors=found.errors,
+        effect=found.effect,
+    )
 
 
 def status_of(difference_to_start: Difference | None) -> Status:

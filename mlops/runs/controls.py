@@ -22,9 +22,22 @@ def controls_that_do(summary: Summary) -> list[str]:
         if name == "constant":
             said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
             found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
-        else:
-            label = LABELS.get(name, name)
-            found.append(
-                f"{label} reaches {reached}, and GRPO is not measurably better: it would do, and costs no more."
-            )
+            continue
+        text = f"{_named(name, summary)} reaches {reached}, and GRPO is not measurably better"
+        # Of two that have both not got beyond the start neither would do.
+        found.append(f"{text}: it would do, {_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
     return found
+
+
+def _named(name: str, summary: Summary) -> str:
+    """Return what a control is called, with the number of answers that SFT imitates."""
+    label, cost = LABELS.get(name, name), summary.control_costs.get(name)
+    return label.replace("your gold", f"your {cost.demonstrations:,} gold") if cost else label
+
+
+def _cost(name: str, summary: Summary) -> str:
+    """Return what a control costs beside GRPO; it never costs more."""
+    cost = summary.control_costs.get(name)
+    if cost is None or not cost.budget:
+        return "and costs no more"
+    return f"for {cost.flops / cost.budget:.0%} of the computation"

@@ -53,6 +53,38 @@ class Difference(Section):
         return min(self.ci_low, self.ci_low if self.ci_low_errors is None else self.ci_low_errors) > 0
 
 
+class Change(Section):
+    """A mean difference with its 95 % interval over groups of tasks."""
+
+    mean: float = Field(description="Mean of trained minus start.")
+    ci_low: float = Field(description="Lower end, with attempts without a score counted against the trained model.")
+    ci_high: float = Field(description="Upper end, with such attempts counted in its favour.")
+
+
+class SeveralAttempts(Section):
+    """The chance that at least one of k attempts at a task of `test` is solved, for k = 1 to n."""
+
+    start: list[float] = Field(description="Of the model that training started from, for k = 1, 2, ...")
+    trained: list[float] = Field(description="Of the trained model, for the same k.")
+    difference_at_1: Change = Field(description="Trained minus start at one attempt.")
+    difference_at_n: Change = Field(description="Trained minus start at n attempts.")
+    tasks: int = Field(description="How many tasks were attempted.")
+    errors: int = Field(description="How many attempts have no score. The curves count them as unsolved.")
+    effect: Literal["widened", "sharpened", "lost", "open"] = Field(
+        description="`widened`: the interval at n attempts is above zero. `lost`: it is below. `sharpened`: neither, "
+        "but that at one attempt is above zero. `open`: the intervals show none of these."
+    )
+
+
+class ControlCost(Section):
+    """What a control was made from, and what that took."""
+
+    demonstrations: int = Field(description="How many answers it imitates.")
+    flops: float = Field(description="FLOPs that it took, search and validation included.")
+    budget: float = Field(description="FLOPs that it was given: those of the rounds and of their validations.")
+    seconds: float = Field(description="Wall seconds that it took, or had taken if it came from the cache.")
+
+
 class Baseline(Section):
     """What was measured before training; its metrics stand beside these keys."""
 
@@ -149,6 +181,9 @@ class Summary(Section):
         "reaches from the same start with at most the FLOPs of the training, search and validation included. "
         "`constant` is the best constant answer, which every run has.",
     )
+    control_costs: dict[str, ControlCost] = Field(
+        default={}, description="What each control that was trained is made from, and what that took, by its name."
+    )
     sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     constant_answer: str | None = Field(
         default=None,
@@ -179,6 +214,10 @@ class Summary(Section):
         default={},
         description="What `difference` is, for every part of the reward and every metric of the environment: "
         "`rewards/<part>` → difference; null for a part that applied to no task of both models.",
+    )
+    pass_at_k: SeveralAttempts | None = Field(
+        default=None,
+        description="What training did to several attempts at a task; null with `evaluation.pass_at_k: false`.",
     )
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
     gate: str | None = Field(

@@ -71,6 +71,12 @@ class EvaluationConfig(Section):
         description="Training ends after this many validations in a row that were no better than the best one before. "
         "0 means that it goes on to the last round.",
     )
+    pass_at_k: bool = Field(
+        default=True,
+        description="Whether the model that training started from and the trained one attempt at most "
+        "`baseline.num_tasks` tasks of `test` `baseline.num_generations` times each at `rollout.temperature`, to see "
+        "whether training widened what the model can do in several attempts, or made its first attempt better.",
+    )
 
     @model_validator(mode="before")
     @classmethod

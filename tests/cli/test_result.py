@@ -11,13 +11,13 @@ from zenml.enums import ExecutionStatus
 from cli.result import finish, run_id_of, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.summary import Difference, Ledger, Promotion, Seconds, Summary
+from mlops.runs.summary import Change, ControlCost, Difference, Ledger, Promotion, Seconds, SeveralAttempts, Summary
 from mlops.runs.summary_file import keep_summary
 from rlft.errors import StorageError, TrackerError
 
 
-def shown(**changes):
-    summary = Summary(status="not_improved", seconds=Seconds(total=3.0), **changes)
+def shown(status="not_improved", **changes):
+    summary = Summary(status=status, seconds=Seconds(total=3.0), **changes)
     console = Terminal(file=io.StringIO(), width=120)
     show_summary(summary, console, where=["Summary: here"])
     return console.file.getvalue()
@@ -33,12 +33,21 @@ def minus(low, mean=0.02):
 def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
     change = minus(low).model_copy(update={"ci_low_errors": errors})
     arms = {"controls": {"sft": {"accuracy": 0.66}}, "difference_controls": {"sft": change}, "difference": minus(0.01)}
-    text = shown(**arms)
+    text = shown(status="improved", **arms)
     sentence = (
         "SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better: it would do, and costs no more."
     )
     assert (sentence in text.splitlines()[1]) == said
     assert f"GRPO minus SFT on your gold answers: +0.020, 95 % interval {low:+.3f} to +0.060" in text
+    cost = ControlCost(demonstrations=2000, flops=3e12, budget=4e12, seconds=9)
+    text = " ".join(shown(status="improved", control_costs={"sft": cost}, **arms).replace("│", "").split())
+    dear = (
+        "SFT on your 2,000 gold answers reaches 66.0 %, and GRPO is not measurably better: it would do, for 75% of the"
+    )
+    assert (dear in text) == said
+    neither = shown(**arms)  # training has not got beyond its start, and no more has the control, as far as is known
+    assert ("SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better." in neither) == said
+    assert "would do" not in neither
 
 
 def test_a_summary_of_an_older_version_shows_its_control():
@@ -123,6 +132,31 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
     assert "would do" not in shown(difference_controls={"sft": sure, "constant": None})
     text = shown(difference_controls={"sft": unsure})
     assert "SFT on your gold answers reaches 60.0 %, and GRPO is not measurably better" in text
+
+
+@pytest.mark.parametrize(
+    ("effect", "said"), [("widened", "training widened what the model can do"), ("sharpened", "first attempt better")]
+)
+def test_a_line_says_what_training_did_to_several_attempts(effect, said):
+    change = Change(mean=0.1, ci_low=0.02, ci_high=0.18)
+    curves = SeveralAttempts(
+        start=[0.1, 0.2, 0.3],
+        trained=[0.3, 0.35, 0.4],
+        difference_at_1=change,
+        difference_at_n=change,
+        tasks=40,
+        errors=0,
+        effect=effect,
+    )
+
+    def said_of(curves):
+        return " ".join(shown(pass_at_k=curves).replace("│", "").split())
+
+    text = said_of(curves)
+    assert "One attempt at 40 test tasks solves 10.0% -> 30.0%, and at least one of 3 does 30.0% -> 40.0%" in text
+    assert "(+10 points, 95 % interval +2 to +18)" in text
+    assert said in text
+    assert "2 attempts have no score" in said_of(curves.model_copy(update={"errors": 2}))
 
 
 def test_the_arms_have_a_column_for_each_split_that_was_measured():

@@ -36,7 +36,7 @@ def registered(finished, make_home):
     settings = yaml.safe_load(block)["policy"]
     assert set(settings) == {"model", "dtype", "lora"}
     settings |= {"model": "model", "revision": None}
-    changes = {"name": NAME, "policy": settings, "warm_start": None, "training.rounds": 1}
+    changes = {"name": NAME, "policy": settings, "warm_start": None, "training.rounds": 1, "evaluation.pass_at_k": True}
     options = [part for key, value in changes.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     result = home.rlft("run", str(TINY), *options)
     assert result.code == 0, result.output
@@ -50,6 +50,20 @@ def test_a_run_registers_the_adapter_with_its_reasons(registered):
     assert summary["difference"] == summary["difference_base"]
     (policy,) = (home.folder / ".rlft" / "mlflow-artifacts").rglob("artifacts/policy")
     assert json.loads((policy / "policy.json").read_text())["kind"] == "adapter"
+
+
+def test_start_and_trained_model_are_compared_at_several_attempts(registered):
+    home, summary = registered
+    curves = summary["pass_at_k"]
+    # the twelve tasks of test, four times each, as the baseline attempts its own; more attempts never do worse
+    assert (curves["tasks"], curves["errors"], len(curves["start"]), len(curves["trained"])) == (12, 0, 4, 4)
+    assert curves["start"] == sorted(curves["start"])
+    assert curves["difference_at_n"]["mean"] == pytest.approx(curves["trained"][-1] - curves["start"][-1])
+    logged = home.query(f"""
+found = mlflow_client.get_metric_history("{summary["mlflow_run_id"]}", "eval/trained/test/pass_at_1_to_n")
+print(json.dumps([[point.step, point.value] for point in found]))
+""")
+    assert logged == [[k, pytest.approx(value)] for k, value in enumerate(curves["trained"], start=1)]
 
 
 def test_the_keys_that_the_page_reads_are_in_the_summary(registered):

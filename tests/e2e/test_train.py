@@ -25,6 +25,7 @@ def test_the_summary_keeps_its_contract(finished):
     for arm in ("base", "warm_start", "sft_control", "final"):
         assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(result.summary[arm])
     assert result.summary["difference_controls"]["sft"] == result.summary["difference_sft_control"]
+    assert result.summary["pass_at_k"] is None  # the config does not ask for it
     difference = result.summary["difference"]
     assert set(difference) == {
         "metric", "before", "after", "mean", "ci_low", "ci_high", "tasks", "groups", "errors", "ci_low_errors",
@@ -55,7 +56,7 @@ tasks = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["in
 print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("rlft.look.")}},
     [len(json.load(open(path))["train"]), len(tasks.split("train"))]]))
 """)
-    assert list(looks.values()) == ["1"]
+    assert list(looks.values()) == ["1/20/0.05"]
     assert noted[0] == noted[1] > 0
 
 

@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from rlft.power import DISCORDANCE, gate_sentence, smallest_gain
+from rlft.power import DISCORDANCE, gate_sentence, smallest_gain, squared_difference
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
+from rlft.types import EvaluationReport
+
+REPORT = EvaluationReport("gate", "policy", 1, metrics={}, per_task={}, errored=0, frac_tasks_with_variance=0.0)
 
 
 @pytest.mark.parametrize(("groups", "confidence"), [(500, 0.95), (2000, 0.95), (2000, 0.995)])
@@ -42,6 +47,26 @@ def test_the_sentence_names_what_it_assumes():
     )
     stricter = gate_sentence(200, 60, 40.0, metric="accuracy", looks=20)
     assert "in 60 groups, which count as 40 of equal size: at the level for 20 looks at one gate" in stricter
+
+
+def test_what_the_last_decision_has_shown_takes_the_place_of_the_assumption():
+    found = gate_sentence(200, 200, 200.0, metric="accuracy", measured=0.5)
+    gain = smallest_gain(200, discordance=0.5)
+    assert gain is not None
+    assert f"a true gain of {100 * gain:.1f} points" in found
+    assert found.endswith("if the models differ on 50% of the tasks, as at the last decision on this gate")
+    # (1.960 + 0.842) / sqrt(100) = 0.28 of a spread of sqrt(4) = 2
+    reward = gate_sentence(100, 100, 100.0, metric="reward", measured=4.0)
+    assert "a true gain of 0.56 is found four times out of five, if the reward differs by 2 " in reward
+    # Models that hardly differ: no gain is larger than the share on which they do, and 0.1 % could never be found.
+    assert "last decision" not in gate_sentence(200, 200, 200.0, metric="accuracy", measured=0.001)
+
+
+def test_the_squared_difference_of_right_and_wrong_is_the_discordance():
+    ours = replace(REPORT, per_task={"accuracy": {"a": 1.0, "b": 0.0, "c": 1.0, "d": 1.0}})
+    theirs = replace(REPORT, per_task={"accuracy": {"a": 0.0, "b": 1.0, "c": 1.0, "e": 0.0}})
+    assert squared_difference(ours, theirs, "accuracy") == pytest.approx(2 / 3)  # a and b of a, b and c
+    assert squared_difference(ours, REPORT, "accuracy") is None
 
 
 def test_a_reward_has_its_own_unit():

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from rlft.gates import Look
 from rlft.promotion import decide_promotion
 from rlft.types import EvaluationReport
 
@@ -68,7 +69,8 @@ def test_a_policy_that_is_no_better_than_a_constant_answer_is_not_promoted():
     assert refused.comparisons["constant"].mean == pytest.approx(1 / 50)
 
 
-def looked(look, looks, trained=40, **more):
+def looked(number, looks, trained=40, spent=None, **more):
+    look = Look(number, number / looks if spent is None else spent)
     return decide_promotion(
         report("trained", trained),
         None,
@@ -102,6 +104,31 @@ def test_when_the_looks_are_spent_nothing_is_promoted():
     assert refused.reasons[2].startswith("passes")  # the comparison itself is told as it is
 
 
+def test_looks_that_were_spent_before_a_setting_was_raised_stay_spent():
+    # 20 looks of 20 have spent the 5 %: raising promotion.looks to 40 gives none back.
+    refused = looked(21, 40, trained=50, spent=1 + 1 / 40)
+    assert not refused.promote
+    assert "looked at 20 times, and what these have left of the chance of 5 % is less" in refused.reasons[0]
+    # After one look of 2 there is half of it left, which is 20 looks of 40.
+    allowed = looked(21, 40, trained=50, spent=1 / 2 + 20 * 1 / 40)
+    assert allowed.promote
+    assert allowed.reasons[0].startswith("look 21 of 40 at this gate")
+    assert looked(5, 2, trained=50, spent=4 * 1 / 20 + 1 / 2).reasons[0].startswith("look 5 at this gate")
+
+
+def test_a_champion_whose_tasks_are_not_known_is_compared_and_that_is_said():
+    arms = (report("trained", 40), None, report("base", 0), report("champion", 10))
+    decision = decide_promotion(*arms, metric="accuracy", min_improvement=0.0, champion_knows=None)
+    assert decision.promote
+    assert decision.reasons[-2].endswith("it may have been trained on some of these")
+
+
+def test_a_promotion_says_what_it_is_no_proof_of():
+    assert decide().promote
+    assert "a claim about those takes runs with at least three seeds" in decide().reasons[-1]
+    assert not any("three seeds" in reason for reason in decide(constant=39).reasons)
+
+
 def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison():
     # Of 50 tasks it solves the first 30, which it has seen; on the other 20 the trained one is better by 10 of 20.
     known = [f"t{i:03d}" for i in range(30)]
@@ -117,7 +144,7 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
     assert decision.comparisons["champion"].mean == pytest.approx(0.5)
     assert decision.comparisons["champion"].count == 20
     assert decision.comparisons["base"].count == 50
-    assert decision.reasons[-1].endswith("; 30 tasks that it was trained on are left out")
+    assert decision.reasons[-2].endswith("; 30 tasks that it was trained on are left out")
     fewer = decide_promotion(
         report("trained", 40),
         None,

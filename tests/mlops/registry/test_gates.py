@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.gates import HASHES, count_look, hashes_by_split, trained_on
+from mlops.registry.gates import HASHES, count_look, hashes_by_split, last_difference, note_difference, trained_on
 from mlops.registry.versions import open_name
 from rlft.gates import task_hash
 from rlft.types import TaskSet
@@ -21,9 +21,9 @@ def client(tmp_path_factory) -> MlflowClient:
     return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('gates')}/mlflow.db")
 
 
-def look(client, name, policy, numbers):
+def look(client, name, policy, numbers, looks=20):
     open_name(client.tracking_uri, name)
-    return count_look(client.tracking_uri, name, policy, tasks(numbers))
+    return count_look(client.tracking_uri, name, policy, tasks(numbers), looks).number
 
 
 def test_a_policy_counts_once_and_keeps_its_number(client):
@@ -39,6 +39,30 @@ def test_looks_count_at_gates_that_share_more_than_half(client):
     assert look(client, "other model", "e", range(100)) == 1
 
 
+def test_a_look_spends_its_share_of_the_chance_by_the_setting_it_was_made_with(client):
+    open_name(client.tracking_uri, "raised")
+
+    def spent(policy, looks):
+        return count_look(client.tracking_uri, "raised", policy, tasks(range(30)), looks)
+
+    found = [spent("a", 2), spent("b", 4), spent("c", 8), spent("b", 16)]
+    assert [each.number for each in found] == [1, 2, 3, 2]
+    assert [each.spent for each in found] == [1 / 2, 3 / 4, 7 / 8, 3 / 4]
+
+
+def test_how_far_policies_were_apart_is_known_at_the_next_run(client):
+    open_name(client.tracking_uri, "apart")
+    where = (client.tracking_uri, "apart")
+    assert last_difference(*where, tasks(range(30)), "accuracy") is None
+    note_difference(*where, tasks(range(30)), "accuracy", 0.5)
+    count_look(*where, "a", tasks(range(30)), 20)
+    note_difference(*where, tasks(range(30)), "accuracy", 0.25)
+    assert last_difference(*where, tasks(range(30)), "accuracy") == 0.25
+    assert last_difference(*where, tasks(range(30)), "reward") is None
+    assert last_difference(*where, tasks(range(10, 40)), "accuracy") == 0.25  # two thirds are the same
+    assert last_difference(*where, tasks(range(40, 60)), "accuracy") is None
+
+
 def test_of_runs_that_look_at_once_none_is_missed(client):
     open_name(client.tracking_uri, "at once")
     with ThreadPoolExecutor(4) as pool:
@@ -52,7 +76,7 @@ def test_a_look_that_was_killed_before_it_was_numbered_counts(client):
     look(client, "killed", "a", range(20))
     keys = client.get_registered_model("killed").tags
     (own,) = [key for key in keys if key.endswith(".a")]
-    client.set_registered_model_tag("killed", own, "")
+    client.set_registered_model_tag("killed", own, "/20/")
     assert look(client, "killed", "b", range(20)) == 2
     assert look(client, "killed", "a", range(20)) == 2
 

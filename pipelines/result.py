@@ -1,0 +1,144 @@
+"""What a run came to: evaluates, compares and registers its policies, and writes that into the run's record."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+
+from zenml.models import PipelineRunResponse
+
+from mlops.registry.champion import ChampionVersion, current_champion
+from mlops.runs.comparison import (
+    arm_metrics,
+    difference,
+    part_differences,
+    promotion_section,
+    several_attempts,
+    status_of,
+    unregistered,
+)
+from mlops.runs.record import Record
+from mlops.runs.redo import has_step
+from mlops.runs.starting import registry_name
+from mlops.runs.summary import ControlCost
+from mlops.tracking.address import tracking_address
+from mlops.tracking.answers import answering
+from mlops.tracking.run import Tracker
+from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.rounds import Rounds
+from pipelines.stages import Artifact, Stages
+from rlft.controls.constant import ConstantAnswer
+from rlft.errors import TrackerError
+from rlft.evaluation import flat_metrics
+from rlft.pass_at_k import compare_pass_at_k
+from steps.fetch_champion import fetch_champion
+
+logger = logging.getLogger(__name__)
+
+
+def conclude(
+    stages: Stages,
+    tasks: Artifact,
+    base: Artifact,
+    start: Artifact,
+    rounds: Rounds,
+    record: Record,
+    tracking_uri: str,
+    run: PipelineRunResponse,
+) -> None:
+    """Evaluate all arms, decide, register the trained policy, and complete the summary.
+
+    `base` is the policy before the warm start, `start` the one that the rounds began with, `run` this run. Raises
+    TrackerError, with all but the registration in the summary, if MLflow does not answer.
+    """
+    name = registry_name(stages.config)
+    started = time.perf_counter()
+    arms, champion = evaluate_arms(
+        stages,
+        tasks,
+        base=base,
+        start=start,
+        rounds=rounds,
+        find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker, run),
+        tracker=record.tracker,
+        tracking_uri=tracking_uri,
+    )
+    _summarise_arms(stages, arms, record)
+    if stages.config.evaluation.pass_at_k:
+        _compare_several_attempts(stages, tasks, start, rounds.best, record)
+    record.seconds.evaluate = time.perf_counter() - started
+    try:
+        if champion.unknown is not None:
+            raise champion.unknown  # a decision without the champion might put a worse policy in its place
+        decision, version = promote(stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags)
+    except TrackerError as cause:
+        record.summary.promotion = unregistered(cause.what, name, record.resume)
+        raise
+    record.summary.promotion = promotion_section(decision, version, name)
+
+
+def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> ChampionVersion | None:
+    """Return the champion to compare with; `None` if there is none but what this run made before it was resumed.
+
+    An attempt that has compared with a champion keeps the steps of that.
+    """
+    with answering(address):
+        champion = current_champion(address, name)
+    own = champion is not None and champion.run_id == tracker.run_id
+    return None if own and not has_step(run.original_run, fetch_champion.name) else champion
+
+
+def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
+    """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
+    metric = stages.config.evaluation.metric
+    loaded, controls = arms.load(), arms.load_controls()
+    for name, result in loaded.items():
+        setattr(record.summary, name, arm_metrics(result))
+    for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
+        for report in result.splits.values():
+            record.tracker.log_metrics(flat_metrics(report, name), step=0)
+    trained, base = loaded["final"], loaded["base"]
+    record.summary.difference_base = difference(trained, base, metric)
+    start = loaded.get("warm_start", base)
+    record.summary.difference = difference(trained, start, metric)
+    record.summary.differences = part_differences(trained, start)
+    record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
+    record.summary.difference_controls = {
+        name: difference(trained, result, metric) for name, result in controls.items()
+    }
+    record.summary.control_costs = {
+        name: ControlCost(
+            flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
+        )
+        for name, report in arms.reports.items()
+    }
+    record.summary.sft_control = record.summary.controls.get("sft", {})
+    record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
+    if isinstance(constant := controls.get("constant"), ConstantAnswer):
+        record.summary.constant_answer = constant.text
+        record.tracker.log_json("constant_answers.json", constant.tried)
+    record.summary.status = status_of(record.summary.difference)
+    if record.summary.status == "failed":
+        record.summary.error = (
+            "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
+            "errors of its rollouts (`rlft show`) name the cause"
+        )
+
+
+def _compare_several_attempts(
+    stages: Stages, tasks: Artifact, start: Artifact, trained: Artifact, record: Record
+) -> None:
+    """Compare pass@k of the policies before and after training; as a curve in MLflow, k is the step."""
+    before, after = (
+        stages.attempt_often(policy, tasks, name).load().splits["test"]
+        for name, policy in (("start", start), ("trained", trained))
+    )
+    record.summary.pass_at_k = found = several_attempts(compare_pass_at_k(before, after))
+    if found is None:
+        logger.warning("pass@k is not known: all attempts of one of the policies failed")
+        return
+    record.tracker.log_json("pass_at_k.json", found.model_dump())
+    for k, (of_start, of_trained) in enumerate(zip(found.start, found.trained, strict=True), start=1):
+        curves = {"eval/start/test/pass_at_1_to_n": of_start, "eval/trained/test/pass_at_1_to_n": of_trained}
+        record.tracker.log_metrics(curves, step=k)
