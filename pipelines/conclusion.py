@@ -16,7 +16,7 @@ from pipelines.controls import make_controls
 from pipelines.gate import ask_about
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.controls.search import ControlReport
+from rlft.controls.best import ControlReport
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Evaluation, Split

@@ -14,7 +14,7 @@ from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
-from rlft.controls.search import ControlReport
+from rlft.controls.best import ControlReport
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class Control:
 
     name: ControlName
     why_not: Callable[[Stages, Artifact], str | None]
-    make: Callable[[Stages, Artifact, Artifact, float, float], tuple[Artifact, Artifact]]
+    make: Callable[[Stages, Artifact, Artifact, Rounds], tuple[Artifact, Artifact]]
 
 
 def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
@@ -35,13 +35,23 @@ def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
     return "no train task has a gold answer"
 
 
-def _sft(
-    stages: Stages, start: Artifact, tasks: Artifact, flops: float, validation: float
-) -> tuple[Artifact, Artifact]:
-    return stages.train_sft_control(start, tasks, flops, validation)
+def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
+    return stages.train_sft_control(start, tasks, rounds.flops(), rounds.validation_flops())
 
 
-CONTROLS = (Control("sft", _nothing_to_imitate, _sft),)
+def _applies_always(stages: Stages, tasks: Artifact) -> None:
+    del stages, tasks
+
+
+def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
+    count = len(rounds.reports)
+    return stages.train_rejection_control(start, tasks, count, rounds.flops(), rounds.validation_flops())
+
+
+CONTROLS = (
+    Control("sft", _nothing_to_imitate, _sft),
+    Control("rejection_sampling", _applies_always, _rejection),
+)
 
 
 def make_controls(
@@ -58,8 +68,7 @@ def make_controls(
         if reason := control.why_not(stages, tasks):
             logger.info("the control %s is left out: %s", control.name, reason)
             continue
-        budget = rounds.flops()
-        policy, report = control.make(stages, start, tasks, budget, rounds.validation_flops())
+        policy, report = control.make(stages, start, tasks, rounds)
         found[control.name] = policy, report.load()
         log_control(tracker, control.name, found[control.name][1])
     return found

@@ -27,6 +27,7 @@ from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+from steps.train_rejection_control import train_rejection_control
 from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
@@ -155,6 +156,35 @@ class Stages:
                 flops,
                 validation_flops,
                 id="sft_control",
+            )
+
+    def train_rejection_control(
+        self, start: Artifact, tasks: Artifact, rounds: int, flops: float, validation_flops: float
+    ) -> tuple[Artifact, Artifact]:
+        """Train the control by rejection sampling as GRPO was trained from `start`; returns the policy and the report.
+
+        It has so many rounds and FLOPs.
+        """
+        config = self.config
+        with self.show("rejection sampling control"):
+            return train_rejection_control(
+                start,
+                tasks,
+                config.warm_start,
+                config.environment,
+                config.reward,
+                config.training,
+                self._sampling(config.rollout.temperature),
+                self._evaluation_sampling(),
+                config.evaluation.num_generations,
+                config.evaluation.metric,
+                self.fingerprints.harness + self.fingerprints.reward,
+                config.policy.device,
+                rounds,
+                config.evaluation.validate_every,
+                flops,
+                validation_flops,
+                id="rejection_sampling_control",
             )
 
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:

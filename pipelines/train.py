@@ -49,6 +49,7 @@ from steps.initialize_policy import initialize_policy
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
+from steps.train_rejection_control import train_rejection_control
 from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
@@ -61,6 +62,7 @@ STEPS = [
     initialize_policy,
     warm_start_policy,
     train_sft_control,
+    train_rejection_control,
     generate_rollouts,
     score_rewards,
     evaluate_policy,

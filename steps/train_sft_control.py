@@ -11,8 +11,8 @@ from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, RewardConfig, WarmStartConfig
+from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
-from rlft.controls.search import ControlReport
 from rlft.controls.sft import run_sft_control
 from rlft.policy import PolicyFolder, save_policy
 from rlft.rollout import SamplingSettings

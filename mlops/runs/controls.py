@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from mlops.runs.summary import Difference, Summary
 
-LABELS = {"sft": "SFT on your gold answers", "constant": "best constant answer"}
+LABELS = {
+    "sft": "SFT on your gold answers",
+    "rejection_sampling": "Rejection sampling",
+    "constant": "best constant answer",
+}
 
 
 def does_as_well(change: Difference) -> bool:

@@ -26,8 +26,14 @@ def warm_start_code() -> str:
 
 @cache
 def control_code() -> str:
-    """Return the fingerprint of the code behind the steps that train controls."""
+    """Return the fingerprint of the code behind `train_sft_control`."""
     return code_fingerprint("rlft.controls.sft", "rlft.engines.create")
+
+
+@cache
+def rejection_code() -> str:
+    """Return the fingerprint of the code behind `train_rejection_control`."""
+    return code_fingerprint("rlft.controls.rejection", "rlft.engines.create")
 
 
 @cache
@@ -68,6 +74,7 @@ def _policy(function: str) -> CachePolicy:
 AUDIT = _policy("audit_code")
 WARM_START = _policy("warm_start_code")
 CONTROL = _policy("control_code")
+REJECTION = _policy("rejection_code")
 ROLLOUT = _policy("rollout_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from mlops.tracking.run import Tracker
-from rlft.controls.search import ControlReport
+from rlft.controls.best import ControlReport
 
 
 def log_control(tracker: Tracker, name: str, report: ControlReport) -> None:

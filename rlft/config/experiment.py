@@ -49,7 +49,8 @@ class Config(Section):
         default=None,
         max_length=10,
         description="Which controls are trained for comparison, each with at most the FLOPs of the training: `sft` "
-        "imitates the gold answers of all train tasks. null means all that apply, and [] none.",
+        "imitates the gold answers of all train tasks, and `rejection_sampling` in as many rounds as GRPO the best of "
+        "its own attempts. null means all that apply, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()

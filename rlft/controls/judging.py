@@ -1,7 +1,8 @@
-"""Validates a policy in memory as the pipeline validates those of GRPO: the same tasks, seeds and reward."""
+"""Samples and validates a policy in memory as the pipeline does those of GRPO: the same tasks, seeds and reward."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlft.config import RewardConfig
@@ -13,7 +14,7 @@ from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import SamplingSettings, collect_rollouts
-from rlft.types import EvaluationReport, TaskSet
+from rlft.types import EvaluationReport, Rewards, Rollouts, Task, TaskSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +32,36 @@ class Judge:
 
     def validate(self, policy: Policy) -> tuple[EvaluationReport, float]:
         """Return the report of a policy on `validation`, and the FLOPs of sampling for it."""
+        tasks = self.tasks.split("validation")
+        rollouts, rewards = self.attempt(
+            policy, tasks, self.sampling, num_generations=self.num_generations, round=0, label="evaluation"
+        )
+        report = evaluate_rollouts(rollouts, rewards, self.tasks)["validation"]
+        return report, rollouts.metrics[ROLLOUT_FLOPS]
+
+    def attempt(
+        self,
+        policy: Policy,
+        tasks: Sequence[Task],
+        sampling: SamplingSettings,
+        *,
+        num_generations: int,
+        round: int,
+        label: str,
+    ) -> tuple[Rollouts, Rewards]:
+        """Attempt tasks as the pipeline does under this label and round, and score the attempts."""
         self.engine.load_policy(policy)
         rollouts = collect_rollouts(
-            self.tasks.split("validation"),
+            tasks,
             self.environment,
             policy,
             self.engine,
-            self.sampling.of_tokens,
-            num_generations=self.num_generations,
-            round=0,
-            seed=self.sampling.seed,
-            label="evaluation",
-            harness=self.sampling.harness,
+            sampling.of_tokens,
+            num_generations=num_generations,
+            round=round,
+            seed=sampling.seed,
+            label=label,
+            harness=sampling.harness,
             progress=self.progress,
         )
         rewards = score_rollouts(
@@ -55,5 +74,4 @@ class Judge:
             workers=self.reward.workers(),
             progress=self.progress,
         )
-        report = evaluate_rollouts(rollouts, rewards, self.tasks)["validation"]
-        return report, rollouts.metrics[ROLLOUT_FLOPS]
+        return rollouts, rewards

@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
-import torch
-from torch import Tensor
-
 from rlft.chat import Chat
-from rlft.comparison import guarded_mean, is_better
+from rlft.controls.best import Best, Candidate
 from rlft.controls.judging import Judge
 from rlft.errors import PolicyError
 from rlft.flops import ModelShape, shape_of
@@ -22,7 +19,6 @@ from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.encoding import Row, encode_demonstrations
 from rlft.sft.state import SftState
 from rlft.sft.training import draw_batches, train_sft
-from rlft.types import EvaluationReport, Report
 
 logger = logging.getLogger(__name__)
 
@@ -31,35 +27,6 @@ TRIAL = 1 / 6  # share of the budget for each learning rate: half of it is left 
 CHECKS = 4  # validations of the long training
 FEWEST = 10  # steps; with fewer in a trial the budget goes to the given learning rate as a whole
 EPOCHS = 30  # at most in one training
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Reports a checkpoint: its learning rate, the steps to it, and the mean in validation, errors counted as lowest.
-
-    `validation` is `None` where nothing could be scored, or where the numbers of training went wrong.
-    """
-
-    learning_rate: float
-    steps: int
-    validation: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ControlReport(Report):
-    """Reports a control: FLOPs `spent` of its `budget`, wall seconds, and the checkpoints, of which `chosen` is best.
-
-    `losses` are those of each step of the training that the chosen one is from, in nats per imitated token.
-    """
-
-    budget: float
-    spent: float
-    seconds: float
-    demonstrations: int
-    metric: str
-    candidates: tuple[Candidate, ...] = ()
-    chosen: Candidate | None = None
-    losses: tuple[float, ...] = ()
 
 
 @dataclass
@@ -80,13 +47,9 @@ class Search:
     validation_flops: float
     progress: Progress = silent
     spent: float = 0.0
-    candidates: list[Candidate] = field(default_factory=list)
-    chosen: Candidate | None = None
-    losses: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        self._start = self._best = _copy(self.policy)
-        self._report: EvaluationReport | None = None
+        self.best = Best(self.policy, self.judge)
         self._rows = encode_demonstrations(self.policy, self.chat, self.demonstrations, self.progress)
         self._shape = shape_of(self.policy.model)
 
@@ -99,11 +62,12 @@ class Search:
         if self._steps_within(trials * TRIAL) >= FEWEST:
             for factor in FACTORS:
                 self._train(learning_rate * factor, trials * TRIAL, checks=1)
-            best = self.chosen.learning_rate if self.chosen else learning_rate * min(FACTORS)
+            chosen = self.best.chosen
+            best = chosen.learning_rate if chosen else learning_rate * min(FACTORS)
             self._train(best, self.budget - self.spent - CHECKS * self.validation_flops, checks=CHECKS)
         else:
             self._train(learning_rate, self.budget - self.validation_flops, checks=1)
-        _restore(self.policy, self._best)
+        self.best.restore()
 
     def _train(self, learning_rate: float, flops: float, *, checks: int) -> None:
         """Train from the start for so many FLOPs, and validate as often as `checks` says, at equal distances.
@@ -111,7 +75,7 @@ class Search:
         Training ends when a validation does not fit the budget any more, and not when validations bring no new best:
         while the learning rate falls the last steps gain most.
         """
-        _restore(self.policy, self._start)
+        self.best.restart()
         steps = max(1, self._steps_within(flops))
         costs = list(accumulate(cost for cost, _ in zip(self._costs(), range(steps), strict=False)))
         marks = {math.ceil(steps * number / checks) for number in range(1, checks + 1)}
@@ -124,7 +88,7 @@ class Search:
                 return False
             self.spent = before + costs[taken - 1]
             paid = self.spent
-            self._validate(learning_rate, state)
+            self.spent += self.best.validate(learning_rate, state.losses)
             before += self.spent - paid
             further = costs[min(taken + steps // checks, steps) - 1]
             return before + further + self.validation_flops > self.budget
@@ -146,21 +110,7 @@ class Search:
         except PolicyError as cause:
             logger.warning("learning rate %g is left out: %s", learning_rate, cause.what)
             self.spent = before + costs[min(taken, steps - 1)]
-            self.candidates.append(Candidate(learning_rate, taken, None))
-
-    def _validate(self, learning_rate: float, state: SftState) -> None:
-        """Validate the policy, and keep its weights if it is the best so far."""
-        report, flops = self.judge.validate(self.policy)
-        self.spent += flops
-        metric = self.judge.metric
-        found = Candidate(learning_rate, state.steps, guarded_mean(report, metric))
-        self.candidates.append(found)
-        logger.info("learning rate %g, step %d: %s %s", learning_rate, state.steps, metric, found.validation)
-        best = self._report
-        if not (bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric)):
-            return
-        self._report, self._best, self.chosen = report, _copy(self.policy), found
-        self.losses = tuple(state.losses)
+            self.best.note_failure(Candidate(learning_rate, taken, None))
 
     def _costs(self) -> Iterator[float]:
         """Yield the FLOPs of each step of a training, padding included, without end."""
@@ -179,16 +129,3 @@ def batch_flops(shape: ModelShape, rows: Sequence[Row]) -> float:
     width = max(len(ids) for ids, _ in rows)
     tokens = len(rows) * width
     return shape.training(tokens, tokens, tokens * width)
-
-
-def _copy(policy: Policy) -> dict[str, Tensor]:
-    """Return the trained weights; in main memory, since that of a GPU may hold no further copy."""
-    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in policy.trainable().items()}
-
-
-@torch.no_grad()
-def _restore(policy: Policy, weights: dict[str, Tensor]) -> None:
-    for name, parameter in policy.trainable().items():
-        parameter.copy_(weights[name])
-    policy.optimizer = None
-    policy.note_change(update=0)

@@ -9,8 +9,9 @@ from pathlib import Path
 from rlft.chat import open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
+from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
-from rlft.controls.search import ControlReport, Search
+from rlft.controls.search import Search
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
@@ -62,9 +63,9 @@ def run_sft_control(
         seconds=time.perf_counter() - started,
         demonstrations=len(search.demonstrations),
         metric=judge.metric,
-        candidates=tuple(search.candidates),
-        chosen=search.chosen,
-        losses=search.losses,
+        candidates=tuple(search.best.candidates),
+        chosen=search.best.chosen,
+        losses=search.best.losses,
     )
 
 

@@ -15,17 +15,16 @@ from rlft.config import TrainingConfig
 from rlft.policy import Policy
 from rlft.policy.fused import fused
 from rlft.progress import Meter, Progress, silent
-from rlft.training.batching import Batch, Pair, pack_groups, packed_tokens, pad_rows, split_by_tokens, split_groups
+from rlft.training.batching import Batch, Pair
 from rlft.training.checkpointing import gradient_checkpointing
 from rlft.training.chosen_loss import chosen_loss
 from rlft.training.logprobs import token_logprobs
 from rlft.training.loss import Part, Whole, policy_loss
 from rlft.training.optimizer import learning_rate
+from rlft.training.parts import make_batch, split_parts
 from rlft.training.tally import Tally
 from rlft.types import Rollout
 
-# Tokens of a part. Larger ones are no faster on a CPU: memory that is freed between them is paged in again.
-_CPU_TOKENS, _GPU_TOKENS = 3072, 16384
 # After each update the KL is estimated on this share of its tokens, which is cheap and enough to see that nothing has
 # happened.
 _CHECKED_SHARE = 1 / 16
@@ -72,7 +71,9 @@ class Updater:
         meter = Meter(progress, sum(map(len, groups)), "rollouts read")
         with torch.no_grad(), fused(self.policy.fusible):  # the same operations as in the updates round the same way
             for pairs in self._parts(groups):
-                found = token_logprobs(self.policy, self._batch(pairs), self.temperature, with_entropy=False).logprobs
+                found = token_logprobs(
+                    self.policy, make_batch(self.policy, pairs), self.temperature, with_entropy=False
+                ).logprobs
                 for (rollout, _), row in zip(pairs, found, strict=True):
                     self.old_logprobs[rollout.rollout_id] = row
                 meter.add(len(pairs))
@@ -128,29 +129,11 @@ class Updater:
         return self.tally.metrics(with_kl=bool(self.settings.beta))
 
     def _parts(self, groups: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
-        budget = self._budget(groups)
-        if self.policy.shares_prompts:
-            return list(split_groups(groups, budget))
-        return list(split_by_tokens([pair for group in groups for pair in group], budget))
-
-    def _budget(self, groups: Sequence[Sequence[Pair]]) -> int:
-        """Return how many tokens a part may have.
-
-        Unless it is set, a CPU takes a group whole where a GPU would, as cutting it would encode its prompt again.
-        """
-        if self.settings.per_step_token_budget is not None:
-            return self.settings.per_step_token_budget
-        if self.policy.device.type != "cpu":
-            return _GPU_TOKENS
-        return min(max(_CPU_TOKENS, *map(packed_tokens, groups), 0), _GPU_TOKENS)
-
-    def _batch(self, pairs: Sequence[Pair], reader: Policy | None = None) -> Batch:
-        reader = reader or self.policy
-        return (pack_groups if reader.shares_prompts else pad_rows)(pairs, reader.device)
+        return split_parts(self.policy, groups, self.settings.per_step_token_budget)
 
     def _backward(self, pairs: Sequence[Pair], whole: Whole) -> float:
         """Add this part's gradients and return its loss; the losses of the parts add up to that of the batch."""
-        settings, batch = self.settings, self._batch(pairs)
+        settings, batch = self.settings, make_batch(self.policy, pairs)
         packed: AbstractContextManager[Any] = attending(self.policy.model) if batch.attention else nullcontext()
         again = gradient_checkpointing(self.policy.model, settings.gradient_checkpointing)
         with packed, again, fused(self.policy.fusible):
@@ -197,7 +180,7 @@ class Updater:
         reader = self.reference or self.policy
         switched_off = nullcontext() if self.reference else self.policy.model.disable_adapter()
         if reader.shares_prompts != self.policy.shares_prompts:
-            batch = self._batch(pairs, reader)
+            batch = make_batch(reader, pairs)
         # Fused as the policy is: rounding of one of them alone would be a gradient where the two are equal.
         with torch.no_grad(), switched_off, fused(reader.fusible):
             return token_logprobs(reader, batch, self.temperature, with_entropy=False).logprobs
@@ -241,7 +224,7 @@ class Updater:
         distances = []
         with torch.no_grad():
             for pairs in self._parts([group] if group else []):
-                batch = self._batch(pairs)
+                batch = make_batch(self.policy, pairs)
                 logprobs = token_logprobs(self.policy, batch, self.temperature, with_entropy=False).logprobs
                 distances.append((logprobs - batch.logprobs)[batch.mask])
         if not distances:

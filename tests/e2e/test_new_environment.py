@@ -51,7 +51,7 @@ def test_its_audit_passes(cups):
 @pytest.fixture(scope="module")
 def ran(cups):
     """A finished run of the new config."""
-    result = cups.rlft("run", "cups.yaml")
+    result = cups.rlft("run", "cups.yaml", "--set", "controls=[sft]")
     assert result.code == 0, result.output
     return cups, result
 

@@ -41,6 +41,7 @@ def test_stories_runs_on_a_real_pretrained_model_and_shows_every_part(make_home,
         baseline__num_tasks=4,
         baseline__num_generations=2,
         rollout__max_completion_length=60,
+        controls="[]",
     )
     result = home.rlft("run", str(ROOT / "configs" / "stories.yaml"), *options)
     assert result.code == 0, result.output

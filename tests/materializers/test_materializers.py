@@ -17,8 +17,8 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.audit.report import AttackScores, AuditReport
+from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
-from rlft.controls.search import Candidate, ControlReport
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion

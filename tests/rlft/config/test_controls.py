@@ -17,7 +17,7 @@ DEMO = ROOT / "configs" / "demo.yaml"
         (["controls=[]"], []),
         (["controls=[sft]"], ["sft"]),
         (["evaluation.sft_control=true"], None),
-        (["evaluation.sft_control=false"], []),
+        (["evaluation.sft_control=false"], ["rejection_sampling"]),
         (["evaluation.sft_control=false", "controls=[sft]"], []),
     ],
 )

@@ -69,10 +69,10 @@ def test_the_best_rate_of_the_trials_gets_the_long_training():
     judge = FakeJudge(0.3, 0.5, 0.4, 0.45, 0.6, 0.55, 0.5)
     budget = 90 * step_flops() + 7 * VALIDATION
     policy, search = searched(judge, budget)
-    rates = [candidate.learning_rate for candidate in search.candidates]
+    rates = [candidate.learning_rate for candidate in search.best.candidates]
     assert rates == pytest.approx([1e-3, 1e-3 / 3, 3e-3] + 4 * [1e-3 / 3])
-    assert search.chosen is not None
-    assert search.chosen.validation == 0.6
+    assert search.best.chosen is not None
+    assert search.best.chosen.validation == 0.6
     assert torch.equal(weights(policy), judge.seen[4])
     assert 0.9 * budget < search.spent <= budget
 
@@ -81,19 +81,23 @@ def test_it_repeats_itself():
     budget = 90 * step_flops() + 7 * VALIDATION
     (one, first), (two, second) = (searched(FakeJudge(0.3, 0.5), budget) for _ in range(2))
     assert torch.equal(weights(one), weights(two))
-    assert (first.candidates, first.spent, first.losses) == (second.candidates, second.spent, second.losses)
+    assert (first.best.candidates, first.spent, first.best.losses) == (
+        second.best.candidates,
+        second.spent,
+        second.best.losses,
+    )
 
 
 def test_a_small_budget_goes_to_the_given_rate():
     _, search = searched(FakeJudge(0.3), 20 * step_flops() + VALIDATION)
-    assert [candidate.learning_rate for candidate in search.candidates] == [1e-3]
-    assert search.candidates[0].steps >= 20
+    assert [candidate.learning_rate for candidate in search.best.candidates] == [1e-3]
+    assert search.best.candidates[0].steps >= 20
 
 
 def test_no_training_is_longer_than_so_many_epochs(monkeypatch):
     monkeypatch.setattr(module, "EPOCHS", 4)
     _, search = searched(FakeJudge(0.3, 0.4), 1000 * step_flops())
-    assert max(candidate.steps for candidate in search.candidates) == 13  # 4 * 25 / 8 = 12.5
+    assert max(candidate.steps for candidate in search.best.candidates) == 13  # 4 * 25 / 8 = 12.5
 
 
 def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
@@ -106,6 +110,6 @@ def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
 
     monkeypatch.setattr(module, "train_sft", failing)
     _, search = searched(FakeJudge(0.3), 90 * step_flops() + 7 * VALIDATION)
-    failed = [candidate for candidate in search.candidates if candidate.validation is None]
+    failed = [candidate for candidate in search.best.candidates if candidate.validation is None]
     assert [candidate.learning_rate for candidate in failed] == pytest.approx([3e-3])
-    assert search.chosen is not None
+    assert search.best.chosen is not None

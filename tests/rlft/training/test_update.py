@@ -118,10 +118,10 @@ def test_a_group_is_not_cut_where_no_budget_is_set(monkeypatch):
     policy = make_small_policy("qwen3")
     groups = make_groups(policy)
     sizes = [packed_tokens(group) for group in groups]
-    monkeypatch.setattr("rlft.training.update._CPU_TOKENS", max(sizes) - 1)
+    monkeypatch.setattr("rlft.training.parts._CPU_TOKENS", max(sizes) - 1)
     parts = make_updater(policy)._parts(groups)
     assert [packed_tokens(part) for part in parts] == sizes  # each as a whole, its prompt once
-    monkeypatch.setattr("rlft.training.update._GPU_TOKENS", min(sizes) - 1)
+    monkeypatch.setattr("rlft.training.parts._GPU_TOKENS", min(sizes) - 1)
     assert len(make_updater(policy)._parts(groups)) > len(groups)
 
 

@@ -1,0 +1,137 @@
+"""Chooses which of its own attempts a policy imitates, imitates them, and foretells what a round of them costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rlft.attention.interface import attending
+from rlft.config import TrainingConfig
+from rlft.errors import PolicyError
+from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_flops, shape_of, training_flops
+from rlft.policy import Policy
+from rlft.policy.fused import fused
+from rlft.policy.optimizer import Optimizer
+from rlft.statistics import varies
+from rlft.training.batching import Pair
+from rlft.training.checkpointing import gradient_checkpointing
+from rlft.training.logprobs import token_logprobs
+from rlft.training.parts import make_batch, split_parts
+from rlft.types import Reward, Rewards, Rollout, Rollouts
+
+Form = Literal["full", "best"]
+
+
+def choose_attempts(
+    rollouts: Rollouts, rewards: Rewards, form: Form, *, leaves_out_truncated: bool = False
+) -> list[Rollout]:
+    """Return the attempts to imitate.
+
+    `full` takes every attempt that is solved (STaR, arXiv:2203.14465; ReST-EM, arXiv:2312.06585), `best` the attempt of
+    each task with the highest reward (RAFT, arXiv:2304.06767), the first of several, unless all are equal and not
+    solved. Attempts without a score are left out, and with `leaves_out_truncated` those that a limit cut off.
+    """
+    groups: dict[str, list[tuple[Rollout, Reward, float]]] = {}
+    for rollout, reward in zip(rollouts, rewards, strict=True):
+        if reward.total is None or not rollout.loss_mask.any() or (leaves_out_truncated and rollout.truncated):
+            continue
+        groups.setdefault(rollout.task_id, []).append((rollout, reward, reward.total))
+    if form == "full":
+        return [rollout for group in groups.values() for rollout, reward, _ in group if reward.solved]
+    best = [(group, max(group, key=lambda each: each[2])) for group in groups.values()]
+    return [one[0] for group, one in best if one[1].solved or varies([total for *_, total in group])]
+
+
+class Imitator:
+    """Trains `policy` in place by cross-entropy on the tokens that it sampled, with an AdamW of its own.
+
+    Rollouts are read as GRPO reads them: by their stored tokens and masks, prompts once where the model allows it, in
+    parts that fit `training.per_step_token_budget`. `losses` are those of the steps, in nats per token, under the
+    distribution at the `temperature` of the sampling.
+    """
+
+    def __init__(self, policy: Policy, training: TrainingConfig, temperature: float) -> None:
+        self.policy, self.training, self.temperature = policy, training, temperature
+        self.losses: list[float] = []
+        policy.model.eval()  # without dropout, as in reinforcement learning
+        policy.find_out()  # it runs the model with its own attention, so before `attending` replaces that
+        self._shape = shape_of(policy.model)
+        self._optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
+
+    def flops(self, rollouts: Sequence[Rollout]) -> float:
+        """Return what a step on these rollouts costs."""
+        trained = {rollout.rollout_id for rollout in rollouts}
+        shares = self.policy.shares_prompts
+        return training_flops(self._shape, rollouts, trained, updates=1, iterations=1, shares_prompts=shares)
+
+    def step(self, rollouts: Sequence[Rollout], learning_rate: float) -> None:
+        """Take one optimizer step. Raises PolicyError, before the weights change, if its numbers are not finite."""
+        groups: dict[str, list[Pair]] = {}
+        for rollout in rollouts:
+            groups.setdefault(rollout.task_id, []).append((rollout, 0.0))  # an advantage is not needed
+        tokens = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
+        parts = split_parts(self.policy, list(groups.values()), self.training.per_step_token_budget)
+        self._optimizer.zero_grad()
+        with self._optimizer.accumulating():
+            loss = sum(self._backward(part, tokens) for part in parts)
+        norm = self._optimizer.clip(self.training.max_grad_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise PolicyError(
+                f"the loss of step {len(self.losses) + 1} is {loss:g}, the norm of its gradient {norm:g}",
+                where="rejection sampling",
+                fix="lower warm_start.learning_rate",
+            )
+        self._optimizer.step(learning_rate)
+        self.policy.note_change(update=0)
+        self.losses.append(loss)
+
+    def _backward(self, pairs: Sequence[Pair], tokens: int) -> float:
+        """Add this part's gradients and return its share of the mean over `tokens`."""
+        model, batch = self.policy.model, make_batch(self.policy, pairs)
+        packed: AbstractContextManager[Any] = attending(model) if batch.attention else nullcontext()
+        again = gradient_checkpointing(model, self.training.gradient_checkpointing)
+        with packed, again, fused(self.policy.fusible):
+            found = token_logprobs(self.policy, batch, self.temperature, with_entropy=False)
+            loss = -found.logprobs.sum() / tokens
+            loss.backward()
+        return float(loss.detach())
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """Foretells the FLOPs of a round from those of an earlier one that had `group` attempts at each of its `tasks`.
+
+    `first` is the cost of one attempt at each task, prompts included, `further` that of each further one at all of
+    them. `training` was the cost of the round's training.
+    """
+
+    first: float
+    further: float
+    training: float
+    tasks: int
+    group: int
+
+    @classmethod
+    def measured(cls, shape: ModelShape, rollouts: Rollouts, tasks: int, group: int, training: float) -> RoundCost:
+        """Take the cost of a round, whose groups have at least 2 attempts."""
+        first = sampling_flops(shape, [rollout for rollout in rollouts if rollout.sample == 0])
+        further = (rollouts.metrics[ROLLOUT_FLOPS] - first) / (group - 1)
+        return cls(first, further, training, tasks, group)
+
+    def of(self, tasks: int, group: int, form: Form) -> float:
+        """Return the cost with so many attempts at each of so many tasks; `best` imitates no more of larger groups."""
+        grows = group / self.group if form == "full" else 1.0
+        return tasks / self.tasks * (self.first + (group - 1) * self.further + grows * self.training)
+
+    def within(self, flops: float, tasks: int, group: int, form: Form) -> tuple[int, int]:
+        """Return how many tasks and attempts at each a round of at most `flops` can have; there are so many at most.
+
+        Attempts are given up first, down to 2, and then tasks, down to none.
+        """
+        fitting = [size for size in range(2, group + 1) if self.of(tasks, size, form) <= flops]
+        if fitting:
+            return tasks, fitting[-1]
+        return max(0, math.floor(tasks * flops / self.of(tasks, 2, form))), 2

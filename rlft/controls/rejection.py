@@ -1,0 +1,237 @@
+"""The control by rejection sampling, or expert iteration: a policy imitates the best of its own attempts.
+
+As GRPO does, it samples anew from the current policy in each round, the same tasks with the same seeds. It needs a
+check of answers and no gold.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlft.config import TrainingConfig, WarmStartConfig
+from rlft.controls.best import Best, Candidate, ControlReport
+from rlft.controls.judging import Judge
+from rlft.controls.own_attempts import Form, Imitator, RoundCost, choose_attempts
+from rlft.controls.search import FACTORS
+from rlft.controls.sft import usual_rate
+from rlft.engines.base import derive_seed
+from rlft.errors import PolicyError
+from rlft.flops import ROLLOUT_FLOPS, shape_of
+from rlft.policy import Policy
+from rlft.rollout import SamplingSettings, tasks_of_round
+from rlft.types import Rollout
+
+logger = logging.getLogger(__name__)
+
+TRIAL = 1 / 12  # share of the budget for each learning rate: three quarters are left for the two forms
+TRIAL_ROUNDS = 1 / 6  # share of the rounds in a trial
+FEWEST_ROUNDS = 2  # with fewer in a trial the given learning rate is taken without trials
+
+
+def run_rejection_control(
+    policy: Policy,
+    settings: WarmStartConfig | None,
+    judge: Judge,
+    sampling: SamplingSettings,
+    training: TrainingConfig,
+    *,
+    rounds: int,
+    validate_every: int,
+    flops: float,
+    validation_flops: float,
+) -> ControlReport:
+    """Change `policy` in place to the best validated one of rejection sampling, in the form that does better.
+
+    `sampling` and `training` are those of GRPO, which did so many `rounds` and was validated after `validate_every` of
+    them. `flops` is the budget of both forms, search and validation included; one validation is expected to cost
+    `validation_flops`. Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises
+    as `collect_rollouts` and `score_rollouts` do.
+    """
+    started = time.perf_counter()
+    loop = Rejection(
+        policy,
+        judge,
+        sampling,
+        training,
+        rounds=rounds,
+        validate_every=validate_every,
+        batch_size=settings.batch_size if settings else 64,
+        warmup_steps=settings.warmup_steps if settings else 20,
+        budget=flops,
+        validation_flops=validation_flops,
+    )
+    loop.run(settings.learning_rate if settings else usual_rate(policy))
+    return ControlReport(
+        budget=flops,
+        spent=loop.spent,
+        seconds=time.perf_counter() - started,
+        demonstrations=loop.imitated,
+        metric=judge.metric,
+        candidates=tuple(loop.best.candidates),
+        chosen=loop.best.chosen,
+        losses=loop.best.losses,
+        attempts=loop.attempts,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Says how one training goes: its form, learning rate and rounds, when it is validated, and at which FLOPs it ends.
+
+    `limit` counts what was `spent` before, too.
+    """
+
+    form: Form
+    learning_rate: float
+    rounds: int
+    validate_every: int
+    limit: float
+
+    def validations_left(self, done: int) -> int:
+        """Return how many validations come after `done` rounds; there is one after the last round in any case."""
+        return math.ceil(self.rounds / self.validate_every) - done // self.validate_every
+
+
+@dataclass
+class Rejection:
+    """Runs both forms from the weights that `policy` has now, and keeps those of the best checkpoint.
+
+    Both forms get the same share of the budget and as many rounds as GRPO had, as that is how often a policy learns
+    from what it has become. A round pays with fewer attempts at each task, and where 2 cost too much with fewer tasks,
+    which are the first ones of GRPO's round. All FLOPs count in `spent`; `attempts` were sampled, of which `imitated`
+    were trained on.
+    """
+
+    policy: Policy
+    judge: Judge
+    sampling: SamplingSettings
+    training: TrainingConfig
+    rounds: int
+    validate_every: int
+    batch_size: int
+    warmup_steps: int
+    budget: float
+    validation_flops: float
+    spent: float = 0.0
+    attempts: int = 0
+    imitated: int = 0
+
+    def __post_init__(self) -> None:
+        self.best = Best(self.policy, self.judge)
+        self._cost: RoundCost | None = None
+
+    def run(self, learning_rate: float) -> None:
+        """Try learning rates around this one on the first rounds of the form `full`, then run each form at the best.
+
+        A budget too small for trials goes to the given learning rate. One that holds no round and no validation gets
+        one of each nevertheless.
+        """
+        rounds, chosen = self._rounds_of_trial(), learning_rate
+        if rounds >= FEWEST_ROUNDS:
+            for factor in FACTORS:
+                limit = self.spent + self.budget * TRIAL
+                self._train(Course("full", learning_rate * factor, rounds, rounds, limit))
+            best = self.best.chosen
+            chosen = best.learning_rate if best else learning_rate * min(FACTORS)
+        half = (self.spent + self.budget) / 2
+        self._train(Course("full", chosen, self.rounds, self.validate_every, half))
+        self._train(Course("best", chosen, self.rounds, self.validate_every, self.budget))
+        self.best.restore()
+
+    def _rounds_of_trial(self) -> int:
+        """Return how many rounds with groups of 2 a trial has, if attempts cost what they cost in GRPO's rounds."""
+        pair = 2 * self.budget / (self.rounds * self.training.num_generations)
+        fitting = (self.budget * TRIAL - self.validation_flops) / pair
+        return min(math.ceil(self.rounds * TRIAL_ROUNDS), math.floor(fitting))
+
+    def _train(self, course: Course) -> None:
+        """Train from the start until the course's rounds are done or its FLOPs are spent.
+
+        The learning rate falls linearly to 0. Numbers that go wrong end the training with what was validated before.
+        """
+        self.best.restart()
+        imitator = Imitator(self.policy, self.training, self.sampling.temperature)
+        validated = done = 0
+        try:
+            for number in range(course.rounds):
+                size = self._size(course, number)
+                if 0 in size:
+                    logger.info("%s: the budget ends after %d of %d rounds", course.form, number, course.rounds)
+                    break
+                self._round(course, number, size, imitator)
+                done = number + 1
+                if done % course.validate_every == 0 or done == course.rounds:
+                    self._validate(course, done, imitator)
+                    validated = done
+        except PolicyError as cause:
+            rate = course.learning_rate
+            logger.warning("%s, learning rate %g ends after %d rounds: %s", course.form, rate, done, cause.what)
+            self.best.note_failure(Candidate(rate, len(imitator.losses), None, done, course.form))
+            return
+        if done > validated:
+            self._validate(course, done, imitator)
+
+    def _size(self, course: Course, number: int) -> tuple[int, int]:
+        """Return how many tasks a round gets, and how many attempts at each, if the rounds share the FLOPs left.
+
+        No tasks are returned where nothing is left. The very first round has a task in any case, as what it costs is
+        not known yet: it is taken for what GRPO's attempts cost.
+        """
+        tasks, group = self.training.tasks_per_round, self.training.num_generations
+        left = course.limit - self.spent - course.validations_left(number) * self.validation_flops
+        share = left / (course.rounds - number)
+        if self._cost is not None:
+            return self._cost.within(share, tasks, group, course.form)
+        usual = share / (self.budget / self.rounds) * group
+        if usual >= 2:
+            return tasks, min(group, math.floor(usual))
+        return max(1, math.floor(tasks * usual / 2)), 2
+
+    def _round(self, course: Course, number: int, size: tuple[int, int], imitator: Imitator) -> None:
+        """Sample tasks of a round, and take a step on each batch of what is chosen, as far as the budget allows."""
+        seed, training = self.sampling.seed, self.training
+        tasks = tasks_of_round(self.judge.tasks, round=number, count=training.tasks_per_round, seed=seed)[: size[0]]
+        rollouts, rewards = self.judge.attempt(
+            self.policy, tasks, self.sampling, num_generations=size[1], round=number, label="train"
+        )
+        self.spent += rollouts.metrics[ROLLOUT_FLOPS]
+        self.attempts += len(rollouts)
+        chosen = choose_attempts(
+            rollouts, rewards, course.form, leaves_out_truncated=training.mask_truncated_completions
+        )
+        before = self.spent
+        for batch in self._batches(chosen, derive_seed(seed, "rejection", number)):
+            cost = imitator.flops(batch)
+            if self.spent + cost + self.validation_flops > course.limit:
+                break
+            self.spent += cost
+            imitator.step(batch, self._rate(course, number, len(imitator.losses)))
+            self.imitated += len(batch)
+        self._cost = RoundCost.measured(shape_of(self.policy.model), rollouts, *size, self.spent - before)
+
+    def _rate(self, course: Course, number: int, steps: int) -> float:
+        """Return the learning rate of a step: it rises over the warm-up, and falls from round to round."""
+        warmup = min(self.warmup_steps, course.rounds // 4)
+        return course.learning_rate * min(1.0, (steps + 1) / max(warmup, 1)) * (1 - number / course.rounds)
+
+    def _batches(self, rollouts: list[Rollout], seed: int) -> Iterator[list[Rollout]]:
+        """Yield all rollouts in an order that follows from `seed`, in batches of almost the same size."""
+        if not rollouts:
+            return
+        order = np.random.default_rng(seed).permutation(len(rollouts))
+        for part in np.array_split(order, math.ceil(len(rollouts) / self.batch_size)):
+            yield [rollouts[index] for index in part]
+
+    def _validate(self, course: Course, done: int, imitator: Imitator) -> None:
+        """Validate the policy after `done` rounds, unless that exceeds the budget and something was validated."""
+        if self.best.candidates and self.spent + self.validation_flops > course.limit:
+            return
+        flops = self.best.validate(course.learning_rate, imitator.losses, rounds=done, form=course.form)
+        self.spent += flops
+        self.validation_flops = max(self.validation_flops, flops)

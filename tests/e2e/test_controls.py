@@ -1,0 +1,38 @@
+"""A control that only some runs train: it has its place in the summary, in MLflow and in the store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.conftest import TINY
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+
+
+def test_rejection_sampling_is_an_arm_and_its_report_is_kept(make_home):
+    home = make_home("rejection")
+    asked = ("run", str(TINY), "--set", "controls=[rejection_sampling]", "--set", "training.rounds=2")
+    result = home.rlft(*asked)
+    assert result.code == 0, result.output
+    summary = result.summary
+    assert summary is not None
+    assert set(summary["controls"]) == set(summary["difference_controls"]) == {"rejection_sampling", "constant"}
+    arm, change = summary["controls"]["rejection_sampling"], summary["difference_controls"]["rejection_sampling"]
+    assert {"accuracy", "reward", "gate/accuracy", "off_distribution/accuracy"} <= set(arm)
+    assert change["mean"] == pytest.approx(summary["final"]["accuracy"] - arm["accuracy"])
+    assert summary["sft_control"] == {}
+    assert "GRPO minus Rejection sampling" in result.output
+    report, loss, spent = home.query(f"""
+path = mlflow_client.download_artifacts("{summary["mlflow_run_id"]}", "controls/rejection_sampling.json")
+metrics = mlflow_client.get_run("{summary["mlflow_run_id"]}").data.metrics
+print(json.dumps([json.load(open(path)), metrics["rejection_sampling_control/loss"],
+    metrics["rejection_sampling_control/flops"]]))
+""")
+    assert report["spent"] == spent <= report["budget"]
+    assert {(each["form"], each["rounds"]) for each in report["candidates"]} >= {("full", 2), ("best", 2)}
+    assert report["chosen"]["validation"] == max(each["validation"] for each in report["candidates"])
+    assert report["losses"][-1] == pytest.approx(loss)
+    again = home.rlft(*asked)
+    assert again.summary is not None
+    steps = home.steps(again.summary["pipeline_run_id"])
+    assert steps["rejection_sampling_control"]["status"] == "cached"

@@ -1,0 +1,115 @@
+"""What a policy imitates of its own attempts, what a step on these does, and what it costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlft.config import TrainingConfig
+from rlft.controls.own_attempts import Imitator, RoundCost, choose_attempts
+from rlft.errors import PolicyError
+from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of, training_flops
+from rlft.types import Rollouts
+from tests.factories import make_policy, make_rollout, make_scored
+
+
+def chosen(totals, form, **options):
+    rollouts, rewards = make_scored(totals)
+    return [rollout.rollout_id for rollout in choose_attempts(rollouts, rewards, form, **options)]
+
+
+TOTALS = {"a": [0.0, 1.0, 1.0], "b": [0.2, None, 0.5], "c": [0.5, 0.5, 0.5], "d": [1.0, 1.0, None], "e": [None, None]}
+
+
+def test_full_takes_every_attempt_that_is_solved():
+    assert chosen(TOTALS, "full") == ["train-0-a-1", "train-0-a-2", "train-0-d-0", "train-0-d-1"]
+
+
+def test_best_takes_the_first_of_the_best_and_no_group_that_says_nothing():
+    # c: all equal and not solved; d: all equal, but solved; e: no score at all
+    assert chosen(TOTALS, "best") == ["train-0-a-1", "train-0-b-2", "train-0-d-0"]
+
+
+def test_attempts_that_were_cut_off_are_left_out_where_grpo_leaves_them_out():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0]}, truncated=True)
+    assert len(choose_attempts(rollouts, rewards, "full")) == 1
+    assert choose_attempts(rollouts, rewards, "full", leaves_out_truncated=True) == []
+
+
+def cross_entropy(policy, rollouts):
+    """The mean over sampled tokens, from plain logits of each rollout by itself."""
+    sums, count = [], 0
+    for rollout in rollouts:
+        ids = torch.as_tensor(rollout.token_ids, dtype=torch.int64)
+        logprobs = policy.model(input_ids=ids[None]).logits[0, :-1].log_softmax(-1)
+        taken = logprobs.gather(1, ids[1:, None])[:, 0]
+        mask = torch.as_tensor(rollout.loss_mask[1:])
+        sums.append(-taken[mask].sum())
+        count += int(mask.sum())
+    return float((sum(sums) / count).detach())
+
+
+ROLLOUTS = [
+    make_rollout("a", 0, completion=(5, 1)),
+    make_rollout("a", 1, completion=(6, 7, 1)),
+    make_rollout("b", 0, prompt=(4, 4, 14), completion=(9,)),
+    # of two turns: the tokens between them are read and not imitated
+    make_rollout("c", 0, completion=(5, 4, 8, 1), loss_mask=np.array([False] * 4 + [True, False, True, True])),
+]
+
+
+@pytest.mark.parametrize("budget", [None, 7])
+@pytest.mark.parametrize("architecture", ["qwen3", "gpt2"])
+def test_a_step_is_one_of_cross_entropy_on_the_sampled_tokens_whatever_the_parts(architecture, budget):
+    policy = make_policy(architecture, sharpness=3.0)
+    expected = cross_entropy(policy, ROLLOUTS)
+    imitator = Imitator(policy, TrainingConfig(per_step_token_budget=budget), temperature=1.0)
+    before = policy.identity
+    for _ in range(20):
+        imitator.step(ROLLOUTS, 1e-2)
+    assert imitator.losses[0] == pytest.approx(expected, rel=1e-5)
+    assert imitator.losses[-1] < 0.5 * imitator.losses[0]
+    assert policy.identity != before
+
+
+def test_a_step_costs_what_training_on_its_rollouts_costs():
+    policy = make_policy()
+    imitator = Imitator(policy, TrainingConfig(), temperature=1.0)
+    ids = {rollout.rollout_id for rollout in ROLLOUTS}
+    one = training_flops(shape_of(policy.model), ROLLOUTS, ids, updates=1, iterations=1, shares_prompts=True)
+    assert imitator.flops(ROLLOUTS) == one
+    assert imitator.flops(ROLLOUTS[:1]) < one
+
+
+def test_numbers_that_go_wrong_reach_no_weight():
+    policy = make_policy()
+    next(iter(policy.trainable().values())).data[0] = torch.nan
+    kept = [parameter.detach().clone() for parameter in policy.trainable().values()]
+    with pytest.raises(PolicyError, match="the loss of step 1 is nan"):
+        Imitator(policy, TrainingConfig(), temperature=1.0).step(ROLLOUTS, 1e-2)
+    after = policy.trainable().values()
+    assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(kept, after, strict=True))
+
+
+def test_a_round_is_foretold_from_another():
+    cost = RoundCost(first=10.0, further=2.0, training=8.0, tasks=5, group=4)  # was 10 + 3 * 2 + 8 = 24
+    assert cost.of(5, 4, "full") == cost.of(5, 4, "best") == 24
+    assert cost.of(5, 2, "full") == 10 + 2 + 4
+    assert cost.of(10, 6, "best") == 2 * (10 + 10 + 8)
+    assert cost.within(24, 5, 8, "full") == (5, 4)
+    assert cost.within(1000, 5, 8, "full") == (5, 8)
+    assert cost.within(13, 5, 8, "full") == (4, 2)  # 5 tasks cost 16, so 4 cost 12.8
+    assert cost.within(3, 5, 8, "full") == (0, 2)
+    assert cost.within(-1, 5, 8, "full") == (0, 2)
+
+
+def test_what_a_round_costs_is_what_its_sampling_and_training_have_cost():
+    policy = make_policy()
+    shape = shape_of(policy.model)
+    rows = tuple(make_rollout(task, sample, completion=(5, 1)) for task in ("a", "b") for sample in range(3))
+    rollouts = Rollouts(rows, metrics={ROLLOUT_FLOPS: sampling_flops(shape, rows)})
+    cost = RoundCost.measured(shape, rollouts, 2, 3, 7.0)
+    assert cost.of(2, 3, "full") == rollouts.metrics[ROLLOUT_FLOPS] + 7
+    two = [rollout for rollout in rows if rollout.sample < 2]  # all completions are of the same length
+    assert cost.of(2, 2, "best") == pytest.approx(sampling_flops(shape, two) + 7)
