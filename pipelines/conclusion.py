@@ -18,6 +18,7 @@ from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from pipelines.controls import make_controls
+from pipelines.prompted import prompted_controls
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.errors import TrackerError
@@ -89,6 +90,10 @@ def evaluate_arms(
     controls = {
         name: stages.evaluate(control, tasks, FINAL_SPLITS, f"{name}_control")
         for name, control in make_controls(stages, start, tasks, rounds, tracker).items()
+    }
+    controls |= {
+        name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
+        for name, each in prompted_controls(stages, base, tasks, rounds, tracker).items()
     }
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")

@@ -48,6 +48,7 @@ from rlft.sft.training import SftReport
 from rlft.statistics import effective_groups
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
+from steps.choose_prompt import choose_prompt
 from steps.decide_promotion import decide_promotion
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
@@ -70,6 +71,7 @@ STEPS = [
     initialize_policy,
     warm_start_policy,
     train_sft_control,
+    choose_prompt,
     generate_rollouts,
     score_rewards,
     evaluate_policy,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from mlops.runs.summary import Difference, Summary
 
-LABELS = {"sft": "SFT on your gold answers", "constant": "best constant answer"}
+LABELS = {
+    "sft": "SFT on your gold answers",
+    "few_shot": "base model with examples in its prompt",
+    "constant": "best constant answer",
+}
 
 
 def does_as_well(change: Difference) -> bool:
@@ -24,6 +28,7 @@ def controls_that_do(summary: Summary) -> list[str]:
             found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
         else:
             label = LABELS.get(name, name)
+            label = label[0].upper() + label[1:]
             found.append(
                 f"{label} reaches {reached}, and GRPO is not measurably better: it would do, and costs no more."
             )

@@ -48,8 +48,9 @@ class Config(Section):
     controls: list[ControlName] | None = Field(
         default=None,
         max_length=10,
-        description="Which controls are trained for comparison, each with at most the FLOPs of the training: `sft` "
-        "imitates the gold answers of all train tasks. null means all that apply, and [] none.",
+        description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
+        "imitates the gold answers of all train tasks, `few_shot` is the base model with some of them in its prompt. "
+        "null means all that apply, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()

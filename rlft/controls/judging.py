@@ -43,6 +43,7 @@ class Judge:
             seed=self.sampling.seed,
             label="evaluation",
             harness=self.sampling.harness,
+            examples=self.sampling.examples,
             progress=self.progress,
         )
         rewards = score_rollouts(
