@@ -5,7 +5,7 @@ An arm is one of the policies that are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mlops.registry.champion import ChampionVersion
@@ -14,9 +14,11 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.controls import make_controls
 from pipelines.gate import ask_about
+from pipelines.prompted import prompted_controls
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.best import ControlReport
+from rlft.controls.few_shot import PromptReport
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Evaluation, Split
@@ -43,7 +45,7 @@ class Arms:
     constant: Artifact
     final: Artifact
     champion: Artifact | None
-    reports: dict[str, ControlReport]
+    reports: Mapping[str, ControlReport | PromptReport]
 
     def load(self) -> dict[str, Evaluation]:
         """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
@@ -88,6 +90,11 @@ def evaluate_arms(
     controls = {
         name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
     }
+    prompted = prompted_controls(stages, base, tasks, rounds, tracker)
+    controls |= {
+        name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
+        for name, each in prompted.items()
+    }
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
@@ -97,7 +104,8 @@ def evaluate_arms(
         constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),
         final=stages.evaluate(rounds.best, tasks, FINAL_SPLITS, "trained"),
         champion=champion,
-        reports={name: report for name, (_, report) in made.items()},
+        reports={name: report for name, (_, report) in made.items()}
+        | {name: each.report for name, each in prompted.items()},
     )
     return arms, found
 

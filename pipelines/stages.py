@@ -12,6 +12,7 @@ from mlops.runtime.runtime import pipeline_environment
 from rlft.config import Config
 from rlft.errors import RlftError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.harness.examples import Examples
 from rlft.progress import Progress, silent
 from rlft.readiness.memory import memory_error
 from rlft.rollout import SamplingSettings, Selection
@@ -20,6 +21,7 @@ from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
 from steps.audit_rewards import audit_rewards
+from steps.choose_prompt import choose_prompt
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import generate_rollouts
@@ -187,6 +189,28 @@ class Stages:
                 id="rejection_sampling_control",
             )
 
+    def choose_prompt(
+        self, policy: Artifact, tasks: Artifact, flops: float, validation_flops: float, name: str
+    ) -> Artifact:
+        """Choose the examples in the prompt of the control of this name within so many FLOPs; returns the report."""
+        config = self.config
+        with self.show(f"prompts {name}"):
+            return choose_prompt(
+                policy,
+                tasks,
+                config.warm_start,
+                config.environment,
+                config.reward,
+                self._evaluation_sampling(),
+                config.evaluation.num_generations,
+                config.evaluation.metric,
+                self.fingerprints.harness + self.fingerprints.reward,
+                config.policy.device,
+                flops,
+                validation_flops,
+                id=step_id("choose_prompt", name),
+            )
+
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Sample and score groups of attempts at the train tasks of a round."""
         training, rollout = self.config.training, self.config.rollout
@@ -230,14 +254,20 @@ class Stages:
         sampling = self._sampling(self.config.rollout.temperature)
         return self._evaluate(policy, tasks, selection, sampling, f"pass_at_k_{name}")
 
-    def evaluate(self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str) -> Artifact:
-        """Evaluate a policy on whole splits: every policy gets the same tasks and the same random numbers."""
-        selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
-        return self._evaluate(policy, tasks, selection, self._evaluation_sampling(), name)
+    def evaluate(
+        self, policy: Artifact, tasks: Artifact, splits: list[Split], name: str, examples: Examples | None = None
+    ) -> Artifact:
+        """Evaluate a policy on whole splits: every policy gets the same tasks and the same random numbers.
 
-    def _evaluation_sampling(self) -> SamplingSettings:
+        It reads `examples` before each prompt.
+        """
+        selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
+        return self._evaluate(policy, tasks, selection, self._evaluation_sampling(examples), name)
+
+    def _evaluation_sampling(self, examples: Examples | None = None) -> SamplingSettings:
         config = self.config.evaluation
-        return self._sampling(config.temperature, top_p=config.top_p, top_k=config.top_k, min_p=config.min_p)
+        cut = {"top_p": config.top_p, "top_k": config.top_k, "min_p": config.min_p}
+        return self._sampling(config.temperature, **cut, examples=examples)
 
     def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
         """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""
@@ -254,7 +284,7 @@ class Stages:
                 splits,
             )
 
-    def _sampling(self, temperature: float, **cut: Any) -> SamplingSettings:
+    def _sampling(self, temperature: float, **more: Any) -> SamplingSettings:
         rollout = self.config.rollout
         return SamplingSettings(
             temperature=temperature,
@@ -263,7 +293,7 @@ class Stages:
             engine=rollout.engine_settings(),
             harness=self.config.harness,
             seed=self.config.seed,
-            **cut,
+            **more,
         )
 
     def _evaluate(

@@ -39,6 +39,7 @@ from rlft.evaluation import advice, baseline_verdict, flat_metrics
 from rlft.sft.training import SftReport
 from rlft.types import TaskSet
 from steps.audit_rewards import audit_rewards
+from steps.choose_prompt import choose_prompt
 from steps.decide_promotion import decide_promotion
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
@@ -63,6 +64,7 @@ STEPS = [
     warm_start_policy,
     train_sft_control,
     train_rejection_control,
+    choose_prompt,
     generate_rollouts,
     score_rewards,
     evaluate_policy,

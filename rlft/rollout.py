@@ -13,6 +13,7 @@ from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of
 from rlft.harness.dialogue import Attempt
+from rlft.harness.examples import Examples
 from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
@@ -37,7 +38,10 @@ class Selection(Section):
 
 
 class SamplingSettings(Section):
-    """Says how attempts are sampled, and with which seed; see `rollout`, `evaluation` and `harness` in the config."""
+    """Says how attempts are sampled, and with which seed; see `rollout`, `evaluation` and `harness` in the config.
+
+    `examples` are solved tasks that the model reads before each prompt, as only prompted controls do.
+    """
 
     temperature: float
     max_completion_length: int
@@ -48,6 +52,7 @@ class SamplingSettings(Section):
     min_p: float = 0.0
     engine: EngineSettings = EngineSettings()
     harness: HarnessConfig = HarnessConfig()
+    examples: Examples | None = None
 
     @property
     def of_tokens(self) -> Sampling:
@@ -96,6 +101,7 @@ def collect_rollouts(
     label: str,
     environment_fingerprint: str = "",
     harness: HarnessConfig | None = None,
+    examples: Examples | None = None,
     progress: Progress = silent,
 ) -> Rollouts:
     """Attempt each task `num_generations` times with the policy that `engine` has loaded.
@@ -103,6 +109,7 @@ def collect_rollouts(
     `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
     different policies under the same label and round draw the same random numbers, which makes them comparable.
     `environment_fingerprint` identifies the environment's code in each rollout; `harness` bounds the conversations.
+    `examples` are read before each prompt.
     """
     started = time.perf_counter()
     attempts = [
@@ -124,6 +131,7 @@ def collect_rollouts(
         sampling,
         environment_fingerprint=environment_fingerprint,
         harness=harness,
+        examples=examples,
         progress=progress,
     )
     seconds, spent = time.perf_counter() - started, sampling_flops(shape_of(policy.model), rows)

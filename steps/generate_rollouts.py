@@ -45,5 +45,6 @@ def generate_rollouts(
         label=selection.label,
         environment_fingerprint=environment_fingerprint,
         harness=sampling.harness,
+        examples=sampling.examples,
         progress=runtime.lent.progress,
     )

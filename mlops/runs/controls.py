@@ -7,6 +7,7 @@ from mlops.runs.summary import Difference, Summary
 LABELS = {
     "sft": "SFT on your gold answers",
     "rejection_sampling": "Rejection sampling",
+    "few_shot": "base model with examples in its prompt",
     "constant": "best constant answer",
 }
 
@@ -36,6 +37,7 @@ def controls_that_do(summary: Summary) -> list[str]:
 def _named(name: str, summary: Summary) -> str:
     """Return what a control is called, with the number of answers that SFT imitates."""
     label, cost = LABELS.get(name, name), summary.control_costs.get(name)
+    label = label[0].upper() + label[1:]
     return label.replace("your gold", f"your {cost.demonstrations:,} gold") if cost else label
 
 

@@ -79,7 +79,7 @@ class SeveralAttempts(Section):
 class ControlCost(Section):
     """What a control was made from, and what that took."""
 
-    demonstrations: int = Field(description="How many answers it imitates.")
+    demonstrations: int = Field(description="How many answers it imitates, or has in its prompt.")
     flops: float = Field(description="FLOPs that it took, search and validation included.")
     budget: float = Field(description="FLOPs that it was given: those of the rounds and of their validations.")
     seconds: float = Field(description="Wall seconds that it took, or had taken if it came from the cache.")

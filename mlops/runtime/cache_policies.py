@@ -61,6 +61,12 @@ def evaluation_code() -> str:
 
 
 @cache
+def prompt_code() -> str:
+    """Return the fingerprint of the code behind `choose_prompt`."""
+    return code_fingerprint("rlft.controls.few_shot", "rlft.engines.create")
+
+
+@cache
 def constant_code() -> str:
     """Return the fingerprint of the code behind `evaluate_constant`."""
     return code_fingerprint("rlft.controls.constant")
@@ -80,3 +86,4 @@ REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")
 EVALUATION = _policy("evaluation_code")
 CONSTANT = _policy("constant_code")
+PROMPT = _policy("prompt_code")

@@ -1,4 +1,4 @@
-"""Logs how a control was trained: its report as JSON, and the curve of its loss."""
+"""Logs how a control was made: its report as JSON, what it spent, and the curve of its loss if it was trained."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import dataclasses
 
 from mlops.tracking.run import Tracker
 from rlft.controls.best import ControlReport
+from rlft.controls.few_shot import PromptReport
 
 
 def log_control(tracker: Tracker, name: str, report: ControlReport) -> None:
     """Log the report of the control of this name, and what it spent of its budget."""
-    tracker.log_json(f"controls/{name}.json", dataclasses.asdict(report))
+    _log(tracker, name, report)
     tracker.log_curves({f"{name}_control/loss": list(report.losses)})
+
+
+def log_prompts(tracker: Tracker, name: str, report: PromptReport) -> None:
+    """Log the report of the prompted control of this name, and what it spent of its budget."""
+    _log(tracker, name, report)
+
+
+def _log(tracker: Tracker, name: str, report: ControlReport | PromptReport) -> None:
+    tracker.log_json(f"controls/{name}.json", dataclasses.asdict(report))
     spent = {"flops": report.spent, "budget_flops": report.budget, "seconds": report.seconds}
     tracker.log_metrics({f"{name}_control/{key}": value for key, value in spent.items()}, step=0)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 logger = logging.getLogger(__name__)
 
-ControlName = Literal["sft", "rejection_sampling"]
+ControlName = Literal["sft", "rejection_sampling", "few_shot"]
 
 
 def without_sft_control(content: Mapping[str, Any]) -> dict[str, Any]:

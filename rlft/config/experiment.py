@@ -48,9 +48,10 @@ class Config(Section):
     controls: list[ControlName] | None = Field(
         default=None,
         max_length=10,
-        description="Which controls are trained for comparison, each with at most the FLOPs of the training: `sft` "
-        "imitates the gold answers of all train tasks, and `rejection_sampling` in as many rounds as GRPO the best of "
-        "its own attempts. null means all that apply, and [] none.",
+        description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
+        "imitates the gold answers of all train tasks, `rejection_sampling` in as many rounds as GRPO the best of its "
+        "own attempts, and `few_shot` is the base model with some gold answers in its prompt. null means all that "
+        "apply, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()

@@ -62,6 +62,7 @@ class Judge:
             seed=sampling.seed,
             label=label,
             harness=sampling.harness,
+            examples=sampling.examples,
             progress=self.progress,
         )
         rewards = score_rollouts(

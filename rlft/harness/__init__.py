@@ -5,6 +5,7 @@
 - `dialogue`: one conversation with an environment: its messages, tools and state, without tokens
 - `tools`: one call of a tool, within its time limit
 - `remote`, `opening`: conversations whose environment runs in a worker process, and who chooses these or others
+- `examples`: solved tasks that a model reads before each prompt
 - `live`: a rollout in progress, with its tokens
 - `sampled`: many conversations side by side, whose turns an engine samples
 - `headway`: the progress of a set of conversations

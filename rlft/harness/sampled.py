@@ -21,6 +21,7 @@ from rlft.contract.faults import failure_of
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.errors import RlftError
 from rlft.harness.dialogue import Attempt, Dialogue
+from rlft.harness.examples import Examples
 from rlft.harness.headway import Headway
 from rlft.harness.live import Live
 from rlft.harness.opening import Ground
@@ -51,10 +52,12 @@ def run_attempts(
     *,
     environment_fingerprint: str,
     harness: HarnessConfig | None = None,
+    examples: Examples | None = None,
     progress: Progress = silent,
 ) -> list[Rollout]:
     """Attempt every task, in conversations side by side, and return the rollouts in the order of `attempts`.
 
+    The model reads `examples` before each prompt: they are among a rollout's token ids, and not among its messages.
     `sampling.max_completion_length` bounds a turn. A prompt that the model's context cannot hold is an error of its
     rollout, and so is an engine that did not answer or code of the environment that failed; a failing tool is a message
     to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
@@ -72,7 +75,7 @@ def run_attempts(
             playground, chat, policy, engine, sampling, ground, Headway(progress, len(rows), multi_turn=multi_turn)
         )
         try:
-            run.open(rows)
+            run.open(rows, examples)
             run.play(rows)
         except BaseException:
             run.give_up(rows)
@@ -103,14 +106,15 @@ class _Run:
         self.told: queue.SimpleQueue[tuple[Live, list[Message] | None]] = queue.SimpleQueue()
         self.waiting = 0  # conversations whose environment is at work, each of which puts one answer into `told`
 
-    def open(self, rows: Sequence[Live]) -> None:
-        """Open all conversations and tokenise their prompts; those that fail end here."""
+    def open(self, rows: Sequence[Live], examples: Examples | None) -> None:
+        """Open all conversations and tokenise their prompts, after the examples; those that fail end here."""
         self._ask([(row, _opened(row.dialogue)) for row in rows])
         for row in self._all_asked():
             if self._failed(row):
                 continue
             try:
-                row.token_ids = self.chat.prompt(row.dialogue.messages)
+                said = row.dialogue.messages
+                row.token_ids = self.chat.prompt(examples.before(said) if examples else said)
             except Exception as error:
                 row.end("error", failure_of("prompt", error))
                 continue

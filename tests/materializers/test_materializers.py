@@ -19,6 +19,7 @@ from materializers.tables import RewardsMaterializer, RolloutsMaterializer, Task
 from rlft.audit.report import AttackScores, AuditReport
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
+from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.promotion import Decision, RegisteredVersion
@@ -26,6 +27,8 @@ from rlft.sft.training import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 
+PROMPT = PromptTrial(4, "text", 0.5)
+EXAMPLES = {"form": "text", "shown": [{"prompt": [user("q")], "turns": [{"role": "assistant", "content": "a"}]}]}
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None], "b": [0.1 + 0.2, 0.0]})
 TASKS = make_task_set(make_task("a", prompt="<b>\u2028"), make_task("b", answer=None, split="gate"))
 
@@ -101,6 +104,7 @@ REPORTS = [
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
     ConstantAnswer({"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, text="?", tried={"": -2.0}),
     ControlReport(1e12, 9e11, 1.5, 40, "accuracy", (CHECKPOINT, Candidate(3e-3, 4, None)), CHECKPOINT, (0.5, 0.25)),
+    PromptReport(9e9, 4e9, 0.5, "accuracy", (PROMPT, PromptTrial(8, "turns", left_out="long")), PROMPT, EXAMPLES),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),

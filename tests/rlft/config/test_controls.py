@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from rlft.config import ControlName
 from rlft.config.file import load_config
 from tests.shipped import ROOT
 
+OTHERS = [name for name in get_args(ControlName) if name != "sft"]
 DEMO = ROOT / "configs" / "demo.yaml"
 
 
@@ -16,8 +20,9 @@ DEMO = ROOT / "configs" / "demo.yaml"
         ([], None),
         (["controls=[]"], []),
         (["controls=[sft]"], ["sft"]),
+        (["controls=[few_shot]"], ["few_shot"]),
         (["evaluation.sft_control=true"], None),
-        (["evaluation.sft_control=false"], ["rejection_sampling"]),
+        (["evaluation.sft_control=false"], OTHERS),
         (["evaluation.sft_control=false", "controls=[sft]"], []),
     ],
 )

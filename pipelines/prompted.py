@@ -1,0 +1,56 @@
+"""The prompted controls of a run: models that are not trained, with solved tasks in their prompt."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from mlops.tracking.control_curves import log_prompts
+from mlops.tracking.run import Tracker
+from pipelines.rounds import Rounds
+from pipelines.stages import Artifact, Stages
+from rlft.controls.few_shot import PromptReport
+from rlft.harness.examples import Examples
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """Holds a policy, the report on its prompts, and the examples that it reads; `None` if it does best without."""
+
+    policy: Artifact
+    report: PromptReport
+    examples: Examples | None
+
+
+def prompted_controls(
+    stages: Stages, base: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker
+) -> dict[str, Prompted]:
+    """Choose the prompts of the controls that the config wants and that apply, and return these controls by name.
+
+    The search for each prompt may take the FLOPs of all rounds and of their validations.
+    """
+    wanted, found = stages.config.controls, dict[str, Prompted]()
+    if wanted is None or "few_shot" in wanted:
+        if reason := _why_no_examples(stages, tasks):
+            logger.info("the control few_shot is left out: %s", reason)
+        else:
+            found["few_shot"] = _prompted(stages, base, tasks, rounds, tracker, "few_shot")
+    return found
+
+
+def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
+    config = stages.config
+    if config.policy.model is None:
+        return "the policy began with random weights, and learns nothing from what stands in its prompt"
+    shows = config.warm_start is not None and config.warm_start.path is not None
+    return None if shows or stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
+
+
+def _prompted(
+    stages: Stages, policy: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker, name: str
+) -> Prompted:
+    report = stages.choose_prompt(policy, tasks, rounds.flops(), rounds.validation_flops(), name).load()
+    log_prompts(tracker, name, report)
+    return Prompted(policy, report, report.read_examples())

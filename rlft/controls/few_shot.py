@@ -1,0 +1,177 @@
+"""The prompted controls: a model that is not trained, with solved tasks in its prompt (arXiv:2005.14165)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any
+
+from rlft.comparison import guarded_mean, is_better
+from rlft.config import WarmStartConfig
+from rlft.contract.base import BaseEnv
+from rlft.controls.judging import Judge
+from rlft.controls.prompts import Prompts
+from rlft.harness.examples import Example, Examples, Form
+from rlft.policy import Policy
+from rlft.progress import Progress, silent
+from rlft.sft.demonstration_file import Demonstration, read_demonstrations
+from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.types import EvaluationReport, Message, Report, Task
+from rlft.workers.settings import Isolation
+
+logger = logging.getLogger(__name__)
+
+NUMBERS = (4, 8, 2)  # of examples, in the order in which they are tried; the prompt without any comes last
+FORMS: tuple[Form, ...] = ("turns", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTrial:
+    """Reports a prompt: how many examples it has, in which form, and the mean in validation, errors counted as lowest.
+
+    `validation` is `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
+    """
+
+    examples: int
+    form: str
+    validation: float | None = None
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReport(Report):
+    """Reports a prompted control: FLOPs `spent` of its `budget`, wall seconds, and the prompts, of which one is chosen.
+
+    `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt without examples.
+    """
+
+    budget: float
+    spent: float
+    seconds: float
+    metric: str
+    trials: tuple[PromptTrial, ...]
+    chosen: PromptTrial
+    examples: dict[str, Any] | None = None
+
+    @property
+    def demonstrations(self) -> int:
+        """How many examples the chosen prompt has."""
+        return 0 if self.examples is None else len(self.examples["shown"])
+
+    def read_examples(self) -> Examples | None:
+        """Return the examples of the chosen prompt."""
+        return None if self.examples is None else Examples.model_validate(self.examples)
+
+
+def choose_prompt(
+    policy: Policy,
+    settings: WarmStartConfig | None,
+    judge: Judge,
+    *,
+    flops: float,
+    validation_flops: float,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
+) -> PromptReport:
+    """Choose number and form of the examples in the prompt by validation; of equally good ones the first tried is kept.
+
+    `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
+    prompts, and the others what was measured by then. A prompt whose validation would exceed the budget is not tried,
+    and neither is one with which a task does not fit the context any more. Raises TaskError for a demonstration that
+    cannot be played.
+    """
+    started = time.perf_counter()
+    tasks, environment = judge.tasks.split("train"), judge.environment
+    pool = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
+    search = PromptSearch(policy, judge, flops, validation_flops)
+    for examples in candidates(pool):
+        search.consider(examples)
+    return PromptReport(
+        budget=flops,
+        spent=search.spent,
+        seconds=time.perf_counter() - started,
+        metric=judge.metric,
+        trials=tuple(search.trials),
+        chosen=search.chosen,
+        examples=None if search.examples is None else search.examples.model_dump(),
+    )
+
+
+def find_examples(
+    settings: WarmStartConfig | None,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
+) -> list[Example]:
+    """Return as many solved tasks as a prompt has at most: a sample of the warm start's file, then of train tasks.
+
+    There are fewer, or none, where these have no demonstrations. Raises as `choose_demonstrations` does.
+    """
+    found: list[Demonstration] = []
+    if settings is not None and settings.path is not None:
+        found += read_demonstrations(Path(settings.path), max(NUMBERS))
+    solved = [task for task in tasks if gives_demonstrations([task], environment)]
+    if solved and (missing := max(NUMBERS) - len(found)):
+        wanted = WarmStartConfig(steps=1, demonstrations=missing)
+        found += choose_demonstrations(wanted, solved, environment, isolation=isolation, progress=progress)
+    return [Example(prompt=list(one.prompt), turns=_up_to_the_answer(one.turns)) for one in found]
+
+
+def _up_to_the_answer(turns: Sequence[Message]) -> list[Message]:
+    """Return the messages up to the assistant's last one; what the environment said then nobody has answered."""
+    return [*dropwhile(lambda message: message["role"] != "assistant", reversed(turns))][::-1]
+
+
+def candidates(pool: Sequence[Example]) -> Iterator[Examples | None]:
+    """Yield the prompts in the order in which they are tried; `None` is the one without examples."""
+    for number in NUMBERS:
+        if number <= len(pool):
+            yield from (Examples(form=form, shown=list(pool[:number])) for form in FORMS)
+    yield None
+
+
+@dataclass
+class PromptSearch:
+    """Validates `policy` with one prompt after the other, as the `budget` of FLOPs allows, and keeps the best."""
+
+    policy: Policy
+    judge: Judge
+    budget: float
+    expected: float  # FLOPs of a validation beside reading its prompts
+    spent: float = 0.0
+    trials: list[PromptTrial] = field(default_factory=list)
+    chosen: PromptTrial = field(default=PromptTrial(0, ""))
+    examples: Examples | None = None
+
+    def __post_init__(self) -> None:
+        self._report: EvaluationReport | None = None
+        self._prompts = Prompts(self.policy, self.judge)
+
+    def consider(self, examples: Examples | None) -> None:
+        """Validate with these examples, and keep them if they are the best so far."""
+        number, form = (len(examples.shown), examples.form) if examples else (0, "")
+        reason = self._prompts.why_not(examples)
+        reading = 0.0 if reason else self._prompts.reading_flops(examples)
+        if not reason and self.spent + reading + self.expected > self.budget:
+            reason = "its validation does not fit the budget any more"
+        if reason:
+            logger.info("a prompt with %d examples is left out: %s", number, reason)
+            self.trials.append(PromptTrial(number, form, left_out=reason))
+            return
+        sampling = self.judge.sampling.model_copy(update={"examples": examples})
+        report, flops = replace(self.judge, sampling=sampling).validate(self.policy)
+        before, self.spent = self.spent, self.spent + flops
+        self.expected = max(self.expected, flops - reading) if before else flops - reading
+        metric = self.judge.metric
+        found = PromptTrial(number, form, guarded_mean(report, metric))
+        self.trials.append(found)
+        logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
+        best = self._report
+        if bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric):
+            self._report, self.chosen, self.examples = report, found, examples

@@ -1,0 +1,66 @@
+"""Measures prompts with examples before a policy reads them: whether they fit its context, and what reading costs."""
+
+from __future__ import annotations
+
+from rlft.chat import open_chat
+from rlft.contract.base import prompt_messages
+from rlft.controls.judging import Judge
+from rlft.errors import PolicyError
+from rlft.flops import shape_of
+from rlft.harness.examples import Examples
+from rlft.harness.opening import open_playground
+from rlft.policy import Policy
+from rlft.types import Split
+
+_READ: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")  # splits on which policies are evaluated
+
+
+class Prompts:
+    """Measures the prompts of all tasks that a policy is evaluated on, in tokens, with examples and without."""
+
+    def __init__(self, policy: Policy, judge: Judge) -> None:
+        sampling, environment = judge.sampling, judge.environment
+        playground = open_playground(environment, sampling.harness)
+        self._chat = open_chat(
+            policy.tokenizer,
+            tuple(playground.tools.values()),
+            tool_format=sampling.harness.tool_format,
+            multi_turn=playground.max_turns > 1,
+        )
+        self._shape = shape_of(policy.model)
+        tasks = [task for split in _READ for task in judge.tasks.split(split)]
+        self._prompts = [prompt_messages(task, environment) for task in tasks]
+        self._validated = len(judge.tasks.split("validation"))
+        contexts = [policy.context_length, sampling.engine.vllm.max_model_len]
+        self._room = min((each for each in contexts if each), default=1 << 62) - sampling.max_completion_length
+        self._plain = self._measure(None)
+        self._last: tuple[Examples | None, list[int]] = None, self._plain
+
+    def why_not(self, examples: Examples | None) -> str | None:
+        """Return why these examples cannot be shown to this model; `None` if they can."""
+        if examples is None:
+            return None
+        try:
+            lengths = self._measure(examples)
+        except (PolicyError, ValueError) as cause:
+            return cause.what if isinstance(cause, PolicyError) else str(cause)
+        self._last = examples, lengths
+        if lost := sum(plain <= self._room < long for plain, long in zip(self._plain, lengths, strict=True)):
+            return f"with it {lost} of {len(lengths)} prompts do not fit the context of the model"
+        if not self._shows_calls(examples):
+            return "the model has no chat template, which would show the calls of tools"
+        return None
+
+    def reading_flops(self, examples: Examples | None) -> float:
+        """Return the FLOPs of reading each validation prompt once."""
+        lengths = self._last[1] if self._last[0] is examples else self._measure(examples)
+        return sum(self._shape.forward(length, 1, length**2) for length in lengths[: self._validated])
+
+    def _measure(self, examples: Examples | None) -> list[int]:
+        shown = (examples.before(prompt) if examples else prompt for prompt in self._prompts)
+        return [len(self._chat.prompt(messages)) for messages in shown]
+
+    def _shows_calls(self, examples: Examples) -> bool:
+        calls = [call for one in examples.shown for message in one.turns for call in message.get("tool_calls", [])]
+        text = self._chat.decode(self._chat.prompt(examples.before(self._prompts[0]))) if calls else ""
+        return all(call["function"]["name"] in text for call in calls)

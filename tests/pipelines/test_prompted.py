@@ -1,0 +1,83 @@
+"""Which prompted controls a run has, what they may spend, and what is kept of them."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from pipelines.prompted import prompted_controls
+from rlft.controls.few_shot import PromptReport, PromptTrial
+from rlft.harness.examples import Example, Examples
+
+EXAMPLES = Examples(form="text", shown=[Example(prompt=[{"role": "user", "content": "q"}], turns=[])])
+REPORT = PromptReport(9.0, 4.0, 0.5, "accuracy", (), PromptTrial(1, "text", 0.5), EXAMPLES.model_dump())
+
+
+class FakeStages:
+    """Chooses the same prompt for each policy, and remembers what it was told."""
+
+    def __init__(self, controls, *, model="a", path=None, gold=True):
+        warm_start = SimpleNamespace(path=path)
+        self.config = SimpleNamespace(
+            controls=controls, policy=SimpleNamespace(model=model), warm_start=warm_start, rollout=None
+        )
+        self.told, self.gold = [], gold
+
+    def has_demonstrations(self, tasks):
+        return self.gold
+
+    def choose_prompt(self, policy, tasks, flops, validation_flops, name):
+        self.told.append((policy, flops, validation_flops, name))
+        return SimpleNamespace(load=lambda: REPORT)
+
+
+class FakeTracker:
+    def __init__(self):
+        self.json, self.metrics = {}, {}
+
+    def log_json(self, name, content):
+        self.json[name] = content
+
+    def log_metrics(self, metrics, step):
+        self.metrics |= metrics
+
+
+def made(stages, tracker=None):
+    rounds = SimpleNamespace(flops=lambda: 9.0, validation_flops=lambda: 2.0)
+    tasks = SimpleNamespace(load=lambda: None)
+    return prompted_controls(stages, "base", tasks, rounds, tracker or FakeTracker())
+
+
+@pytest.mark.parametrize("controls", [None, ["few_shot"], ["sft", "few_shot"]])
+def test_the_base_model_gets_examples_within_the_flops_of_the_rounds(controls):
+    stages, tracker = FakeStages(controls), FakeTracker()
+    (found,) = made(stages, tracker).items()
+    assert (found[0], found[1].policy, found[1].examples) == ("few_shot", "base", EXAMPLES)
+    assert stages.told == [("base", 9.0, 2.0, "few_shot")]
+    assert tracker.json["controls/few_shot.json"]["chosen"] == {
+        "examples": 1, "form": "text", "validation": 0.5, "left_out": "",
+    }  # fmt: skip
+    assert tracker.metrics == {
+        "few_shot_control/flops": 4.0, "few_shot_control/budget_flops": 9.0, "few_shot_control/seconds": 0.5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"model": None}, "began with random weights"),
+        ({"gold": False}, "no train task has a gold answer to show"),
+    ],
+)
+def test_a_control_that_does_not_apply_is_left_out_with_the_reason(options, reason, caplog):
+    caplog.set_level(logging.INFO)
+    assert made(FakeStages(None, **options)) == {}
+    assert reason in caplog.text
+
+
+def test_a_file_of_demonstrations_does_for_tasks_without_gold_and_a_control_may_be_unwanted():
+    assert set(made(FakeStages(None, gold=False, path="shown.jsonl"))) == {"few_shot"}
+    for unwanted in ([], ["sft"]):
+        assert made(FakeStages(unwanted)) == {}

@@ -1,0 +1,141 @@
+"""The prompt of a control is chosen by validation, within its budget, among those that fit the model."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from rlft.config import RewardConfig, WarmStartConfig
+from rlft.contract.base import BaseEnv
+from rlft.controls import few_shot
+from rlft.controls.few_shot import PromptTrial, candidates, choose_prompt, find_examples
+from rlft.controls.judging import Judge
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.rollout import SamplingSettings
+from tests.factories import make_policy, make_task, make_task_set, user
+
+
+class Sums(BaseEnv):
+    def gold_completion(self, task):
+        return task.answer
+
+    def compute_reward(self, completion, answer):
+        return float(completion.text.strip() == answer)
+
+
+class SomeGold(Sums):
+    def gold_completion(self, task):
+        return task.answer if task.answer == "2" else None
+
+
+TRAIN = [make_task(f"{a}+{b}", f"{a}+{b}=", str(a + b)) for a in range(3) for b in range(3)]
+VALIDATION = [make_task(f"v{a}", f"{a}+{a}=", str(a + a), split="validation") for a in range(4)]
+CHARACTERS = "0123456789+=\n :ExamplesAnswer in the same way"
+ORDER = [(4, "turns"), (4, "text"), (8, "turns"), (8, "text"), (2, "turns"), (2, "text"), (0, "")]
+
+
+class FakeJudge(Judge):
+    """Gives each prompt its mean, and remembers which it was asked for; a validation costs 100."""
+
+    means: ClassVar[dict[tuple[int, str], float]] = {}
+    asked: ClassVar[list[tuple[int, str]]] = []
+
+    def validate(self, policy):
+        examples = self.sampling.examples
+        key = (len(examples.shown), examples.form) if examples else (0, "")
+        self.asked.append(key)
+        report, _ = super().validate(policy)
+        mean = self.means.get(key, 0.25)
+        object.__setattr__(report, "per_task", {"accuracy": {f"v{place}": mean for place in range(4)}})
+        return report, 1e9
+
+
+def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0):
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
+    policy = make_policy(characters=CHARACTERS, max_position_embeddings=context)
+    tasks = make_task_set(*train, *VALIDATION)
+    judge = FakeJudge(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    FakeJudge.means, FakeJudge.asked = means, []
+    return choose_prompt(policy, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
+
+
+def test_the_best_validated_number_and_form_are_kept():
+    report, asked = chosen({(8, "text"): 0.75, (2, "text"): 0.75, (0, ""): 0.5})
+    assert asked == ORDER
+    assert [(trial.examples, trial.form) for trial in report.trials] == ORDER
+    assert report.chosen == PromptTrial(8, "text", 0.75)  # the first of two equally good ones
+    examples = report.read_examples()
+    assert (examples.form, len(examples.shown)) == ("text", 8)
+    assert json.loads(json.dumps(report.examples)) == report.examples
+    assert (report.spent, report.budget) == (7e9, 1e12)
+
+
+def test_without_examples_it_is_the_base_model_itself():
+    report, _ = chosen({(0, ""): 0.5})
+    assert (report.chosen, report.examples, report.read_examples()) == (PromptTrial(0, "", 0.5), None, None)
+
+
+def test_it_stops_when_the_budget_is_spent():
+    # Reading some hundred tokens with 17,000 weights takes little beside the 1e9 of a validation, so two fit 2.5e9.
+    report, asked = chosen({(8, "turns"): 1.0}, flops=2.5e9)
+    assert asked == ORDER[:2]
+    assert report.spent == 2e9
+    assert {trial.left_out for trial in report.trials[2:]} == {"its validation does not fit the budget any more"}
+    assert report.chosen == PromptTrial(4, "turns", 0.25)
+
+
+def test_a_first_validation_that_costs_more_than_the_budget_is_not_begun():
+    report, asked = chosen({}, flops=2.5e9, expected=3e9)
+    assert (asked, report.chosen, report.spent) == ([], PromptTrial(0, ""), 0.0)
+
+
+def test_a_prompt_that_does_not_fit_the_context_is_left_out():
+    # Four sums as turns: 4 * (4 + 1 + 1 + 1) + 4 = 32 characters, and eight 60; a text has 34 more at least.
+    report, asked = chosen({}, context=48)
+    assert asked == [(4, "turns"), (2, "turns"), (0, "")]
+    reasons = {(trial.examples, trial.form): trial.left_out for trial in report.trials if trial.left_out}
+    assert reasons[8, "turns"] == "with it 4 of 4 prompts do not fit the context of the model"
+
+
+def test_examples_are_those_of_the_file_and_of_train_tasks_that_have_gold(tmp_path):
+    shown = find_examples(None, TRAIN, SomeGold())
+    assert sorted(one.prompt[0]["content"] for one in shown) == ["0+2=", "1+1=", "2+0="]
+    assert [(len(found.shown), found.form) if found else None for found in candidates(shown)] == [
+        (2, "turns"), (2, "text"), None,
+    ]  # fmt: skip
+    file = tmp_path / "shown.jsonl"
+    file.write_text(json.dumps({"messages": [user("7+1="), {"role": "assistant", "content": "8"}]}) + "\n")
+    found = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums())
+    assert (len(found), found[0].prompt, found[0].turns[0]["content"]) == (8, [user("7+1=")], "8")
+    assert len(find_examples(None, TRAIN, Sums())) == max(few_shot.NUMBERS) == 8
+
+
+def test_what_the_environment_says_after_the_answer_is_no_part_of_an_example():
+    class Talks(Sums):
+        max_turns = 1
+
+        def respond(self, rollout_id, trajectory):
+            return "Right!"
+
+    (one, *_) = find_examples(None, TRAIN, Talks())
+    assert [message["role"] for message in one.turns] == ["assistant"]
+
+
+class Adds(Sums):
+    def list_tools(self):
+        return [{"name": "add", "description": "Add.", "parameters": {"a": "A number."}}]
+
+    def run_tool(self, rollout_id, tool_name, **args):
+        return "2"
+
+    def gold_completion(self, task):
+        call = {"type": "function", "function": {"name": "add", "arguments": {"a": "1"}}}
+        return [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "assistant", "content": "2"}]
+
+
+def test_calls_of_tools_are_not_shown_to_a_model_without_a_chat_template():
+    report, asked = chosen({}, environment=Adds())
+    assert asked == [(0, "")]
+    reasons = {trial.form: trial.left_out for trial in report.trials if trial.left_out}
+    assert reasons["turns"] == "the model has no chat template, which would show the calls of tools"
+    assert reasons["text"] == "examples of several messages, or with calls of tools, can only be shown as turns"
