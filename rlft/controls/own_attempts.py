@@ -131,6 +131,8 @@ class RoundCost:
 
         Attempts are given up first, down to 2, and then tasks, down to none.
         """
+        if flops <= 0:
+            return 0, 2
         fitting = [size for size in range(2, group + 1) if self.of(tasks, size, form) <= flops]
         if fitting:
             return tasks, fitting[-1]

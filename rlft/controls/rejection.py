@@ -130,8 +130,10 @@ class Rejection:
         """Try learning rates around this one on the first rounds of the form `full`, then run each form at the best.
 
         A budget too small for trials goes to the given learning rate. One that holds no round and no validation gets
-        one of each nevertheless.
+        one of each nevertheless. Without any, as where all of GRPO's attempts failed, nothing is done.
         """
+        if self.budget <= 0:
+            return
         rounds, chosen = self._rounds_of_trial(), learning_rate
         if rounds >= FEWEST_ROUNDS:
             for factor in FACTORS:

@@ -102,6 +102,7 @@ def test_a_round_is_foretold_from_another():
     assert cost.within(13, 5, 8, "full") == (4, 2)  # 5 tasks cost 16, so 4 cost 12.8
     assert cost.within(3, 5, 8, "full") == (0, 2)
     assert cost.within(-1, 5, 8, "full") == (0, 2)
+    assert RoundCost(0.0, 0.0, 0.0, 5, 2).within(-1, 5, 8, "full") == (0, 2)  # attempts that failed before any token
 
 
 def test_what_a_round_costs_is_what_its_sampling_and_training_have_cost():

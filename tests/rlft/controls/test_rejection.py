@@ -126,3 +126,9 @@ def test_a_form_whose_numbers_go_wrong_ends_with_what_it_has(monkeypatch, caplog
 def test_without_a_warm_start_it_takes_the_usual_rate():
     _, _, report, _ = controlled(Even(), rounds=2, settings=None)
     assert report.candidates[0].learning_rate == 1e-3
+
+
+def test_without_a_budget_nothing_is_done():
+    policy, _, report, _ = controlled(Even(), rounds=2, flops=0.0)
+    assert torch.equal(weights(policy), weights(make_policy()))
+    assert (report.candidates, report.chosen, report.spent, report.attempts) == ((), None, 0.0, 0)

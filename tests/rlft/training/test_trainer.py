@@ -13,7 +13,7 @@ from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.outcome import Failure
 from rlft.rollout import collect_rollouts
-from rlft.training import trainer, update
+from rlft.training import parts, trainer
 from rlft.training.batching import pack_groups, pad_rows
 from rlft.training.logprobs import token_logprobs
 from rlft.training.optimizer import prepare_optimizer
@@ -87,7 +87,7 @@ def encoded(monkeypatch):
         rows[torch.is_grad_enabled()] += [rollout.token_ids.tolist() for rollout, _ in pairs]
         return pack_groups(pairs, device)
 
-    monkeypatch.setattr(update, "pack_groups", spy)
+    monkeypatch.setattr(parts, "pack_groups", spy)
     return rows
 
 
