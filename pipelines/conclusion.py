@@ -78,11 +78,13 @@ def evaluate_arms(
     find_champion: Callable[[], ChampionVersion | None],
     tracker: Tracker,
     tracking_uri: str,
+    other: Artifact | None = None,
 ) -> tuple[Arms, Champion]:
     """Evaluate base, warm start, controls, trained policy and champion on the same tasks with the same seeds.
 
-    `find_champion` returns `None` before the first promotion, and raises TrackerError if it cannot know: then all is
-    evaluated without the champion, and the error is `unknown`.
+    `other` is the policy of the other model that `controls` name. `find_champion` returns `None` before the first
+    promotion, and raises TrackerError if it cannot know: then all is evaluated without the champion, and the error is
+    `unknown`.
     """
     warm = None
     if stages.config.warm_start is not None:
@@ -93,7 +95,7 @@ def evaluate_arms(
     }
     controls |= {
         name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
-        for name, each in prompted_controls(stages, base, tasks, rounds, tracker).items()
+        for name, each in prompted_controls(stages, base, other, tasks, rounds, tracker).items()
     }
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")

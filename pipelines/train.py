@@ -109,7 +109,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     run = _current_run()
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record)
-        tasks, base, start = _prepare(stages, record, runtime)
+        tasks, base, start, other = _prepare(stages, record, runtime)
         record.keep_artifacts()
         if not _worth_training(stages, tasks, start, record):
             return
@@ -117,7 +117,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        _conclude(stages, tasks, base, start, rounds, record, tracking_uri)
+        _conclude(stages, tasks, base, start, other, rounds, record, tracking_uri)
 
 
 def _lend(display: Display, record: Record) -> Lent:
@@ -136,8 +136,8 @@ def _current_run() -> PipelineRunResponse:
     return context.run
 
 
-def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, Artifact, Artifact]:
-    """Make the tasks, the base policy, and the policy that training starts from.
+def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, ...]:
+    """Make the tasks, the base policy, the policy that training starts from, and the other model of a control, if any.
 
     Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
     """
@@ -153,13 +153,14 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
                 where=stages.config.environment.name,
                 fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
             )
+    other = stages.initialize_other(tasks)
     base = start = stages.initialize(tasks)
     record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
         start, report = stages.supervise(base, tasks)
         record.seconds.warm_start = report.load().seconds
         _note_training(record, runtime, "warm_start", report.load())
-    return tasks, base, start
+    return tasks, base, start, other
 
 
 def _note_training(record: Record, runtime: Runtime, stage: str, report: SftReport) -> None:
@@ -226,6 +227,7 @@ def _conclude(
     tasks: Artifact,
     base: Artifact,
     start: Artifact,
+    other: Artifact | None,
     rounds: Rounds,
     record: Record,
     tracking_uri: str,
@@ -245,6 +247,7 @@ def _conclude(
         find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker),
         tracker=record.tracker,
         tracking_uri=tracking_uri,
+        other=other,
     )
     _summarise_arms(stages, arms, record)
     record.seconds.evaluate = time.perf_counter() - started
@@ -287,6 +290,8 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     record.summary.difference_controls = {
         name: difference(trained, result, metric) for name, result in controls.items()
     }
+    named = stages.config.other_model
+    record.summary.control_model = named.model if named else ""
     record.summary.sft_control = record.summary.controls.get("sft", {})
     record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
     if isinstance(constant := controls.get("constant"), ConstantAnswer):

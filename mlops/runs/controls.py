@@ -7,8 +7,15 @@ from mlops.runs.summary import Difference, Summary
 LABELS = {
     "sft": "SFT on your gold answers",
     "few_shot": "base model with examples in its prompt",
+    "model": "other model with examples in its prompt",
     "constant": "best constant answer",
 }
+
+
+def label_of(summary: Summary, name: str) -> str:
+    """Return what a control is called for a person; another model is called by its name."""
+    named = summary.control_model if name == "model" else ""
+    return f"{named} with examples in its prompt" if named else LABELS.get(name, name)
 
 
 def does_as_well(change: Difference) -> bool:
@@ -27,9 +34,10 @@ def controls_that_do(summary: Summary) -> list[str]:
             said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
             found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
         else:
-            label = LABELS.get(name, name)
-            label = label[0].upper() + label[1:]
-            found.append(
-                f"{label} reaches {reached}, and GRPO is not measurably better: it would do, and costs no more."
+            label = label_of(summary, name)
+            label = label if name == "model" else label[0].upper() + label[1:]
+            would = (
+                "it would do without training" if name in ("few_shot", "model") else "it would do, and costs no more"
             )
+            found.append(f"{label} reaches {reached}, and GRPO is not measurably better: {would}.")
     return found

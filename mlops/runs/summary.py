@@ -147,7 +147,11 @@ class Summary(Section):
         default={},
         description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
         "reaches from the same start with at most the FLOPs of the training, search and validation included. "
-        "`constant` is the best constant answer, which every run has.",
+        "`constant` is the best constant answer, which every run has; `few_shot` and `model` are the base model and "
+        "another one, with examples in their prompts.",
+    )
+    control_model: str = Field(
+        default="", description="Name or folder of the model that is `controls.model`; empty without one."
     )
     sft_control: Metrics = Field(default={}, description="A copy of `controls.sft`, which older summaries lack.")
     constant_answer: str | None = Field(

@@ -125,6 +125,23 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
     assert "SFT on your gold answers reaches 60.0 %, and GRPO is not measurably better" in text
 
 
+def test_prompted_controls_are_said_to_need_no_training_and_another_model_is_called_by_its_name():
+    unsure = difference_of("accuracy", 0.6, 0.62, -0.01)
+    text = shown(
+        difference=unsure,
+        difference_controls={"few_shot": unsure, "model": unsure},
+        controls={"model": {"accuracy": 0.6}},
+        control_model="owner/big",
+    )
+    said = " ".join(text.replace("\u2502", "").split())
+    would = (
+        "with examples in its prompt reaches 60.0 %, and GRPO is not measurably better: it would do without training."
+    )
+    assert f"Base model {would}" in said
+    assert f"owner/big {would}" in said
+    assert "GRPO minus owner/big with examples in its prompt: +0.020" in said
+
+
 def test_the_arms_have_a_column_for_each_split_that_was_measured():
     change = Difference(metric="accuracy", before=0.1, after=0.5, mean=0.4, ci_low=0.3, ci_high=0.5, tasks=10)
     base, final = {"accuracy": 0.1, "gate/accuracy": 0.2}, {"accuracy": 0.5, "gate/accuracy": 0.6}

@@ -22,7 +22,7 @@ def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_
     keys = [field.name for field in fields(Arms) if field.name != "constant"]  # it is one of the controls there
     assert keys == [key for key in Summary.model_fields if key in keys]
     assert keys == [key for key, _ in ARMS]
-    assert set(LABELS) == {"constant", *get_args(ControlName)}
+    assert set(LABELS) == {"constant", "model", *get_args(ControlName)}
 
 
 class FakeStages:
