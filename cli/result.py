@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs.controls import LABELS, controls_that_do
+from mlops.runs.controls import controls_that_do, label_of
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
@@ -93,7 +93,11 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
         parts.append(summary.baseline.advice)
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
-        parts += [_against(name, change) for name, change in summary.difference_controls.items() if change is not None]
+        parts += [
+            _against(label_of(summary, name), change)
+            for name, change in summary.difference_controls.items()
+            if change is not None
+        ]
     if summary.pass_at_k:
         parts.append(_several_attempts(summary.pass_at_k))
     if len(summary.differences) > 1:  # a single part is the reward itself
@@ -142,10 +146,10 @@ def _sentence(change: Difference) -> str:
     return text
 
 
-def _against(name: str, change: Difference) -> str:
+def _against(label: str, change: Difference) -> str:
     """Return the trained model minus a control in one line."""
     interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
-    return f"GRPO minus {LABELS.get(name, name)}: {interval}"
+    return f"GRPO minus {label}: {interval}"
 
 
 def _several_attempts(curves: SeveralAttempts) -> str:
@@ -164,7 +168,7 @@ def _arms(summary: Summary, metric: str) -> Table:
     for key, label in ARMS:
         if key == "controls":
             controls = summary.controls or {"sft": summary.sft_control}  # of an older version
-            arms |= {LABELS.get(name, name): metrics for name, metrics in controls.items()}
+            arms |= {label_of(summary, name): metrics for name, metrics in controls.items()}
         else:
             arms[label] = getattr(summary, key)
     splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}

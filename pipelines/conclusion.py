@@ -59,6 +59,19 @@ class Arms:
 
 
 @dataclass(frozen=True, slots=True)
+class Starts:
+    """Holds the policies that were there before the rounds.
+
+    `base` is the model before the warm start, `start` the one that the rounds began with, and `other` the other model
+    that `controls` name, if any.
+    """
+
+    base: Artifact
+    start: Artifact
+    other: Artifact | None
+
+
+@dataclass(frozen=True, slots=True)
 class Champion:
     """The champion's policy and the MLflow run that made it, if there is one; `unknown` is why that is not known."""
 
@@ -70,9 +83,7 @@ class Champion:
 def evaluate_arms(
     stages: Stages,
     tasks: Artifact,
-    *,
-    base: Artifact,
-    start: Artifact,
+    starts: Starts,
     rounds: Rounds,
     find_champion: Callable[[], ChampionVersion | None],
     tracker: Tracker,
@@ -85,12 +96,12 @@ def evaluate_arms(
     """
     warm = None
     if stages.config.warm_start is not None:
-        warm = stages.evaluate(start, tasks, FINAL_SPLITS, "warm_start")
-    made = make_controls(stages, start, tasks, rounds, tracker)
+        warm = stages.evaluate(starts.start, tasks, FINAL_SPLITS, "warm_start")
+    made = make_controls(stages, starts.start, tasks, rounds, tracker)
     controls = {
         name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
     }
-    prompted = prompted_controls(stages, base, tasks, rounds, tracker)
+    prompted = prompted_controls(stages, starts.base, starts.other, tasks, rounds, tracker)
     controls |= {
         name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
         for name, each in prompted.items()
@@ -98,7 +109,7 @@ def evaluate_arms(
     found = _fetch(stages, find_champion, tracking_uri)
     champion = None if found.policy is None else stages.evaluate(found.policy, tasks, FINAL_SPLITS, "champion")
     arms = Arms(
-        base=stages.evaluate(base, tasks, FINAL_SPLITS, "base"),
+        base=stages.evaluate(starts.base, tasks, FINAL_SPLITS, "base"),
         warm_start=warm,
         controls=controls,
         constant=stages.constant(tasks, rounds.often_said(), FINAL_SPLITS),

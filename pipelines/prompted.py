@@ -25,11 +25,12 @@ class Prompted:
 
 
 def prompted_controls(
-    stages: Stages, base: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker
+    stages: Stages, base: Artifact, other: Artifact | None, tasks: Artifact, rounds: Rounds, tracker: Tracker
 ) -> dict[str, Prompted]:
     """Choose the prompts of the controls that the config wants and that apply, and return these controls by name.
 
-    The search for each prompt may take the FLOPs of all rounds and of their validations.
+    `other` is the policy of the other model that the config names; there may be no example to show it. The search for
+    each prompt may take the FLOPs of all rounds and of their validations.
     """
     wanted, found = stages.config.controls, dict[str, Prompted]()
     if wanted is None or "few_shot" in wanted:
@@ -37,6 +38,8 @@ def prompted_controls(
             logger.info("the control few_shot is left out: %s", reason)
         else:
             found["few_shot"] = _prompted(stages, base, tasks, rounds, tracker, "few_shot")
+    if other is not None:
+        found["model"] = _prompted(stages, other, tasks, rounds, tracker, "model")
     return found
 
 

@@ -25,7 +25,7 @@ from mlops.runs.summary import ControlCost
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
-from pipelines.conclusion import Arms, evaluate_arms, promote
+from pipelines.conclusion import Arms, Starts, evaluate_arms, promote
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.constant import ConstantAnswer
@@ -40,33 +40,23 @@ logger = logging.getLogger(__name__)
 def conclude(
     stages: Stages,
     tasks: Artifact,
-    base: Artifact,
-    start: Artifact,
+    starts: Starts,
     rounds: Rounds,
     record: Record,
     tracking_uri: str,
     run: PipelineRunResponse,
 ) -> None:
-    """Evaluate all arms, decide, register the trained policy, and complete the summary.
+    """Evaluate all arms, decide, register the trained policy, and complete the summary of `run`.
 
-    `base` is the policy before the warm start, `start` the one that the rounds began with, `run` this run. Raises
-    TrackerError, with all but the registration in the summary, if MLflow does not answer.
+    Raises TrackerError, with all but the registration in the summary, if MLflow does not answer.
     """
     name = registry_name(stages.config)
     started = time.perf_counter()
-    arms, champion = evaluate_arms(
-        stages,
-        tasks,
-        base=base,
-        start=start,
-        rounds=rounds,
-        find_champion=partial(_champion, tracking_address(tracking_uri), name, record.tracker, run),
-        tracker=record.tracker,
-        tracking_uri=tracking_uri,
-    )
+    find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
+    arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
     _summarise_arms(stages, arms, record)
     if stages.config.evaluation.pass_at_k:
-        _compare_several_attempts(stages, tasks, start, rounds.best, record)
+        _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
     record.seconds.evaluate = time.perf_counter() - started
     try:
         if champion.unknown is not None:
@@ -113,6 +103,8 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
         )
         for name, report in arms.reports.items()
     }
+    named = stages.config.other_model
+    record.summary.control_model = named.model if named else ""
     record.summary.sft_control = record.summary.controls.get("sft", {})
     record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
     if isinstance(constant := controls.get("constant"), ConstantAnswer):

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
-from rlft.config import Config
+from rlft.config import Config, PolicyConfig
 from rlft.errors import RlftError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.harness.examples import Examples
@@ -115,6 +115,18 @@ class Stages:
                 config.rollout.max_completion_length,
                 config.harness,
                 config.seed,
+            )
+
+    def initialize_other(self, tasks: Artifact) -> Artifact | None:
+        """Make the policy of the other model that `controls` name, before training, as it might not load."""
+        config, other = self.config, self.config.other_model
+        if other is None:
+            return None
+        named = PolicyConfig(dtype=config.policy.dtype, device=config.policy.device, **other.model_dump())
+        length, name = config.rollout.max_completion_length, step_id("initialize_policy", "model_control")
+        with self.show("other model"):
+            return initialize_policy(
+                tasks, named, config.environment, length, config.harness, config.seed, is_next=False, id=name
             )
 
     def supervise(self, policy: Artifact, tasks: Artifact) -> tuple[Artifact, Artifact]:

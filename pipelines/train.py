@@ -29,6 +29,7 @@ from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, 
 from mlops.runtime.signals import installed
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
+from pipelines.conclusion import Starts
 from pipelines.gate import say_what_it_sees
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
@@ -102,7 +103,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     run = _current_run()
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record)
-        tasks, base, start = _prepare(stages, record, runtime)
+        tasks, base, start, other = _prepare(stages, record, runtime)
         record.keep_artifacts()
         if not _worth_training(stages, tasks, start, record):
             return
@@ -110,7 +111,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        conclude(stages, tasks, base, start, rounds, record, tracking_uri, _current_run())
+        conclude(stages, tasks, Starts(base, start, other), rounds, record, tracking_uri, _current_run())
 
 
 def _lend(display: Display, record: Record) -> Lent:
@@ -129,8 +130,8 @@ def _current_run() -> PipelineRunResponse:
     return context.run
 
 
-def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, Artifact, Artifact]:
-    """Make the tasks, the base policy, and the policy that training starts from.
+def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, ...]:
+    """Make the tasks, the base policy, the policy that training starts from, and the other model of a control, if any.
 
     Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
     """
@@ -146,13 +147,14 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
                 where=stages.config.environment.name,
                 fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
             )
+    other = stages.initialize_other(tasks)
     base = start = stages.initialize(tasks)
     record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
         start, report = stages.supervise(base, tasks)
         record.seconds.warm_start = report.load().seconds
         _note_training(record, runtime, "warm_start", report.load())
-    return tasks, base, start
+    return tasks, base, start, other
 
 
 def _note_training(record: Record, runtime: Runtime, stage: str, report: SftReport) -> None:

@@ -25,8 +25,12 @@ def initialize_policy(
     max_completion_length: int,
     harness: HarnessConfig,
     seed: int,
+    is_next: bool = True,
 ) -> Annotated[PolicyFolder, "policy"]:
-    """Load or build the base policy, and check that it can read every prompt. Not cached: a folder may have changed."""
+    """Load or build a base policy, and check that it can read every prompt. Not cached: a folder may have changed.
+
+    It stays in memory if it `is_next`, the policy that the next steps are about.
+    """
     runtime = current_runtime()
     runtime.lent.progress(0, None, "loading the model")
     live = create_policy(policy, seed=seed)
@@ -41,5 +45,6 @@ def initialize_policy(
         progress=runtime.lent.progress,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")
-    runtime.keep(live)
+    if is_next:
+        runtime.keep(live)
     return folder

@@ -8,8 +8,15 @@ LABELS = {
     "sft": "SFT on your gold answers",
     "rejection_sampling": "Rejection sampling",
     "few_shot": "base model with examples in its prompt",
+    "model": "other model with examples in its prompt",
     "constant": "best constant answer",
 }
+
+
+def label_of(summary: Summary, name: str) -> str:
+    """Return what a control is called for a person; another model is called by its name."""
+    named = summary.control_model if name == "model" else ""
+    return f"{named} with examples in its prompt" if named else LABELS.get(name, name)
 
 
 def does_as_well(change: Difference) -> bool:
@@ -30,20 +37,22 @@ def controls_that_do(summary: Summary) -> list[str]:
             continue
         text = f"{_named(name, summary)} reaches {reached}, and GRPO is not measurably better"
         # Of two that have both not got beyond the start neither would do.
-        found.append(f"{text}: it would do, {_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
+        found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
     return found
 
 
 def _named(name: str, summary: Summary) -> str:
-    """Return what a control is called, with the number of answers that SFT imitates."""
-    label, cost = LABELS.get(name, name), summary.control_costs.get(name)
-    label = label[0].upper() + label[1:]
+    """Return what a control is called at the start of a sentence, with the number of answers that SFT imitates."""
+    label, cost = label_of(summary, name), summary.control_costs.get(name)
+    label = label if name == "model" else label[0].upper() + label[1:]
     return label.replace("your gold", f"your {cost.demonstrations:,} gold") if cost else label
 
 
 def _cost(name: str, summary: Summary) -> str:
     """Return what a control costs beside GRPO; it never costs more."""
+    if name in ("few_shot", "model"):
+        return " without training"
     cost = summary.control_costs.get(name)
     if cost is None or not cost.budget:
-        return "and costs no more"
-    return f"for {cost.flops / cost.budget:.0%} of the computation"
+        return ", and costs no more"
+    return f", for {cost.flops / cost.budget:.0%} of the computation"

@@ -179,7 +179,11 @@ class Summary(Section):
         default={},
         description="The same metrics of each control, by its name in the config (`controls`): what something simpler "
         "reaches from the same start with at most the FLOPs of the training, search and validation included. "
-        "`constant` is the best constant answer, which every run has.",
+        "`constant` is the best constant answer, which every run has; `few_shot` and `model` are the base model and "
+        "another one, with examples in their prompts.",
+    )
+    control_model: str = Field(
+        default="", description="Name or folder of the model that is `controls.model`; empty without one."
     )
     control_costs: dict[str, ControlCost] = Field(
         default={}, description="What each control that was trained is made from, and what that took, by its name."

@@ -4,7 +4,7 @@ A setting that TRL has too carries TRL's name. The room can be imported without 
 before anything is loaded. `docs/guide/settings.md` lists all settings and is made from these classes.
 """
 
-from rlft.config.controls import ControlName
+from rlft.config.controls import ControlName, ModelControl
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.experiment import Config
@@ -25,6 +25,7 @@ __all__ = [
     "HarnessConfig",
     "KeepConfig",
     "LoraSettings",
+    "ModelControl",
     "PolicyConfig",
     "PromotionConfig",
     "RewardConfig",

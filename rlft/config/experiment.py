@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from rlft.config.bounds import LARGEST_SEED
-from rlft.config.controls import ControlName, without_sft_control
+from rlft.config.controls import AnyControl, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.names import LONGEST_NAME
@@ -45,13 +45,14 @@ class Config(Section):
     harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    controls: list[ControlName] | None = Field(
+    controls: list[AnyControl] | None = Field(
         default=None,
         max_length=10,
         description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
         "imitates the gold answers of all train tasks, `rejection_sampling` in as many rounds as GRPO the best of its "
-        "own attempts, and `few_shot` is the base model with some gold answers in its prompt. null means all that "
-        "apply, and [] none.",
+        "own attempts, `few_shot` is the base model with some gold answers in its prompt, and `{model: NAME}` another "
+        "model (hub name or folder, with `revision` if need be) with them in its prompt. null means all that apply but "
+        "another model, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
@@ -64,6 +65,11 @@ class Config(Section):
                 f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit"
             )
         return name
+
+    @property
+    def other_model(self) -> ModelControl | None:
+        """The model that `controls` name for comparison; `None` if they name none."""
+        return next((each for each in self.controls or () if isinstance(each, ModelControl)), None)
 
     @model_validator(mode="before")
     @classmethod
@@ -105,6 +111,17 @@ class Config(Section):
                         f"{name}.temperature={sampled.temperature:g}: vLLM samples at {low:g} to {high:g}; set it so, "
                         "or rollout.engine to transformers"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _one_other_model_that_is_sampled_here(self) -> Self:
+        if sum(isinstance(each, ModelControl) for each in self.controls or ()) > 1:
+            raise ValueError("controls: a run is compared with one other model; leave one `model` in the list")
+        if self.other_model is not None and self.rollout.engine == "vllm_server":
+            raise ValueError(
+                "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; take `model` "
+                "out of the list, or set rollout.engine to vllm or transformers"
+            )
         return self
 
     @model_validator(mode="after")

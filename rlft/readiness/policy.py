@@ -20,8 +20,11 @@ _MOMENTS, _MASTER = 8, 4
 """Bytes per weight of AdamW's two moments in float32, and of the float32 master copy of a weight in less precision."""
 
 
-def check_origin(settings: PolicyConfig) -> None:
-    """Raise PolicyError for a folder that is not there or holds no model, or, offline, a model not in the cache."""
+def check_origin(settings: PolicyConfig, where: str = "policy.model") -> None:
+    """Raise PolicyError for a folder that is not there or holds no model, or, offline, a model not in the cache.
+
+    The error names the setting `where`.
+    """
     if settings.model is None:
         return
     folder = Path(settings.model)
@@ -30,20 +33,20 @@ def check_origin(settings: PolicyConfig) -> None:
         if lacks:
             raise PolicyError(
                 f"there is no {' and no '.join(lacks)} in the folder {folder}",
-                where="policy.model",
+                where=where,
                 fix="name a folder with config.json, tokenizer and *.safetensors",
             )
     elif settings.model.startswith(("/", ".", "~")) or settings.model.count("/") > 1 or folder.exists():
         raise PolicyError(
             f"there is no folder {settings.model!r} (looked in {Path.cwd()})",
-            where="policy.model",
+            where=where,
             fix="name a folder with config.json, tokenizer and *.safetensors, or a model of the hub as OWNER/NAME",
         )
     elif _is_offline() and _in_cache(settings) is None:
         revision = f" at {settings.revision}" if settings.revision else ""
         raise PolicyError(
             f"the model {settings.model!r}{revision} is not in the hub's cache, and HF_HUB_OFFLINE forbids to fetch it",
-            where="policy.model",
+            where=where,
             fix=f"unset HF_HUB_OFFLINE, run `hf download {settings.model}` where there is a network, or name a folder",
         )
 

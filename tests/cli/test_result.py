@@ -159,6 +159,24 @@ def test_a_line_says_what_training_did_to_several_attempts(effect, said):
     assert "2 attempts have no score" in said_of(curves.model_copy(update={"errors": 2}))
 
 
+def test_prompted_controls_are_said_to_need_no_training_and_another_model_is_called_by_its_name():
+    unsure = difference_of("accuracy", 0.6, 0.62, -0.01)
+    text = shown(
+        status="improved",
+        difference=unsure,
+        difference_controls={"few_shot": unsure, "model": unsure},
+        controls={"model": {"accuracy": 0.6}},
+        control_model="owner/big",
+    )
+    said = " ".join(text.replace("\u2502", "").split())
+    would = (
+        "with examples in its prompt reaches 60.0 %, and GRPO is not measurably better: it would do without training."
+    )
+    assert f"Base model {would}" in said
+    assert f"owner/big {would}" in said
+    assert "GRPO minus owner/big with examples in its prompt: +0.020" in said
+
+
 def test_the_arms_have_a_column_for_each_split_that_was_measured():
     change = Difference(metric="accuracy", before=0.1, after=0.5, mean=0.4, ci_low=0.3, ci_high=0.5, tasks=10)
     base, final = {"accuracy": 0.1, "gate/accuracy": 0.2}, {"accuracy": 0.5, "gate/accuracy": 0.6}

@@ -12,7 +12,7 @@ from cli.result import ARMS
 from mlops.runs.controls import LABELS
 from mlops.runs.summary import Summary
 from pipelines import conclusion
-from pipelines.conclusion import FINAL_SPLITS, Arms, evaluate_arms, promote
+from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
 from pipelines.stages import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
@@ -22,7 +22,7 @@ def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_
     keys = [field.name for field in fields(Arms) if field.name not in ("constant", "reports")]  # part of the controls
     assert keys == [key for key in Summary.model_fields if key in keys]
     assert keys == [key for key, _ in ARMS]
-    assert set(LABELS) == {"constant", *get_args(ControlName)}
+    assert set(LABELS) == {"constant", "model", *get_args(ControlName)}
 
 
 class FakeStages:
@@ -46,8 +46,7 @@ class FakeStages:
 
 def evaluated(stages, find_champion):
     rounds = SimpleNamespace(best="best", often_said=lambda: ["?"])
-    given = {"base": "base", "start": "base", "rounds": rounds, "tracking_uri": "home", "tracker": None}
-    return evaluate_arms(stages, "tasks", find_champion=find_champion, **given)
+    return evaluate_arms(stages, "tasks", Starts("base", "base", None), rounds, find_champion, None, "home")
 
 
 def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.prompted import prompted_controls
+from rlft.config import ModelControl
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.harness.examples import Example, Examples
 
@@ -44,10 +45,10 @@ class FakeTracker:
         self.metrics |= metrics
 
 
-def made(stages, tracker=None):
+def made(stages, tracker=None, other=None):
     rounds = SimpleNamespace(flops=lambda: 9.0, validation_flops=lambda: 2.0)
     tasks = SimpleNamespace(load=lambda: None)
-    return prompted_controls(stages, "base", tasks, rounds, tracker or FakeTracker())
+    return prompted_controls(stages, "base", other, tasks, rounds, tracker or FakeTracker())
 
 
 @pytest.mark.parametrize("controls", [None, ["few_shot"], ["sft", "few_shot"]])
@@ -81,3 +82,10 @@ def test_a_file_of_demonstrations_does_for_tasks_without_gold_and_a_control_may_
     assert set(made(FakeStages(None, gold=False, path="shown.jsonl"))) == {"few_shot"}
     for unwanted in ([], ["sft"]):
         assert made(FakeStages(unwanted)) == {}
+
+
+def test_another_model_has_a_prompt_of_its_own_even_if_the_policy_began_with_random_weights():
+    stages = FakeStages([ModelControl(model="b")], model=None, gold=False)
+    (found,) = made(stages, other="other").items()
+    assert (found[0], found[1].policy, found[1].examples) == ("model", "other", EXAMPLES)
+    assert stages.told == [("other", 9.0, 2.0, "model")]

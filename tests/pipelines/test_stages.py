@@ -8,6 +8,7 @@ from pipelines import stages as module
 from pipelines.stages import Scored, Stages
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.harness.examples import Example, Examples
 from tests.shipped import ROOT
 
 
@@ -38,3 +39,16 @@ def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_pat
     assert first == same
     assert edited != first
     assert (edited[0], edited[2:]) == (first[0], first[2:])  # but for the fingerprint
+
+
+def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append(given[3]))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, id: None)
+    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
+    stages = Stages(load_config(ROOT / "configs" / "demo.yaml", []), EnvironmentFingerprints("a", "b"))
+    one = Example(prompt=[{"role": "user", "content": "1+1="}], turns=[{"role": "assistant", "content": "2"}])
+    for examples in (None, Examples(form="turns", shown=[one]), Examples(form="text", shown=[one])):
+        stages.evaluate(None, None, ["test"], "control", examples)
+    assert len({sampling.model_dump_json() for sampling in told}) == 3
+    assert told[0].model_copy(update={"examples": told[1].examples}) == told[1]  # the same but for the examples

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import string
 from typing import ClassVar
 
+from rlft.chat import apply_chat_template_setting
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
 from rlft.controls.few_shot import PromptTrial, candidates, choose_prompt, find_examples
 from rlft.controls.judging import Judge
+from rlft.controls.prompts import Prompts
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.harness.examples import Examples
 from rlft.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set, user
 
@@ -139,3 +143,16 @@ def test_calls_of_tools_are_not_shown_to_a_model_without_a_chat_template():
     reasons = {trial.form: trial.left_out for trial in report.trials if trial.left_out}
     assert reasons["turns"] == "the model has no chat template, which would show the calls of tools"
     assert reasons["text"] == "examples of several messages, or with calls of tools, can only be shown as turns"
+
+
+def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
+    policy = make_policy(characters=string.printable, max_position_embeddings=4096)
+    apply_chat_template_setting(policy.tokenizer, "qwen3")
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
+    tasks = make_task_set(*TRAIN, *VALIDATION)
+    judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    shown = find_examples(None, TRAIN, Adds())[:2]
+    assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
+    prompts = Prompts(policy, judge)
+    assert prompts.why_not(Examples(form="turns", shown=shown)) is None
+    assert prompts.why_not(Examples(form="text", shown=shown)) is not None

@@ -104,3 +104,9 @@ def test_a_problem_that_two_looks_find_is_told_once():
         raise RlftError("wrong", where="here")
 
     assert [str(error) for error in experiment.raised_by([look, look])] == ["here: wrong"]
+
+
+def test_another_model_of_a_control_that_is_not_there_is_told_before_anything_is_trained(tmp_path, costly):
+    [(where, what)] = problems(tmp_path, "controls=[{model: ./absent}]")
+    assert where == "controls"
+    assert "there is no folder './absent'" in what
