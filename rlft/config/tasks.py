@@ -36,7 +36,7 @@ class SourceConfig(Section):
     )
     generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
     first_index: int = Field(
-        default=0, ge=0, le=2**62, description="Index of the first item that is drawn (reasoning_gym only)."
+        default=0, ge=0, le=2**62, description="Index of the first item that each split draws (reasoning_gym only)."
     )
     prompt: Text | None = Field(
         default=None,
@@ -68,7 +68,7 @@ class SourceConfig(Section):
 
 
 class SplitsConfig(Section):
-    """How many tasks each split gets. A generator makes as many; the rows of a file are dealt in these proportions."""
+    """How many tasks each split gets. A generator makes as many; a file is dealt nearly in these proportions."""
 
     train: int = Field(default=2000, ge=1, le=10 * MOST, description="Tasks that are trained on.")
     validation: int = Field(

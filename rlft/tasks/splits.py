@@ -1,17 +1,16 @@
 """Decides which task is in which split: as the file's own `split` column says, or dealt by group.
 
-Groups are dealt by a hash, so the same seed always deals them in the same way, and rows that are added later move few
-groups.
+A group is dealt by a hash of its name, and not by its rank among the others, so rows that are added later move none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 from rlft.config import SplitsConfig
@@ -26,31 +25,20 @@ CLAIM_ORDER: tuple[Split, ...] = ("test", "gate", "validation", "train", "off_di
 DEALT_SPLITS: tuple[Split, ...] = CLAIM_ORDER[:4]
 
 
-def deal_groups(groups: Sequence[str], splits: SplitsConfig, *, seed: int) -> dict[str, Split]:
-    """Deal groups to test, gate, validation and train, in the proportions of the configured counts.
+def deal_group(group: str, splits: SplitsConfig, *, seed: int) -> Split:
+    """Deal one group to test, gate, validation or train, with chances in the proportions of the configured counts.
 
-    `groups` holds the group of every row, so that large groups weigh more. The groups are sorted by sha256(seed,
-    group), and each goes to the split in whose share of the rows its middle row falls. So the size of a split differs
-    from its share by less than the size of a group at either end, and may be 0: see `check_splits`.
+    Weighted rendezvous hashing (Thaler and Ravishankar 1998, doi:10.1109/90.663936, with exponential weights): each
+    split gets the time -ln(u) / count, with u in (0, 1) from sha256(seed, split, group), and the earliest one takes the
+    group. It depends on seed, group and counts alone, so other rows move none, a larger count moves groups only into
+    its split, and a smaller one only out of it. The sizes of splits are random, and may be 0: see `check_splits`.
     """
-    sizes = Counter(groups)
-    shares = [getattr(splits, name) for name in DEALT_SPLITS]
-    ends = [end / sum(shares) * len(groups) for end in accumulate(shares)]
-    dealt: dict[str, Split] = {}
-    rows_before = 0
-    for group in sorted(sizes, key=lambda name: _place(seed, name)):
-        middle = rows_before + sizes[group] / 2
-        past = sum(middle > end for end in ends[:-1])
-        dealt[group] = DEALT_SPLITS[past]
-        rows_before += sizes[group]
-    return dealt
+    return min(DEALT_SPLITS, key=lambda name: -math.log(_uniform(seed, f"{name}|{group}")) / getattr(splits, name))
 
 
 def deal_tasks(tasks: Iterable[Task], splits: SplitsConfig, *, seed: int) -> list[Task]:
     """Return the tasks in their order, each with the split to which its group was dealt."""
-    tasks = list(tasks)
-    dealt = deal_groups([task.group for task in tasks], splits, seed=seed)
-    return [replace(task, split=dealt[task.group]) for task in tasks]
+    return [replace(task, split=deal_group(task.group, splits, seed=seed)) for task in tasks]
 
 
 def order_by_hash(tasks: Iterable[Task], *, seed: int) -> list[Task]:
@@ -69,6 +57,11 @@ def sample_tasks(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
 
 def _place(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}|{name}".encode()).digest()
+
+
+def _uniform(seed: int, name: str) -> float:
+    """A number in (0, 1), 0 and 1 left out: the first 52 bits of the hash, which a float holds with the half added."""
+    return ((int.from_bytes(_place(seed, name)[:8]) >> 12) + 0.5) / 2**52
 
 
 def own_split(row: dict[str, Any]) -> Split | None:
@@ -100,7 +93,7 @@ def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn
 def check_groups(tasks: Iterable[Task], where: str) -> None:
     """Raise `TaskError` if a group is in two splits.
 
-    A `split` column, an off-distribution source or a generator's ranges of indices can put it there; dealing cannot.
+    A `split` column, an off-distribution source or a generator can put it there; dealing cannot.
     """
     seen: dict[str, Split] = {}
     for task in tasks:
@@ -125,5 +118,6 @@ def check_splits(tasks: Iterable[Task], where: str, *, by_column: bool) -> None:
         where=where,
         fix="add rows with these names in the column `split`, or remove the column to have the rows dealt"
         if by_column
-        else "raise the shares of these splits in tasks.splits, add rows, or use smaller groups (tasks.group)",
+        else "raise the counts of these splits in tasks.splits, as rows are dealt in their proportions; or add rows, "
+        "use smaller groups (tasks.group), or name the splits in a column `split`",
     )

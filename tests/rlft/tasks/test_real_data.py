@@ -22,12 +22,13 @@ def assert_groups_stay_together(tasks: TaskSet) -> None:
 
 def test_gsm8k(shared_data: Path):
     tasks = ingest(shared_data / "gsm8k" / "train.jsonl", answer="final")
-    # 5967 rows, no exact duplicates; the parts are 80, 5, 5 and 10 of 100, off by a group at most (groups are small)
+    # 5967 rows, no exact duplicates; the chances are 80, 5, 5 and 10 of 100. Groups are small, so 100 rows are at least
+    # three standard deviations (31, 17, 17 and 23 rows).
     assert len(tasks.tasks) == 5967
     assert tasks.notes["tasks"]["duplicates_dropped"] == {}
     got = tasks.notes["rows_per_split"]
     expected = {"train": 4773.6, "validation": 298.35, "gate": 298.35, "test": 596.7}
-    assert all(abs(got[name] - expected[name]) < 5 for name in expected)
+    assert all(abs(got[name] - expected[name]) < 100 for name in expected)
     assert_groups_stay_together(tasks)
     first = tasks.by_id()["gsm8k-train-00001"]
     assert first.prompt[0]["content"].startswith("Natalia sold clips to 48 of her friends")
