@@ -87,12 +87,12 @@ def test_a_reward_that_ends_the_process_never_looks_finished_and_costs_one_rollo
     table = json.loads(left.with_suffix(".artifacts.json").read_text())  # what was stored is found without ZenML
     assert {"ingest_tasks", "initialize_policy"} <= set(table["steps"])
     named = summary["error"].split("; ")[0]
-    rows = [line.split("│") for line in home.python("-m", "cli", "doctor").stdout.splitlines() if line.startswith("│")]
+    rows = [line.split("│") for line in home.module("cli", "doctor").stdout.splitlines() if line.startswith("│")]
     assert any(named in " ".join(" ".join(cells).split()) for cells in zip(*rows, strict=True))
-    assert named in home.python("-m", "cli", "show", "leaves", "baseline").stderr
-    assert named in home.python("-m", "cli", "resume", "leaves", "--redo", "no_such_step").stderr
+    assert named in home.module("cli", "show", "leaves", "baseline").stderr
+    assert named in home.module("cli", "resume", "leaves", "--redo", "no_such_step").stderr
     apart = ["--set", "reward.isolation=process", "--summary", "s.json"]
-    finished = home.python("-m", "cli", "run", str(TINY), *options, *apart)
+    finished = home.module("cli", "run", str(TINY), *options, *apart)
     assert finished.returncode == 0, finished.stderr
     summary = json.loads((home.folder / "s.json").read_text())
     assert summary["status"] in ("improved", "not_improved")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -55,6 +56,8 @@ def summary(lines: list[Line]) -> dict[str, object]:
 
 def main(arguments: list[str]) -> int:
     """Try the chosen faults; the exit code is 1 if one was silent."""
+    # Under `nohup` it is ignored, and what is started inherits that: the runs would rightly go on.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.add_argument("--kind", action="append", help="only faults of this kind")
