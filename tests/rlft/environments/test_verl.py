@@ -69,7 +69,7 @@ def test_rows_from_a_file_to_scores(tmp_path, kind):
             "extra_info": {"split": "train", "index": n, "tags": np.array([1, 2])},
             "answer": "not the ground truth",
         }
-        for n in range(20)
+        for n in range(60)
     ]
     path = tmp_path / f"rows.{kind}"
     frame = pd.DataFrame(rows)
@@ -77,7 +77,7 @@ def test_rows_from_a_file_to_scores(tmp_path, kind):
     config = TasksConfig.model_validate({"source": kind, "path": str(path)})
     tasks = ingest_tasks(config, environment=NAME, seed=0).tasks
     environment = build(gold_template="#### {reward_model[ground_truth]}")
-    assert len(tasks) == 20
+    assert len(tasks) == 60
     for task in tasks:
         number = task.info["extra_info"]["index"]
         assert environment.gold_completion(task) == f"#### {number + 2}"
