@@ -205,8 +205,8 @@ def test_code_is_judged_in_the_sandbox_of_the_stack(user, tmp_path, shared_data)
         f"policy.model={shared_data / 'model_stories260k' / 'hf'}",
         "policy.dtype=float32",
         "policy.lora=null",
-        "tasks.splits={train: 3, validation: 1, gate: 1, test: 159}",
-        "baseline={num_tasks: 1, num_generations: 2}",
+        "tasks.splits={train: 10, validation: 8, gate: 6, test: 140}",
+        "baseline={num_tasks: 6, num_generations: 2}",
         "rollout.max_completion_length=8",
         "training={rounds: 1, tasks_per_round: 1, num_generations: 2}",
     ]
