@@ -17,6 +17,7 @@ from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.sft.encoding import that_fit
 from rlft.types import Task
 from rlft.workers.settings import Isolation
 
@@ -38,17 +39,23 @@ def run_sft_control(
     """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
 
     `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
-    Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises TaskError if there
-    are no demonstrations, and as `encode_demonstrations` does.
+    Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Demonstrations that the
+    policy cannot be shown are left out; without any it stays as it is. Raises TaskError if there are none at all.
     """
     started, environment = time.perf_counter(), judge.environment
     playground = open_playground(environment, HarnessConfig(isolation=isolation))
     tasks = judge.tasks.split("train")
+    chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
+    found = all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress)
+    # The run has trained by now: an answer that the model cannot be shown must not end it.
+    shown = that_fit(policy, chat, found)
+    if not shown:
+        return ControlReport(flops, 0.0, time.perf_counter() - started, 0, judge.metric)
     search = Search(
         policy,
-        all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress),
+        shown,
         judge,
-        open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1),
+        chat,
         batch_size=settings.batch_size if settings else 64,
         warmup_steps=settings.warmup_steps if settings else 20,
         seed=seed,

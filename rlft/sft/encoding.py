@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 
 from rlft.chat import Chat
@@ -13,6 +14,8 @@ from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.sft.demonstration_file import Demonstration
 from rlft.types import Message
+
+logger = logging.getLogger(__name__)
 
 Row = tuple[list[int], list[bool]]  # token ids of a whole conversation, and which of them are imitated
 
@@ -27,6 +30,23 @@ def encode_demonstrations(
         rows.append(encode(policy, chat, demonstration))
         meter.add(tokens=len(rows[-1][0]))
     return rows
+
+
+def that_fit(policy: Policy, chat: Chat, demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+    """Return the demonstrations that the policy can be shown; a warning names those that it cannot, and why."""
+    fitting, reasons = [], []
+    for demonstration in demonstrations:
+        try:
+            encode(policy, chat, demonstration)
+        except PolicyError as cause:
+            reasons.append(f"{cause.where}: {cause.what}")
+        else:
+            fitting.append(demonstration)
+    if reasons:
+        logger.warning(
+            "%d of %d demonstrations are left out, such as %s", len(reasons), len(demonstrations), reasons[0]
+        )
+    return fitting
 
 
 def identity_of(rows: Sequence[Row]) -> str:

@@ -209,10 +209,14 @@ def test_code_is_judged_in_the_sandbox_of_the_stack(user, tmp_path, shared_data)
         "baseline={num_tasks: 6, num_generations: 2}",
         "rollout.max_completion_length=8",
         "training={rounds: 1, tasks_per_round: 1, num_generations: 2}",
+        "controls=[]",
+        "evaluation.pass_at_k=false",
     ]
     sets = [part for option in options for part in ("--set", option)]
     result = user.rlft("run", str(ROOT / "configs" / "humaneval.yaml"), "--stack", "boxed", *sets)
-    assert result.code == 3, result.output  # the model is too weak; the audit before it has found every gold full
+    # The model is too weak, and is told so unless prompts that it cannot read leave that open. The audit before it has
+    # found every gold full, which only the sandbox can say.
+    assert result.code in (0, 3), result.output
     without = user.rlft("run", str(ROOT / "configs" / "humaneval.yaml"), "--stack", "plain", *sets)
     assert without.code == 2
     assert "the stack 'plain' has no sandbox" in without.output

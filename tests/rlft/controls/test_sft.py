@@ -65,5 +65,21 @@ def test_it_ends_with_the_chosen_weights_inside_its_budget():
     assert found.metrics["accuracy"].mean == report.chosen.validation
 
 
+def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
+    long = make_task("long", "1+1=", "1" * 100)
+
+    def controlled(*train):
+        judge = Judge(
+            make_task_set(*train, *VALIDATION), Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy"
+        )
+        return run_sft_control(make_policy(), SETTINGS, judge, flops=1e8, validation_flops=1e6, seed=0)
+
+    assert controlled(long, *TRAIN).demonstrations == 9
+    assert "1 of 10 demonstrations are left out, such as warm_start, demonstration for '1+1='" in caplog.text
+    nothing = controlled(long)
+    assert (nothing.demonstrations, nothing.spent, nothing.chosen, nothing.losses) == (0, 0.0, None, ())
+
+
 def test_the_usual_rate_is_that_of_the_kind_of_policy():
     assert usual_rate(make_policy()) == 1e-3
