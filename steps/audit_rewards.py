@@ -1,7 +1,5 @@
 """The step `audit_rewards` attacks the reward with wrong answers before any training."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

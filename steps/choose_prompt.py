@@ -1,7 +1,5 @@
 """The step `choose_prompt` chooses the examples in the prompt of a control that is not trained."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

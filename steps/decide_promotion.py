@@ -1,7 +1,5 @@
 """The step `decide_promotion` decides whether the trained policy becomes the champion."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

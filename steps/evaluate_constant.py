@@ -1,7 +1,5 @@
 """The step `evaluate_constant` measures what the best constant answer earns."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `evaluate_policy` turns the scores of a policy's rollouts into metrics."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

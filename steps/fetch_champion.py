@@ -1,7 +1,5 @@
 """The step `fetch_champion` downloads the policy that holds the champion alias."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

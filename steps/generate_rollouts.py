@@ -1,7 +1,5 @@
 """The step `generate_rollouts` samples attempts at tasks with a policy."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

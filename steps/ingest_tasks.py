@@ -1,7 +1,5 @@
 """The step `ingest_tasks` reads the tasks from their source."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `initialize_policy` makes the base policy, which everything starts from."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `register_policy` makes the trained policy a version in MLflow's model registry."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `score_rewards` scores attempts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `train_grpo` trains the policy on one round of rollouts."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated
 

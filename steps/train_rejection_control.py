@@ -1,7 +1,5 @@
 """The step `train_rejection_control` trains the control by rejection sampling, which imitates its own best attempts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `train_sft_control` trains the SFT control, which imitates the gold answers of all train tasks."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

@@ -1,7 +1,5 @@
 """The step `warm_start_policy` fine-tunes on demonstrations, before reinforcement learning."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from zenml import step

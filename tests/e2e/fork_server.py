@@ -30,8 +30,13 @@ ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = (
     "rlft.iteration",
     "rlft.audit.environment",
+    "rlft.engines.create",
     "rlft.sft.training",
+    "rlft.tasks.reasoning_gym",
     "mlflow",
+    "mlflow.pyfunc",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "mlflow.utils.requirements_utils",
     "pandas",
     "sqlmodel",
     "alembic",
@@ -110,6 +115,9 @@ def main(address: str) -> dict[str, Any]:
     for path in (ROOT / "rlft").rglob("*.py"):  # a run parses most of them for its cache keys
         plain_code(path.read_text(encoding="utf-8"), docstrings=False)
         imports_of(path.read_text(encoding="utf-8"))
+    sys.modules["rlft.tasks.reasoning_gym"].import_reasoning_gym()
+    # MLflow reads the metadata of all that is installed when a process registers its first model, and keeps that.
+    sys.modules["mlflow.utils.requirements_utils"].warn_dependency_requirement_mismatches(["torch"])
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
