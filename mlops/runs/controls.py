@@ -35,7 +35,8 @@ def controls_that_do(summary: Summary) -> list[str]:
             said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
             found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
             continue
-        text = f"{_named(name, summary)} reaches {reached}, and GRPO is not measurably better"
+        than = "measurably better than GRPO" if change.ci_high < 0 else "and GRPO is not measurably better"
+        text = f"{_named(name, summary)} reaches {reached}, {than}"
         # Of two that have both not got beyond the start neither would do.
         found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
     return found

@@ -126,6 +126,15 @@ def test_the_first_sentence_names_what_would_have_done():
     assert "best constant answer" in text
 
 
+def test_a_control_that_is_better_is_said_to_be_better():
+    change = difference_of("accuracy", 0.76, 0.65, -0.16)
+    arms = {"status": "improved", "difference": difference_of("accuracy", 0.03, 0.65, 0.5)}
+    text = " ".join(shown(difference_controls={"rejection_sampling": change}, **arms).replace("│", "").split())
+    assert "Rejection sampling reaches 76.0 %, measurably better than GRPO: it would do, and costs no more." in text
+    unsure = change.model_copy(update={"ci_high": 0.0})
+    assert "and GRPO is not measurably better" in shown(difference_controls={"rejection_sampling": unsure}, **arms)
+
+
 def test_errors_count_against_the_trained_model_beside_a_control_too():
     sure = difference_of("accuracy", 0.6, 0.66, 0.01)
     unsure = sure.model_copy(update={"errors": 9, "ci_low_errors": -0.02})
