@@ -30,7 +30,7 @@ endif
 help:
 	@echo "make setup       install rlft into .venv"
 	@echo "make setup-vllm  add vLLM, the engine for GPUs (its CPU build where there is no GPU)"
-	@echo "make demo        teach a small model to add, on the CPU, in a few minutes"
+	@echo "make demo        teach a small model to find words that fit a pattern, on the CPU, in a few minutes"
 	@echo "make ui          show runs, curves, conversations and models in MLflow"
 	@echo "make test        run the tests but for the slow ones, in about ten minutes on two cores"
 	@echo "make test-all    run all tests"

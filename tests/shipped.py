@@ -10,7 +10,7 @@ from rlft.config.file import load_config
 ROOT = Path(__file__).resolve().parents[1]
 WITH_TOOLS = ("press_releases", "snips_slots", "search_xquad", "search_multihop", "calculator")
 IN_A_SANDBOX = ("humaneval", "mbpp")
-ALL = (*WITH_TOOLS, *IN_A_SANDBOX, "gsm8k", "stories", "demo")
+ALL = (*WITH_TOOLS, *IN_A_SANDBOX, "gsm8k", "stories", "sums")
 
 _FILES = {
     "press_releases": "isaf_press_releases/incidents.jsonl",
@@ -32,9 +32,14 @@ def overrides(name: str, shared_data: Path) -> list[str]:
         found += ["tasks.prompt=text"]
     if name.startswith("search_"):
         found += [f"environment.kwargs.documents={shared_data / name / 'corpus' / 'documents.jsonl'}"]
+    shipped = ROOT / "configs" / "tasks"
     if name == "stories":
-        found += [f"tasks.path={ROOT / 'configs' / 'tasks' / 'stories.jsonl'}"]
-        found += [f"tasks.off_distribution.path={ROOT / 'configs' / 'tasks' / 'stories_off_distribution.jsonl'}"]
+        found += [f"tasks.path={shipped / 'stories.jsonl'}"]
+        found += [f"tasks.off_distribution.path={shipped / 'stories_off_distribution.jsonl'}"]
+    if name == "demo":
+        found += [f"tasks.path={shipped / 'patterns.jsonl'}"]
+        found += [f"tasks.off_distribution.path={shipped / 'patterns_harder.jsonl'}"]
+        found += [f"warm_start.path={shipped / 'patterns_demonstrations.jsonl'}"]
     return found
 
 

@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: the config's")
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time; no more than cores")
-    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "demo.yaml")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "sums.yaml")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     parser.add_argument("--json", action="store_true", help="print the JSON line alone on stdout (always the last)")
     given = parser.parse_args()

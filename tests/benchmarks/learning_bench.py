@@ -91,7 +91,7 @@ def _warm_folder(config: Config, output: Path) -> Path:
 
 
 def make_warm_start(bench: Bench, output: Path) -> PolicyFolder:
-    """Supervised fine-tuning as in the demo, unless it is there already; the folder appears when it is whole."""
+    """Supervised fine-tuning as the config has it, unless it is there already; the folder appears when it is whole."""
     folder, config = _warm_folder(bench.config, output), bench.config
     if folder.is_dir():
         return PolicyFolder(folder)

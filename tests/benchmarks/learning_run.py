@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--arm", choices=(WARM_START, *ARMS), required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--config", type=Path, default=_HERE.parents[1] / "configs" / "demo.yaml")
+    parser.add_argument("--config", type=Path, default=_HERE.parents[1] / "configs" / "sums.yaml")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     given = parser.parse_args()
     torch.set_num_threads(1)

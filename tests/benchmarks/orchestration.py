@@ -1,6 +1,6 @@
 """What the pipeline costs: its wall time minus that of the same work as a plain loop, same seed, same process.
 
-    python -m tests.benchmarks.orchestration --json [--config configs/demo.yaml] [--set training.rounds=10]
+    python -m tests.benchmarks.orchestration --json [--config configs/sums.yaml] [--set training.rounds=10]
 
 Both sides do everything a run does, from tasks to the final evaluation. The pipeline side adds artifacts, lineage,
 tracking, traces and the registry. The last line is one JSON object; progress goes to stderr.
@@ -156,7 +156,7 @@ def compare(config: Config, repeat: int) -> dict[str, float]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "demo.yaml")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "sums.yaml")
     parser.add_argument("--set", action="append", default=[], dest="overrides")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the JSON line alone on stdout (always the last)")

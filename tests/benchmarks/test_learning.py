@@ -13,7 +13,7 @@ from tests.benchmarks.learning_intervals import draw, interval, summarize
 from tests.benchmarks.learning_plot import draw_picture
 from tests.benchmarks.learning_run import ARMS, arm_config, result_file, run_arm, write_result
 
-DEMO = learning.ROOT / "configs" / "demo.yaml"
+SUMS = learning.ROOT / "configs" / "sums.yaml"
 TINY = [
     "tasks.splits.train=40",
     "tasks.splits.validation=4",
@@ -129,7 +129,7 @@ def test_finished_runs_are_not_repeated(tmp_path):
 
 
 def test_arms_have_the_same_budget():
-    configs = {arm: arm_config(DEMO, [], arm, seed=3).training for arm in ARMS}
+    configs = {arm: arm_config(SUMS, [], arm, seed=3).training for arm in ARMS}
     assert {own.tasks_per_round * own.num_generations for own in configs.values()} == {1024}
     assert (configs["group_2"].tasks_per_round, configs["group_16"].tasks_per_round) == (512, 64)
     assert (configs["dr_grpo"].loss_type, configs["dr_grpo"].scale_rewards) == ("dr_grpo", "none")
@@ -140,12 +140,12 @@ def test_arms_have_the_same_budget():
 def start(tmp_path_factory):
     """A warm start."""
     torch.set_num_threads(1)
-    return make_warm_start(make_bench(arm_config(DEMO, TINY, "dapo", 0)), tmp_path_factory.mktemp("learning"))
+    return make_warm_start(make_bench(arm_config(SUMS, TINY, "dapo", 0)), tmp_path_factory.mktemp("learning"))
 
 
 def check_arm(arm, start):
     """Runs the arm and looks at its result; gives its bench back."""
-    bench = make_bench(arm_config(DEMO, TINY, arm, 0))
+    bench = make_bench(arm_config(SUMS, TINY, arm, 0))
     result = json.loads(json.dumps(run_arm(bench, arm, start)))
     assert list(result["solved"]) == ["0", "1", "2"]
     assert [len(answers) for answers in result["solved"].values()] == [10, 10, 10]

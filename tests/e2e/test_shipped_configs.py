@@ -19,14 +19,18 @@ def sets(**options) -> list[str]:
     return [part for key, value in options.items() for part in ("--set", f"{key.replace('__', '.')}={value}")]
 
 
-def test_the_demo_starts_from_a_warm_start_that_is_neither_hopeless_nor_finished(make_home):
+def test_the_demo_starts_from_a_warm_start_that_is_neither_hopeless_nor_finished(make_home, shared_data):
     home = make_home("demo")
     options = sets(training__rounds=2, controls="[]")
+    for pair in overrides("demo", shared_data):
+        options += ["--set", pair]
     result = home.rlft("run", str(ROOT / "configs" / "demo.yaml"), *options)
     assert result.code == 0, result.output
-    assert 0.15 <= result.summary["baseline"]["accuracy"] <= 0.6  # sampled at temperature 1
-    assert result.summary["difference"]["tasks"] == 500
-    assert result.summary["ledger"]["sampled"] == 2 * 128 * 8
+    baseline = result.summary["baseline"]  # sampled at temperature 1
+    assert 0.01 <= baseline["accuracy"] <= 0.15
+    assert baseline["frac_tasks_with_variance"] >= 0.6
+    assert 300 <= result.summary["difference"]["tasks"] <= 400  # rows are dealt by chance
+    assert result.summary["ledger"]["sampled"] == 2 * 256 * 4
 
 
 def test_stories_runs_on_a_real_pretrained_model_and_shows_every_part(make_home, shared_data):

@@ -1,6 +1,6 @@
-"""The default of `max_kl` on the demo's policy: it lets the demo's rounds pass and undoes the one that destroyed it.
+"""The default of `max_kl` on the policy of `sums.yaml`: it lets its rounds pass and undoes the one that destroyed it.
 
-KL of all tokens of an update (docs/LOG.md): in twelve rounds of the demo at most 0.04 nats, without its warm-up 0.07;
+KL of all tokens of an update (docs/LOG.md): in twelve rounds of it at most 0.04 nats, without its warm-up 0.07;
 0.31 and 0.44 in the two updates of the round that destroyed the policy (rate 8e-4, no warm-up).
 """
 
@@ -18,7 +18,7 @@ from rlft.training import update
 from tests.benchmarks.learning_bench import make_bench
 from tests.factories import make_rollout
 
-DEMO = Path(__file__).parents[3] / "configs" / "demo.yaml"
+SUMS = Path(__file__).parents[3] / "configs" / "sums.yaml"
 COLLAPSE = [
     "training.learning_rate=8e-4",
     "training.warmup_updates=0",
@@ -30,8 +30,8 @@ COLLAPSE = [
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory):
-    """The demo's policy after its warm start."""
-    config = load_config(DEMO, [])
+    """The policy of the sums after its warm start."""
+    config = load_config(SUMS, [])
     bench = make_bench(config)
     policy = create_policy(config.policy, seed=0)
     run_sft(policy, config.warm_start, bench.task_set.split("train"), bench.environment, seed=0)
@@ -41,7 +41,7 @@ def warm(tmp_path_factory):
 
 
 def first_round(warm, overrides):
-    bench = make_bench(load_config(DEMO, overrides))
+    bench = make_bench(load_config(SUMS, overrides))
     policy = load_policy(warm, choose_device("cpu"))
     return run_round(bench.task_set, bench.environment, policy, bench.engine, bench.config, round=0).report
 
@@ -54,7 +54,7 @@ def test_a_round_that_destroys_the_policy_is_undone(warm):
 
 
 @pytest.mark.parametrize("overrides", [[], ["training.warmup_updates=0"]])
-def test_rounds_of_the_demo_pass(warm, overrides):
+def test_rounds_of_the_sums_pass(warm, overrides):
     report = first_round(warm, overrides)
     assert report.stopped is None
     assert report.updates == 4
@@ -72,7 +72,7 @@ def test_what_counts_is_the_kl_of_all_rollouts(monkeypatch, of_few, of_all, stop
 
     monkeypatch.setattr(update.Updater, "_distance", distance)
     updater = object.__new__(update.Updater)
-    updater.settings, updater.count = load_config(DEMO, []).training, 1
+    updater.settings, updater.count = load_config(SUMS, []).training, 1
     updater.tally = update.Tally()
     groups = [[(make_rollout(f"t{task}", sample), 1.0) for sample in range(8)] for task in range(16)]
     if stops:
