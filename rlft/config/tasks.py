@@ -36,7 +36,7 @@ class SourceConfig(Section):
     )
     generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
     first_index: int = Field(
-        default=0, ge=0, le=2**62, description="Index of the first item that is drawn (reasoning_gym only)."
+        default=0, ge=0, le=2**62, description="Index of the first item that each split draws (reasoning_gym only)."
     )
     prompt: Text | None = Field(
         default=None,

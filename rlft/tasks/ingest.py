@@ -12,7 +12,7 @@ from typing import Any
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
 from rlft.progress import Meter, Progress, silent
-from rlft.tasks.draw import draw_tasks
+from rlft.tasks.draw import Drawn, draw_tasks
 from rlft.tasks.duplicates import Claims, drop_duplicates
 from rlft.tasks.fields import FieldError, check_template
 from rlft.tasks.rows import canonical_json, make_task
@@ -104,7 +104,7 @@ def _ingest_main(
         drawn = draw_tasks(
             config, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
         )
-        tasks, how = drawn.tasks, {"split_by": "ranges of indices", "indices": drawn.indices}
+        tasks, how = drawn.tasks, {"split_by": "seeds of the generator"} | _ranges(drawn)
     else:
         rows = _read_all(config, bad, progress)
         column = read_split_column([raw.row for raw in rows], where)
@@ -133,7 +133,7 @@ def _ingest_off_distribution(
         drawn = draw_tasks(
             source, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
         )
-        tasks, how["indices"] = drawn.tasks, drawn.indices
+        tasks, how = drawn.tasks, _ranges(drawn)
     else:
         rows = _read_all(source, bad, progress)
         tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=False)
@@ -149,6 +149,10 @@ def _ingest_off_distribution(
             fix="name another source in tasks.off_distribution, or remove that section",
         )
     return _Ingested(tasks, _note(where, how, tasks, claims))
+
+
+def _ranges(drawn: Drawn) -> dict[str, Any]:
+    return {"seeds": drawn.seeds, "indices": drawn.indices}
 
 
 def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:

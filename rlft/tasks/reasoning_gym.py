@@ -1,7 +1,7 @@
 """Draws rows from any generator of reasoning-gym (github.com/open-thought/reasoning-gym) by its name.
 
 reasoning-gym seeds an item with the generator's seed plus the item's index, so two seeds close to each other share
-nearly all items. Therefore one seed serves all splits, and each split has a range of indices of its own.
+nearly all items. Therefore the seeds of splits are far apart (`rlft.tasks.draw`).
 """
 
 from __future__ import annotations

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from rlft.config import SourceConfig
+from rlft.config.bounds import LARGEST_SEED
 from rlft.errors import TaskError
 from rlft.tasks import reasoning_gym
-from rlft.tasks.draw import draw_tasks
+from rlft.tasks.draw import DRAWS_PER_TASK, SPARE_DRAWS, draw_tasks, split_seed
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator, pycosat_placeholder
 from rlft.tasks.sources import BadRow, BadRows, RawRow
+from rlft.types import SPLITS
 
 NO_PYCOSAT = importlib.util.find_spec("pycosat") is None
 # Sums of two numbers of one digit: 10 * 10 numbers and two signs are 200 different questions.
@@ -52,32 +54,48 @@ def test_items_go_on_where_the_expected_number_ends():
     assert len(list(draw_rows(source("chain_sum"), seed=0, expected=3, most=10))) == 10
 
 
-def test_splits_take_disjoint_ranges_of_one_seed():
+def test_splits_draw_with_seeds_far_apart():
     claims, bad = Claims(), BadRows(0)
     wanted = {"train": 100, "validation": 10, "gate": 20, "test": 30}
     drawn = draw_tasks(
         source("chain_sum", generator_kwargs=SMALL), wanted, environment="e:E", seed=7, claims=claims, bad=bad
     )
-    ranges = sorted(drawn.indices.values())
-    assert ranges[0][0] == 0
-    assert all(end == start for (_, end), (start, _) in pairwise(ranges))
+    # test, gate, validation, train: 7, and 2^28 = 268435456 once, twice and three times on top
+    assert drawn.seeds == {"test": 7, "gate": 268435463, "validation": 536870919, "train": 805306375}
     for task in drawn.tasks:
         start, end = drawn.indices[task.split]
-        assert start <= task.info["index"] < end
-        assert task.info["seed"] == 7
+        assert start == 0 <= task.info["index"] < end
+        assert task.info["seed"] == drawn.seeds[task.split]
     # All 160 are different questions; every index drawn was either kept or counted as dropped.
     assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 160
     assert {name: sum(task.split == name for task in drawn.tasks) for name in wanted} == wanted
-    assert 160 + sum(claims.dropped.values()) == ranges[-1][1]
+    assert 160 + sum(claims.dropped.values()) == sum(end for _, end in drawn.indices.values())
 
 
-def test_more_train_tasks_leave_the_evaluation_splits_as_they_are():
-    def evaluation(train: int) -> list[str]:
-        wanted = {"train": train, "validation": 5, "gate": 5, "test": 5}
-        drawn = draw_tasks(source("chain_sum"), wanted, environment="e:E", seed=0, claims=Claims(), bad=BadRows(0))
-        return [task.id for task in drawn.tasks if task.split != "train"]
+def test_the_seeds_of_splits_stay_what_numpy_takes_and_never_meet():
+    # 5 * 2^28 is less than 2^32, so no two of five seeds are equal where they begin anew at 0.
+    for seed in (0, 2**31, LARGEST_SEED):
+        seeds = sorted(split_seed(seed, split) for split in SPLITS)
+        assert seeds[0] >= 0
+        assert seeds[-1] <= LARGEST_SEED
+        # a split draws ten times all tasks that a config can ask for, and 1000 more
+        gaps = [after - before for before, after in pairwise([*seeds, seeds[0] + 2**32])]
+        assert min(gaps) == 2**28 > DRAWS_PER_TASK * 14_000_000 + SPARE_DRAWS
 
-    assert evaluation(10) == evaluation(50)
+
+def test_the_count_of_a_split_moves_no_task_of_another():
+    # 500 gate tasks instead of 200 had taken 200 of the train tasks. Sums of ten terms are all different.
+    def drawn(**counts: int) -> dict[str, list[str]]:
+        wanted = {"train": 20, "validation": 5, "gate": 5, "test": 5} | counts
+        config = source("chain_sum", generator_kwargs={"min_terms": 10, "max_terms": 10})
+        tasks = draw_tasks(config, wanted, environment="e:E", seed=0, claims=Claims(), bad=BadRows(0)).tasks
+        return {name: [task.id for task in tasks if task.split == name] for name in wanted}
+
+    before = drawn()
+    for name in before:
+        after = drawn(**{name: 50})
+        assert after[name][: len(before[name])] == before[name]
+        assert all(after[other] == before[other] for other in before if other != name)
 
 
 def test_too_few_different_tasks():
@@ -91,8 +109,10 @@ def test_too_few_different_tasks():
             claims=Claims(),
             bad=BadRows(0),
         )
-    # 10 draws for each of 201 tasks and 1000 to spare find all 200 that there are.
-    assert raised.value.what == "only 200 different tasks in 3010 draws, 201 are needed (train 150 + test 51)"
+    # test gets 51; then 10 draws for each of 201 tasks and 1000 to spare find all 200 that there are.
+    assert raised.value.what == (
+        "only 200 different tasks after 3010 draws for train, 201 are needed (train 150 + test 51)"
+    )
     assert "lower the counts" in raised.value.fix
 
 
