@@ -6,7 +6,8 @@ The tiny configuration runs once with many rounds: `rounds` has, by tenths of th
 in the pipeline beside its work (`perf/orchestration_seconds`) and of its whole. Then short runs fill one home, each
 with a seed of its own, so that none takes a step from the cache; every fifth is followed by an equal run in an empty
 home. `runs` has, by what the home held before, the processor's seconds of both and their ratio, and the home's bytes
-(a file with several names counts once). `commands` has those of `rlft show`, `doctor` and `runs` in the full home.
+(a file with several names counts once). `too_hard` counts the runs that solved nothing from the start, and ended there.
+`commands` has those of `rlft show`, `doctor` and `runs` in the full home.
 Seconds of the processor are counted, and not the clock's, because what else the machine does hardly changes them.
 """
 
@@ -18,24 +19,27 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import TINY, Home, Prepared, fork_server
 
-SHORT = ("training.rounds=1", "controls=[]", "warm_start.steps=20")
+SHORT = ("training.rounds=1", "controls=[]", "warm_start.steps=100")
 EVERY = 5  # every fifth run is compared with one in an empty home
+TOO_HARD = 3  # the exit code
 
 
-def command(home: Home, *arguments: str) -> float:
-    """Run a command; returns the processor's seconds that it took."""
+def command(home: Home, *arguments: str, allowed: Sequence[int] = (0,)) -> tuple[float, int]:
+    """Run a command; returns the processor's seconds that it took, and its exit code."""
     said = home.folder / "said"
     with said.open("w") as output, open(os.devnull) as nothing:
         files = nothing.fileno(), output.fileno(), output.fileno()
         process = fork_server().start("tests.e2e.driver", ["-", *arguments], home.folder, home.environment(), files)
-    if process.wait(7200) != 0:
+    code = process.wait(7200)
+    if code not in allowed:
         raise RuntimeError(f"`rlft {' '.join(arguments)}` failed:\n{said.read_text()}")
-    return process.cpu_seconds
+    return process.cpu_seconds, code
 
 
 def disk(home: Home) -> int:
@@ -46,7 +50,7 @@ def disk(home: Home) -> int:
 
 def many_rounds(home: Home, rounds: int) -> list[dict[str, float]]:
     """Run once; returns a row for each tenth of the rounds."""
-    options = ("training.max_kl=null", "controls=[]", f"training.rounds={rounds}")
+    options = ("training.max_kl=1000", "controls=[]", f"training.rounds={rounds}")
     command(home, "run", str(TINY), *sets(*options))
     values: dict[str, list[float]] = {}
     for name in ("orchestration", "rollout", "score", "train"):
@@ -68,15 +72,16 @@ print(json.dumps([metric.value for metric in sorted(history, key=lambda metric: 
     ]
 
 
-def many_runs(home: Home, runs: int, empty: Prepared) -> list[dict[str, float]]:
-    """Fill a home; returns a row for every fifth run."""
-    rows = []
+def many_runs(home: Home, runs: int, empty: Prepared) -> tuple[list[dict[str, float]], int]:
+    """Fill a home; returns a row for every fifth run, and how many ended too hard."""
+    rows, too_hard = [], 0
     for number in range(runs):
         options = sets(*SHORT, f"seed={number}")
         before = disk(home)
-        seconds = command(home, "run", str(TINY), *options)
+        seconds, code = command(home, "run", str(TINY), *options, allowed=(0, TOO_HARD))
+        too_hard += code == TOO_HARD
         if number % EVERY == 0 or number == runs - 1:
-            alone = command(empty.copy(), "run", str(TINY), *options)
+            alone, _ = command(empty.copy(), "run", str(TINY), *options, allowed=(code,))
             rows.append(
                 {
                     "runs": number,
@@ -87,7 +92,7 @@ def many_runs(home: Home, runs: int, empty: Prepared) -> list[dict[str, float]]:
                 }
             )
             sys.stderr.write(f"{rows[-1]}\n")
-    return rows
+    return rows, too_hard
 
 
 def sets(*settings: str) -> list[str]:
@@ -110,10 +115,10 @@ def main(arguments: list[str]) -> int:
             found["rounds"] = many_rounds(home, options.rounds)
             found["megabytes_after_rounds"] = round(disk(home) / 1e6, 1)
         home = empty.copy()
-        found["runs"] = many_runs(home, options.runs, empty)
+        found["runs"], found["too_hard"] = many_runs(home, options.runs, empty)
         (newest, *_) = home.query("print(json.dumps([r.name for r in client.list_pipeline_runs(size=1)]))")
-        for words in (("show", newest), ("doctor",), ("runs",)):
-            found["commands"][words[0]] = round(command(home, *words), 2)
+        for words in (("show", newest, "0"), ("doctor",), ("runs",)):
+            found["commands"][words[0]] = round(command(home, *words)[0], 2)
     sys.stdout.write(json.dumps(found) + "\n")
     return 0
 
