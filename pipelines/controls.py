@@ -15,6 +15,8 @@ from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.config import ControlName
 from rlft.controls.best import ControlReport
+from steps.train_rejection_control import train_rejection_control
+from steps.train_sft_control import train_sft_control
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +38,23 @@ def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
 
 
 def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
-    return stages.train_sft_control(start, tasks, rounds.flops(), rounds.validation_flops())
+    config = stages.config
+    with stages.show("sft control"):
+        return train_sft_control(
+            start,
+            tasks,
+            config.warm_start,
+            config.environment,
+            config.reward,
+            stages.evaluation_sampling(),
+            config.evaluation.num_generations,
+            config.evaluation.metric,
+            stages.fingerprints.harness + stages.fingerprints.reward,
+            config.policy.device,
+            rounds.flops(),
+            rounds.validation_flops(),
+            id="sft_control",
+        )
 
 
 def _applies_always(stages: Stages, tasks: Artifact) -> None:
@@ -44,8 +62,27 @@ def _applies_always(stages: Stages, tasks: Artifact) -> None:
 
 
 def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
-    count = len(rounds.reports)
-    return stages.train_rejection_control(start, tasks, count, rounds.flops(), rounds.validation_flops())
+    config = stages.config
+    with stages.show("rejection sampling control"):
+        return train_rejection_control(
+            start,
+            tasks,
+            config.warm_start,
+            config.environment,
+            config.reward,
+            config.training,
+            stages.sampling(config.rollout.temperature),
+            stages.evaluation_sampling(),
+            config.evaluation.num_generations,
+            config.evaluation.metric,
+            stages.fingerprints.harness + stages.fingerprints.reward,
+            config.policy.device,
+            len(rounds.reports),
+            config.evaluation.validate_every,
+            rounds.flops(),
+            rounds.validation_flops(),
+            id="rejection_sampling_control",
+        )
 
 
 CONTROLS = (

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from mlops.runs.ids import step_id
 from mlops.tracking.control_curves import log_prompts
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.few_shot import PromptReport
 from rlft.harness.examples import Examples
+from steps.choose_prompt import choose_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,23 @@ def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
 def _prompted(
     stages: Stages, policy: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker, name: str
 ) -> Prompted:
-    report = stages.choose_prompt(policy, tasks, rounds.flops(), rounds.validation_flops(), name).load()
+    config = stages.config
+    with stages.show(f"prompts {name}"):
+        chosen = choose_prompt(
+            policy,
+            tasks,
+            config.warm_start,
+            config.environment,
+            config.reward,
+            stages.evaluation_sampling(),
+            config.evaluation.num_generations,
+            config.evaluation.metric,
+            stages.fingerprints.harness + stages.fingerprints.reward,
+            config.policy.device,
+            rounds.flops(),
+            rounds.validation_flops(),
+            id=step_id("choose_prompt", name),
+        )
+    report = chosen.load()
     log_prompts(tracker, name, report)
     return Prompted(policy, report, report.read_examples())

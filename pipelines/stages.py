@@ -21,16 +21,14 @@ from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
 from steps.audit_rewards import audit_rewards
-from steps.choose_prompt import choose_prompt
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
+from steps.leave_out_tasks import leave_out_tasks
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
-from steps.train_rejection_control import train_rejection_control
-from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
 
 Artifact = Any  # an output of a ZenML step; `.load()` gives the value
@@ -104,8 +102,8 @@ class Stages:
         with self.show("reward audit"):
             return audit_rewards(tasks, config.environment, config.reward, config.harness, prints, config.seed)
 
-    def initialize(self, tasks: Artifact) -> Artifact:
-        """Make the base policy."""
+    def initialize(self, tasks: Artifact) -> tuple[Artifact, Artifact]:
+        """Make the base policy; returns it, and which prompts it cannot read."""
         config = self.config
         with self.show("policy"):
             return initialize_policy(
@@ -117,6 +115,11 @@ class Stages:
                 config.seed,
             )
 
+    def leave_out(self, tasks: Artifact, prompts: Artifact) -> Artifact:
+        """Take out the tasks whose prompts the base policy cannot read."""
+        with self.show("tasks that fit"):
+            return leave_out_tasks(tasks, prompts)
+
     def initialize_other(self, tasks: Artifact) -> Artifact | None:
         """Make the policy of the other model that `controls` name, before training, as it might not load."""
         config, other = self.config, self.config.other_model
@@ -125,9 +128,10 @@ class Stages:
         named = PolicyConfig(dtype=config.policy.dtype, device=config.policy.device, **other.model_dump())
         length, name = config.rollout.max_completion_length, step_id("initialize_policy", "model_control")
         with self.show("other model"):
-            return initialize_policy(
+            policy, _ = initialize_policy(
                 tasks, named, config.environment, length, config.harness, config.seed, is_next=False, id=name
             )
+        return policy
 
     def supervise(self, policy: Artifact, tasks: Artifact) -> tuple[Artifact, Artifact]:
         """Fine-tune on demonstrations, the warm start; returns the policy and the report."""
@@ -150,86 +154,13 @@ class Stages:
         """Return whether the environment gives a demonstration of any train task."""
         return gives_demonstrations(tasks.split("train"), pipeline_environment(self.config.environment))
 
-    def train_sft_control(
-        self, start: Artifact, tasks: Artifact, flops: float, validation_flops: float
-    ) -> tuple[Artifact, Artifact]:
-        """Train the SFT control from `start` within so many FLOPs; returns the policy and the report."""
-        config = self.config
-        with self.show("sft control"):
-            return train_sft_control(
-                start,
-                tasks,
-                config.warm_start,
-                config.environment,
-                config.reward,
-                self._evaluation_sampling(),
-                config.evaluation.num_generations,
-                config.evaluation.metric,
-                self.fingerprints.harness + self.fingerprints.reward,
-                config.policy.device,
-                flops,
-                validation_flops,
-                id="sft_control",
-            )
-
-    def train_rejection_control(
-        self, start: Artifact, tasks: Artifact, rounds: int, flops: float, validation_flops: float
-    ) -> tuple[Artifact, Artifact]:
-        """Train the control by rejection sampling as GRPO was trained from `start`; returns the policy and the report.
-
-        It has so many rounds and FLOPs.
-        """
-        config = self.config
-        with self.show("rejection sampling control"):
-            return train_rejection_control(
-                start,
-                tasks,
-                config.warm_start,
-                config.environment,
-                config.reward,
-                config.training,
-                self._sampling(config.rollout.temperature),
-                self._evaluation_sampling(),
-                config.evaluation.num_generations,
-                config.evaluation.metric,
-                self.fingerprints.harness + self.fingerprints.reward,
-                config.policy.device,
-                rounds,
-                config.evaluation.validate_every,
-                flops,
-                validation_flops,
-                id="rejection_sampling_control",
-            )
-
-    def choose_prompt(
-        self, policy: Artifact, tasks: Artifact, flops: float, validation_flops: float, name: str
-    ) -> Artifact:
-        """Choose the examples in the prompt of the control of this name within so many FLOPs; returns the report."""
-        config = self.config
-        with self.show(f"prompts {name}"):
-            return choose_prompt(
-                policy,
-                tasks,
-                config.warm_start,
-                config.environment,
-                config.reward,
-                self._evaluation_sampling(),
-                config.evaluation.num_generations,
-                config.evaluation.metric,
-                self.fingerprints.harness + self.fingerprints.reward,
-                config.policy.device,
-                flops,
-                validation_flops,
-                id=step_id("choose_prompt", name),
-            )
-
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Sample and score groups of attempts at the train tasks of a round."""
         training, rollout = self.config.training, self.config.rollout
         selection = Selection(
             label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
         )
-        return self._attempt(policy, tasks, selection, self._sampling(rollout.temperature), round_name(round))
+        return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
 
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
@@ -255,7 +186,7 @@ class Stages:
         selection = Selection(
             label="baseline", num_generations=config.num_generations, count=config.num_tasks, splits=["validation"]
         )
-        return self._evaluate(policy, tasks, selection, self._sampling(self.config.rollout.temperature), "baseline")
+        return self._evaluate(policy, tasks, selection, self.sampling(self.config.rollout.temperature), "baseline")
 
     def attempt_often(self, policy: Artifact, tasks: Artifact, name: str) -> Artifact:
         """Evaluate several attempts at `test` tasks, sampled as training samples them, for pass@k."""
@@ -263,7 +194,7 @@ class Stages:
         selection = Selection(
             label="pass_at_k", num_generations=config.num_generations, count=config.num_tasks, splits=["test"]
         )
-        sampling = self._sampling(self.config.rollout.temperature)
+        sampling = self.sampling(self.config.rollout.temperature)
         return self._evaluate(policy, tasks, selection, sampling, f"pass_at_k_{name}")
 
     def evaluate(
@@ -274,12 +205,13 @@ class Stages:
         It reads `examples` before each prompt.
         """
         selection = Selection(label="evaluation", num_generations=self.config.evaluation.num_generations, splits=splits)
-        return self._evaluate(policy, tasks, selection, self._evaluation_sampling(examples), name)
+        return self._evaluate(policy, tasks, selection, self.evaluation_sampling(examples), name)
 
-    def _evaluation_sampling(self, examples: Examples | None = None) -> SamplingSettings:
+    def evaluation_sampling(self, examples: Examples | None = None) -> SamplingSettings:
+        """Return how evaluations sample; every prompt begins with `examples`."""
         config = self.config.evaluation
         cut = {"top_p": config.top_p, "top_k": config.top_k, "min_p": config.min_p}
-        return self._sampling(config.temperature, **cut, examples=examples)
+        return self.sampling(config.temperature, **cut, examples=examples)
 
     def constant(self, tasks: Artifact, said: Sequence[str], splits: list[Split]) -> Artifact:
         """Evaluate the best constant answer on whole splits; `said` are completions that policies gave often."""
@@ -296,7 +228,8 @@ class Stages:
                 splits,
             )
 
-    def _sampling(self, temperature: float, **more: Any) -> SamplingSettings:
+    def sampling(self, temperature: float, **more: Any) -> SamplingSettings:
+        """Return how rollouts are sampled at this temperature, with `more` settings."""
         rollout = self.config.rollout
         return SamplingSettings(
             temperature=temperature,

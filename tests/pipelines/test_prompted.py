@@ -7,9 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipelines import prompted
 from pipelines.prompted import prompted_controls
-from rlft.config import ModelControl
+from pipelines.stages import unshown
+from rlft.config import EvaluationConfig, ModelControl
 from rlft.controls.few_shot import PromptReport, PromptTrial
+from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
 
 EXAMPLES = Examples(form="text", shown=[Example(prompt=[{"role": "user", "content": "q"}], turns=[])])
@@ -17,21 +20,40 @@ REPORT = PromptReport(9.0, 4.0, 0.5, "accuracy", (), PromptTrial(1, "text", 0.5)
 
 
 class FakeStages:
-    """Chooses the same prompt for each policy, and remembers what it was told."""
+    """Holds what of a config the controls read."""
+
+    show = staticmethod(unshown)
+    fingerprints = EnvironmentFingerprints("a", "b")
 
     def __init__(self, controls, *, model="a", path=None, gold=True):
-        warm_start = SimpleNamespace(path=path)
         self.config = SimpleNamespace(
-            controls=controls, policy=SimpleNamespace(model=model), warm_start=warm_start, rollout=None
+            controls=controls,
+            policy=SimpleNamespace(model=model, device="cpu"),
+            warm_start=SimpleNamespace(path=path),
+            environment=None,
+            reward=None,
+            evaluation=EvaluationConfig(),
         )
-        self.told, self.gold = [], gold
+        self.gold = gold
 
     def has_demonstrations(self, tasks):
         return self.gold
 
-    def choose_prompt(self, policy, tasks, flops, validation_flops, name):
-        self.told.append((policy, flops, validation_flops, name))
+    def evaluation_sampling(self):
+        return None
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch):
+    """What the step was told, which chooses the same prompt for each policy: the policy, the FLOPs, the id."""
+    calls = []
+
+    def choose(policy, *given, id):
+        calls.append((policy, *given[-2:], id))
         return SimpleNamespace(load=lambda: REPORT)
+
+    monkeypatch.setattr(prompted, "choose_prompt", choose)
+    return calls
 
 
 class FakeTracker:
@@ -52,11 +74,11 @@ def made(stages, tracker=None, other=None):
 
 
 @pytest.mark.parametrize("controls", [None, ["few_shot"], ["sft", "few_shot"]])
-def test_the_base_model_gets_examples_within_the_flops_of_the_rounds(controls):
+def test_the_base_model_gets_examples_within_the_flops_of_the_rounds(controls, told):
     stages, tracker = FakeStages(controls), FakeTracker()
     (found,) = made(stages, tracker).items()
     assert (found[0], found[1].policy, found[1].examples) == ("few_shot", "base", EXAMPLES)
-    assert stages.told == [("base", 9.0, 2.0, "few_shot")]
+    assert told == [("base", 9.0, 2.0, "choose_prompt_few_shot")]
     assert tracker.json["controls/few_shot.json"]["chosen"] == {
         "examples": 1, "form": "text", "validation": 0.5, "left_out": "",
     }  # fmt: skip
@@ -84,8 +106,8 @@ def test_a_file_of_demonstrations_does_for_tasks_without_gold_and_a_control_may_
         assert made(FakeStages(unwanted)) == {}
 
 
-def test_another_model_has_a_prompt_of_its_own_even_if_the_policy_began_with_random_weights():
+def test_another_model_has_a_prompt_of_its_own_even_if_the_policy_began_with_random_weights(told):
     stages = FakeStages([ModelControl(model="b")], model=None, gold=False)
     (found,) = made(stages, other="other").items()
     assert (found[0], found[1].policy, found[1].examples) == ("model", "other", EXAMPLES)
-    assert stages.told == [("other", 9.0, 2.0, "model")]
+    assert told == [("other", 9.0, 2.0, "choose_prompt_model")]
