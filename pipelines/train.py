@@ -48,6 +48,7 @@ from steps.fetch_champion import fetch_champion
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
+from steps.leave_out_tasks import leave_out_tasks
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
@@ -62,6 +63,7 @@ STEPS = [
     ingest_tasks,
     audit_rewards,
     initialize_policy,
+    leave_out_tasks,
     warm_start_policy,
     train_sft_control,
     train_rejection_control,
@@ -138,6 +140,8 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     started = time.perf_counter()
     tasks = stages.ingest()
     _note_tasks(tasks.load(), record, stages.config)
+    if missing := tasks.load().notes["tasks"]["without_answer"]:
+        logger.warning("%d tasks have no answer to compare with", missing)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.tracker.log_json("reward_audit.json", audit.to_json())
@@ -148,7 +152,12 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
                 fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
             )
     other = stages.initialize_other(tasks)
-    base = start = stages.initialize(tasks)
+    base, prompts = stages.initialize(tasks)
+    if prompts.load().too_long:
+        tasks = stages.leave_out(tasks, prompts)
+        _note_tasks(tasks.load(), record, stages.config)
+    record.tracker.log_tasks(tasks.load(), tasks.load().notes["tasks"]["source"])
+    start = base
     record.seconds.setup = time.perf_counter() - started
     if stages.config.warm_start is not None:
         start, report = stages.supervise(base, tasks)
@@ -164,13 +173,9 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
 
 
 def _note_tasks(task_set: TaskSet, record: Record, config: Config) -> None:
-    """Name the data in MLflow, store what was noted while reading it, and say what the gate can and cannot see."""
-    notes = task_set.notes["tasks"]
-    record.tracker.log_tasks(task_set, notes["source"])
+    """Store what was noted while reading the data, and say what the gate can and cannot see."""
     record.tracker.log_json("task_notes.json", task_set.notes)
     record.tracker.log_json(HASHES, hashes_by_split(task_set))
-    if notes["without_answer"]:
-        logger.warning("%d tasks have no answer to compare with", notes["without_answer"])
     record.summary.gate = say_what_it_sees(task_set.split("gate"), config, record.tracker)
 
 

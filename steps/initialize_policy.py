@@ -5,17 +5,21 @@ from typing import Annotated
 from zenml import step
 
 from materializers.policy import PolicyMaterializer
+from materializers.report import ReportMaterializer
 from mlops.runtime.runtime import current_runtime
 from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.contract.base import prompt_messages
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
-from rlft.policy.tokens import check_prompts
+from rlft.policy.prompts import PromptCheck, check_prompts
 from rlft.types import TaskSet
 
 
-@step(enable_cache=False, output_materializers=PolicyMaterializer)
+@step(
+    enable_cache=False,
+    output_materializers={"policy": PolicyMaterializer, "prompt_check": ReportMaterializer},
+)
 def initialize_policy(
     tasks: TaskSet,
     policy: PolicyConfig,
@@ -24,8 +28,8 @@ def initialize_policy(
     harness: HarnessConfig,
     seed: int,
     is_next: bool = True,
-) -> Annotated[PolicyFolder, "policy"]:
-    """Load or build a base policy, and check that it can read every prompt. Not cached: a folder may have changed.
+) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[PromptCheck, "prompt_check"]]:
+    """Load or build a base policy, and check which prompts it can read. Not cached: a folder may have changed.
 
     It stays in memory if it `is_next`, the policy that the next steps are about.
     """
@@ -34,7 +38,7 @@ def initialize_policy(
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
     chat = prepare_policy(live, env, harness, chat_template=policy.chat_template)
-    check_prompts(
+    checked = check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
         max_completion_length=max_completion_length,
@@ -45,4 +49,4 @@ def initialize_policy(
     folder = save_policy(live, runtime.new_folder(), stage="base")
     if is_next:
         runtime.keep(live)
-    return folder
+    return folder, checked

@@ -5,19 +5,14 @@ Sampled tokens are never encoded again from their text, which might give other t
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from rlft.errors import PolicyError
 from rlft.messages import as_read
-from rlft.progress import Meter, Progress, silent
 from rlft.types import Message
-
-logger = logging.getLogger(__name__)
 
 
 def character_tokenizer(characters: str, pieces: Sequence[str] = ()) -> PreTrainedTokenizerFast:
@@ -82,64 +77,3 @@ def unknown_characters(tokenizer: PreTrainedTokenizerBase, text: str) -> list[st
     if unknown not in tokenizer(text, add_special_tokens=False).input_ids:
         return []
     return sorted({c for c in text if unknown in tokenizer(c, add_special_tokens=False).input_ids})
-
-
-def check_prompts(
-    tokenizer: PreTrainedTokenizerBase,
-    prompts: Sequence[tuple[str, Sequence[Message]]],
-    *,
-    max_completion_length: int,
-    context_length: int | None,
-    render: Callable[[Sequence[Message]], list[int]] | None = None,
-    progress: Progress = silent,
-) -> None:
-    """Check every prompt before anything is sampled.
-
-    `prompts` are (task id, messages), which `render` makes tokens of (`render_prompt` by default). Raises PolicyError
-    that names the task for a prompt without tokens or with a character that has none, and when no prompt at all fits
-    the model's `context_length` (tokens). Some that do not fit are warned of: their rollouts end `errored`, and those
-    with little room are cut short.
-    """
-    meter = Meter(progress, len(prompts), "prompts")
-    lengths: list[int] = []
-    for task_id, messages in prompts:
-        ids = render(messages) if render else render_prompt(tokenizer, messages)
-        lengths.append(_check_prompt(tokenizer, task_id, messages, ids))
-        meter.add()
-    if context_length is None or not lengths:
-        return
-    unreadable = sum(length >= context_length for length in lengths)
-    cut = sum(length + max_completion_length > context_length for length in lengths) - unreadable
-    if unreadable == len(lengths):
-        raise PolicyError(
-            f"every prompt is longer than the model's context of {context_length} tokens",
-            where="tasks.prompt",
-            fix="shorten the prompts, or use a model with a longer context",
-        )
-    if unreadable or cut:
-        logger.warning(
-            "%d of %d prompts exceed the model's context of %d tokens (their rollouts are errors); %d leave less than "
-            "the %d tokens of rollout.max_completion_length",
-            unreadable,
-            len(lengths),
-            context_length,
-            cut,
-            max_completion_length,
-        )
-
-
-def _check_prompt(
-    tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
-) -> int:
-    """Return a prompt's number of tokens. Raises PolicyError if there are none, or one that the tokenizer lacks."""
-    where = f"task {task_id}"
-    if not ids:
-        raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
-    text = "\n".join(message["content"] for message in messages)
-    if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
-        raise PolicyError(
-            f"the tokenizer has no token for {unknown}",
-            where=where,
-            fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
-        )
-    return len(ids)

@@ -8,6 +8,7 @@
 - `duplicates`: keeps a prompt from being in two splits
 - `draw`: fills splits from a generator
 - `ingest`: does all of it, and computes the fingerprint
+- `fitting`: takes out the tasks that a model cannot read
 """
 
 from rlft.tasks.ingest import ingest_tasks, read_tasks

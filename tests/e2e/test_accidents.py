@@ -122,16 +122,27 @@ def test_a_model_that_does_not_load_is_named(make_home):
 
 
 @pytest.mark.slow
-def test_a_task_that_no_sample_solves_ends_too_hard(make_home):
+def test_tasks_that_no_sample_solves_end_too_hard_and_those_that_do_not_fit_are_left_out(make_home):
     home = make_home("hard")
-    # random weights do not hit upon a number of four digits or more by chance
-    four_digits = ["--set", "tasks.generator_kwargs={min_terms: 2, max_terms: 2, min_digits: 4, max_digits: 4}"]
-    result = home.rlft("run", str(TINY), "--set", "warm_start=null", *four_digits)
+    # Random weights do not hit upon a number of four digits by chance. Six and seven digits make a prompt of 18 tokens.
+    long = "tasks.generator_kwargs={min_terms: 2, max_terms: 2, min_digits: 4, max_digits: 7}"
+    options = [part for each in (long, "warm_start=null") for part in ("--set", each)]
+    result = home.rlft("run", str(TINY), *options, "--set", "policy.from_scratch.max_position_embeddings=18")
     assert result.code == 3, result.output
     assert result.summary["status"] == "too_hard"
     assert result.summary["promotion"]["promoted"] is False
     assert result.summary["baseline"]["accuracy"] == 0
     assert home.query("print(json.dumps(len(mlflow_client.search_model_versions())))") == 0
+    lengths, kept, errors = home.query(f"""
+run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
+tasks, fitting = (run.steps[f"{{name}}_tasks"].outputs["tasks"][0].load() for name in ("ingest", "leave_out"))
+rollouts = run.steps["generate_rollouts_baseline"].outputs["rollouts"][0].load()
+lengths = [[len(task.prompt[0]["content"]) for task in each.tasks] for each in (tasks, fitting)]
+print(json.dumps([*lengths, [row.error for row in rollouts.rows if row.error]]))
+""")
+    assert kept == [length for length in lengths if length < 18]
+    assert errors == []
+    assert f"{len(lengths) - len(kept)} of {len(lengths)} tasks are left out" in " ".join(result.output.split())
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ config = load_config(TINY)
 prints = Stages.of(config).fingerprints
 tasks = out("ingest_tasks", "tasks").load()
 found = {{}}
-base = initialize_policy.entrypoint(
+base, _ = initialize_policy.entrypoint(
     tasks, config.policy, config.environment, config.rollout.max_completion_length, config.harness,
     config.seed)
 found["initialize_policy"] = [base.metadata.content_hash, out("initialize_policy", "policy").content_hash]

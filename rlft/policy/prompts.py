@@ -1,0 +1,87 @@
+"""Checks that a model can read the prompts of all tasks, before anything is sampled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.errors import PolicyError
+from rlft.policy.tokens import render_prompt, unknown_characters
+from rlft.progress import Meter, Progress, silent
+from rlft.types import Message, Report
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCheck(Report):
+    """Names the tasks whose prompt leaves no token of the model's context (in tokens) for an answer, by their ids.
+
+    `context_length` is `None` for a model without a limit.
+    """
+
+    context_length: int | None
+    too_long: tuple[str, ...] = ()
+
+
+def check_prompts(
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: Sequence[tuple[str, Sequence[Message]]],
+    *,
+    max_completion_length: int,
+    context_length: int | None,
+    render: Callable[[Sequence[Message]], list[int]] | None = None,
+    progress: Progress = silent,
+) -> PromptCheck:
+    """Check every prompt, and return which are too long for the model's `context_length` (tokens).
+
+    `prompts` are (task id, messages), which `render` makes tokens of (`render_prompt` by default). Raises PolicyError
+    that names the task for a prompt without tokens or with a character that has none, and when no prompt at all fits.
+    Prompts that leave less than `max_completion_length` tokens are warned of, as their answers are cut short.
+    """
+    meter = Meter(progress, len(prompts), "prompts")
+    lengths: dict[str, int] = {}
+    for task_id, messages in prompts:
+        ids = render(messages) if render else render_prompt(tokenizer, messages)
+        lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
+        meter.add()
+    if context_length is None:
+        return PromptCheck(None)
+    too_long = tuple(task_id for task_id, length in lengths.items() if length >= context_length)
+    if lengths and len(too_long) == len(lengths):
+        raise PolicyError(
+            f"every prompt is longer than the model's context of {context_length} tokens",
+            where="tasks.prompt",
+            fix="shorten the prompts, or use a model with a longer context",
+        )
+    cut = sum(length + max_completion_length > context_length for length in lengths.values()) - len(too_long)
+    if cut:
+        logger.warning(
+            "%d of %d prompts leave less than the %d tokens of rollout.max_completion_length in the model's context of "
+            "%d tokens: answers to them are cut short",
+            cut,
+            len(lengths),
+            max_completion_length,
+            context_length,
+        )
+    return PromptCheck(context_length, too_long)
+
+
+def _check_prompt(
+    tokenizer: PreTrainedTokenizerBase, task_id: str, messages: Sequence[Message], ids: Sequence[int]
+) -> int:
+    """Return a prompt's number of tokens. Raises PolicyError if there are none, or one that the tokenizer lacks."""
+    where = f"task {task_id}"
+    if not ids:
+        raise PolicyError("its prompt has no tokens", where=where, fix="give the task a prompt")
+    text = "\n".join(message["content"] for message in messages)
+    if tokenizer.unk_token_id in ids and (unknown := unknown_characters(tokenizer, text)):
+        raise PolicyError(
+            f"the tokenizer has no token for {unknown}",
+            where=where,
+            fix="add the characters to policy.from_scratch.characters, or use a model whose tokenizer has them",
+        )
+    return len(ids)

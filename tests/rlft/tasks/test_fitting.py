@@ -1,0 +1,38 @@
+"""Tasks that a model cannot read are taken out of every split, and named."""
+
+import pytest
+
+from rlft.errors import TaskError
+from rlft.tasks.fitting import leave_out
+from rlft.tasks.ingest import fingerprint_tasks
+from rlft.types import Task, TaskSet
+from tests.factories import user
+
+
+def task_set(**ids: list[str]) -> TaskSet:
+    tasks = tuple(
+        Task(id=id, environment="e", prompt=[user(id)], answer=None, info={}, split=split, group=id)  # type: ignore[arg-type]
+        for split, named in ids.items()
+        for id in named
+    )
+    notes = {"rows_per_split": {name: len(each) for name, each in ids.items()}, "tasks": {"source": "s"}}
+    return TaskSet(tasks, fingerprint_tasks(tasks), notes)
+
+
+def test_they_are_gone_and_named_by_split(caplog):
+    before = task_set(train=["a", "b", "c"], gate=["d", "e"], test=["f"])
+    after = leave_out(before, ["b", "c", "e"], 512)
+    assert [task.id for task in after.tasks] == ["a", "d", "f"]
+    assert after.notes == {
+        "rows_per_split": {"train": 1, "gate": 1, "test": 1},
+        "tasks": {"source": "s"},
+        "prompts_too_long": {"train": ["b", "c"], "gate": ["e"]},
+    }
+    assert after.fingerprint == fingerprint_tasks(after.tasks) != before.fingerprint
+    assert "3 of 6 tasks are left out" in caplog.text
+    assert "context of 512 tokens: train 2, gate 1" in caplog.text
+
+
+def test_a_split_that_is_left_empty_is_an_error():
+    with pytest.raises(TaskError, match="all tasks of gate are longer"):
+        leave_out(task_set(train=["a", "b"], gate=["d"]), ["a", "d"], 9)
