@@ -155,5 +155,4 @@ def _policies(home: Home, result: Result) -> dict[str, Any]:
     """The weights' hashes that the steps of a run left, by the step."""
     assert result.summary is not None
     steps = home.steps(result.summary["pipeline_run_id"])
-    # The SFT control trains for so many seconds, not steps, so that no two are equal.
-    return {name: step["weights"] for name, step in steps.items() if step["weights"] and name != "sft_control"}
+    return {name: step["weights"] for name, step in steps.items() if step["weights"]}
