@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import importlib
 import math
+import pkgutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 import torch
 from zenml.materializers.materializer_registry import materializer_registry
 
+import steps
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
@@ -22,6 +25,7 @@ from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
+from rlft.policy.prompts import PromptCheck
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.sft.training import SftReport
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
@@ -107,6 +111,7 @@ REPORTS = [
     PromptReport(9e9, 4e9, 0.5, "accuracy", (PROMPT, PromptTrial(8, "turns", left_out="long")), PROMPT, EXAMPLES),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
+    PromptCheck(512, ("t1", "t2")),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]
 
@@ -131,6 +136,8 @@ def test_hashes_of_reports(local_store):
 
 
 def test_every_report_has_its_case_above():
+    for module in pkgutil.iter_modules(steps.__path__):  # whichever tests a worker ran before
+        importlib.import_module(f"steps.{module.name}")
     kinds = Report.__subclasses__()
     kinds += [kind for each in kinds for kind in each.__subclasses__()]
     assert {type(report).__name__ for report in REPORTS} == {kind.__name__ for kind in kinds}
