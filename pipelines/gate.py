@@ -1,4 +1,4 @@
-"""What a run asks of the registry about its gate: what it can see, which look this is, and who has trained on it."""
+"""What a run asks of MLflow about its gate: what it can see, which look this is, who has trained on it, what moved."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from mlops.registry.gates import count_look, last_difference, note_difference, trained_on
+from mlops.registry.gates import count_look, last_difference, note_difference
+from mlops.registry.noted_tasks import last_noted, trained_on
 from mlops.runs.starting import registry_name
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from rlft.config import Config
 from rlft.errors import TrackerError
-from rlft.gates import Look, task_hash
+from rlft.gates import Look, is_same_gate, sketch, sketch_of, task_hash
 from rlft.power import gate_sentence, squared_difference
 from rlft.promotion import few_groups
 from rlft.statistics import effective_groups
-from rlft.types import EvaluationReport, Task
+from rlft.tasks.moves import describe_moves, find_moves
+from rlft.types import EvaluationReport, Task, TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +51,32 @@ def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> 
     )
     logger.info("%s", text)
     return text
+
+
+def say_what_moved(tasks: TaskSet, config: Config, tracker: Tracker) -> dict[str, Any] | None:
+    """Return, and warn of, the tasks that are in another split than in the last run of this name; `None` without any.
+
+    It is {"run": its name, "tasks": {id: [split before, split now]}, "same_gate": whether looks at both gates add up}.
+    """
+    if tracker.is_away or tracker.run_id is None or tracker.experiment_id is None:
+        return None
+    try:
+        with answering(tracker.tracking_uri):
+            last = last_noted(tracker.tracking_uri, tracker.experiment_id, config.name, without=tracker.run_id)
+    except TrackerError as cause:
+        logger.warning("whether tasks have changed their split since the last run is not known: %s", cause.what)
+        return None
+    if last is None or not (moves := find_moves(last.hashes, tasks)):
+        return None
+    same = is_same_gate(sketch(tasks.split("gate")), sketch_of(last.hashes.get("gate", [])))
+    logger.warning(
+        "%d tasks are in another split than in the run %s: %s; task_notes.json names them. The gate is %s",
+        len(moves),
+        last.run,
+        describe_moves(moves),
+        "mostly the same, so its looks go on" if same else "a new one, whose looks begin anew",
+    )
+    return {"run": last.run, "tasks": {m.task_id: [m.before, m.now] for m in moves}, "same_gate": same}
 
 
 def ask_about(

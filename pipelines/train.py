@@ -18,7 +18,7 @@ from zenml.models import PipelineRunResponse
 
 from mlops.display.bars import Display
 from mlops.home.folder import PINS, find_home
-from mlops.registry.gates import HASHES, hashes_by_split
+from mlops.registry.noted_tasks import HASHES, hashes_by_split
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
 from mlops.runs.redo import naming_damage
@@ -30,7 +30,7 @@ from mlops.runtime.signals import installed
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts
-from pipelines.gate import say_what_it_sees
+from pipelines.gate import say_what_it_sees, say_what_moved
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
@@ -139,7 +139,8 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     """
     started = time.perf_counter()
     tasks = stages.ingest()
-    _note_tasks(tasks.load(), record, stages.config)
+    moved = say_what_moved(tasks.load(), stages.config, record.tracker)
+    _note_tasks(tasks.load(), moved, record, stages.config)
     if missing := tasks.load().notes["tasks"]["without_answer"]:
         logger.warning("%d tasks have no answer to compare with", missing)
     if stages.config.reward.audit:
@@ -155,7 +156,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     base, prompts = stages.initialize(tasks)
     if prompts.load().too_long:
         tasks = stages.leave_out(tasks, prompts)
-        _note_tasks(tasks.load(), record, stages.config)
+        _note_tasks(tasks.load(), moved, record, stages.config)
     record.tracker.log_tasks(tasks.load(), tasks.load().notes["tasks"]["source"])
     start = base
     record.seconds.setup = time.perf_counter() - started
@@ -172,9 +173,9 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
     runtime.forget_checkpoints()  # only now: ZenML has stored the result, so no kill can lose both
 
 
-def _note_tasks(task_set: TaskSet, record: Record, config: Config) -> None:
+def _note_tasks(task_set: TaskSet, moved: dict[str, Any] | None, record: Record, config: Config) -> None:
     """Store what was noted while reading the data, and say what the gate can and cannot see."""
-    record.tracker.log_json("task_notes.json", task_set.notes)
+    record.tracker.log_json("task_notes.json", task_set.notes | ({"moved": moved} if moved else {}))
     record.tracker.log_json(HASHES, hashes_by_split(task_set))
     record.summary.gate = say_what_it_sees(task_set.split("gate"), config, record.tracker)
 

@@ -48,7 +48,12 @@ def gate_id(tasks: Iterable[Task]) -> str:
 
 def sketch(tasks: Iterable[Task]) -> str:
     """Return the `SKETCH` smallest hashes of a gate's tasks, one after the other: all of them, or a random sample."""
-    return "".join(sorted(set(map(task_hash, tasks)))[:SKETCH])
+    return sketch_of(map(task_hash, tasks))
+
+
+def sketch_of(hashes: Iterable[str]) -> str:
+    """Return the `sketch` of tasks by their hashes."""
+    return "".join(sorted(set(hashes))[:SKETCH])
 
 
 def shared(ours: str, theirs: str) -> float:

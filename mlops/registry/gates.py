@@ -1,4 +1,4 @@
-"""How often a model's gate was looked at, as tags of the registered model, and the tasks that a version was trained on.
+"""How often a model's gate was looked at, as tags of the registered model.
 
 `rlft.gate.<gate>` holds the sketch of a gate's tasks, `rlft.look.<gate>.<asked>` the look at which a policy was judged
 as `<number>/<promotion.looks>/<spent>`. A tag for each look cannot be lost to another run that writes at the same time.
@@ -7,21 +7,15 @@ as `<number>/<promotion.looks>/<spent>`. A tag for each look cannot be lost to a
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
-from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
-from rlft.gates import Look, gate_id, is_same_gate, sketch, task_hash
-from rlft.types import SPLITS, Task, TaskSet
+from rlft.gates import Look, gate_id, is_same_gate, sketch
+from rlft.types import Task
 
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
-HASHES = "task_hashes.json"
 
 
 def count_look(
@@ -79,27 +73,3 @@ def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
     noted = {gate: tags.get(f"{DIFFERS_TAG}{gate}.{metric}") for gate in {this, *_same(tags, sketch(gate))}}
     found = {gate: float(kept) for gate, kept in noted.items() if kept is not None}
     return found.get(this, max(found.values(), default=None))
-
-
-def hashes_by_split(task_set: TaskSet) -> dict[str, list[str]]:
-    """Return {split: hashes of its tasks}, which `trained_on` reads from a run's artifact `HASHES`."""
-    return {split: [task_hash(task) for task in task_set.split(split)] for split in SPLITS}
-
-
-def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
-    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, or is gone.
-
-    Raises as MLflow does.
-    """
-    client = MlflowClient(tracking_uri=tracking_uri)
-    try:
-        noted = any(file.path == HASHES for file in client.list_artifacts(run_id))
-    except MlflowException as cause:
-        if cause.error_code not in ABSENT:
-            raise
-        return None
-    if not noted:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(client.download_artifacts(run_id, HASHES, folder))
-        return frozenset(json.loads(file.read_text(encoding="utf-8"))["train"])

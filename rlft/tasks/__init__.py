@@ -8,6 +8,7 @@
 - `duplicates`: keeps a prompt from being in two splits
 - `draw`: fills splits from a generator
 - `ingest`: does all of it, and computes the fingerprint
+- `moves`: compares the splits with those of an earlier run
 - `fitting`: takes out the tasks that a model cannot read
 """
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.gates import HASHES, count_look, hashes_by_split, last_difference, note_difference, trained_on
+from mlops.registry.gates import count_look, last_difference, note_difference
 from mlops.registry.versions import open_name
-from rlft.gates import task_hash
-from rlft.types import TaskSet
 from tests.rlft.test_gates import tasks
 
 
@@ -79,13 +76,3 @@ def test_a_look_that_was_killed_before_it_was_numbered_counts(client):
     client.set_registered_model_tag("killed", own, "/20/")
     assert look(client, "killed", "b", range(20)) == 2
     assert look(client, "killed", "a", range(20)) == 2
-
-
-def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
-    numbered = tasks(range(6))
-    task_set = TaskSet(tuple(numbered), "f")  # all of them in train
-    run = client.create_run(client.create_experiment("hashes", artifact_location=str(tmp_path)))
-    assert trained_on(client.tracking_uri, run.info.run_id) is None
-    client.log_text(run.info.run_id, json.dumps(hashes_by_split(task_set)), HASHES)
-    assert trained_on(client.tracking_uri, "0" * 32) is None  # a run that was removed since
-    assert trained_on(client.tracking_uri, run.info.run_id) == {task_hash(task) for task in numbered}

@@ -1,0 +1,54 @@
+"""What a run notes of its tasks is found again: what it trained on, and by the next run how they were dealt."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+
+import pytest
+from mlflow import MlflowClient
+
+from mlops.registry.noted_tasks import HASHES, hashes_by_split, last_noted, trained_on
+from rlft.gates import task_hash
+from rlft.types import TaskSet
+from tests.rlft.test_gates import tasks
+
+NUMBERED = tasks(range(6))
+DEALT = TaskSet((*NUMBERED[:4], *(dataclasses.replace(task, split="gate") for task in NUMBERED[4:])), "f")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> MlflowClient:
+    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('noted')}/mlflow.db")
+
+
+def begin(client, experiment, name, *, noting=None):
+    time.sleep(0.002)  # MLflow orders runs by milliseconds
+    run = client.create_run(experiment, run_name=f"{name}-1", tags={"rlft.name": name}).info.run_id
+    if noting is not None:
+        client.log_text(run, json.dumps(hashes_by_split(noting)), HASHES)
+    return run
+
+
+def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
+    experiment = client.create_experiment("hashes", artifact_location=str(tmp_path))
+    assert trained_on(client.tracking_uri, begin(client, experiment, "a")) is None
+    assert trained_on(client.tracking_uri, "0" * 32) is None  # a run that was removed since
+    noted = begin(client, experiment, "a", noting=DEALT)
+    assert trained_on(client.tracking_uri, noted) == {task_hash(task) for task in NUMBERED[:4]}
+
+
+def test_the_newest_run_of_the_name_that_has_noted_its_tasks_is_found(client, tmp_path):
+    experiment = client.create_experiment("last", artifact_location=str(tmp_path))
+    where = client.tracking_uri, experiment, "a"
+    own = begin(client, experiment, "a", noting=TaskSet((), "none"))
+    assert last_noted(*where, without=own) is None
+    begin(client, experiment, "a", noting=TaskSet(tuple(NUMBERED), "f"))
+    begin(client, experiment, "a", noting=DEALT)
+    begin(client, experiment, "b", noting=TaskSet((), "none"))
+    begin(client, experiment, "a")  # it ended before it read its tasks
+    found = last_noted(*where, without=own)
+    assert found is not None
+    assert found.run == "a-1"
+    assert found.hashes["gate"] == [task_hash(task) for task in NUMBERED[4:]]
