@@ -25,14 +25,16 @@ class Comparison:
 
     `difference` is over the tasks with a score for both, whose means are `before` (the other policy) and `after`.
     `errors` counts the rollouts of both without a score, on tasks that at least one of them has a score for, and
-    `low_with_errors` is the lower bound that remains if they are counted against the policy. `without_score` are the
-    tasks with no score for either. `declared` says whether the range of the scores is known.
+    `low_with_errors` is the lower bound that remains if they are counted against the policy, `high_with_errors` the
+    upper one if they are counted in its favour. `without_score` are the tasks with no score for either. `declared` says
+    whether the range of the scores is known.
     """
 
     difference: Interval
     before: float
     after: float
     low_with_errors: float
+    high_with_errors: float
     errors: int
     without_score: tuple[str, ...]
     declared: bool
@@ -80,22 +82,22 @@ def compare(
     groups = {**theirs.groups, **ours.groups}
     known = range_of(metric, ours.ranges, theirs.ranges)
     ends = _ends(metric, ours, theirs)
-    lowest, highest = completed(ours, metric, ends.low), completed(theirs, metric, ends.high)
     unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
-    kept = sorted((lowest.keys() & highest.keys()) - set(unscored))
-    worst = paired_difference(
-        {task: lowest[task] for task in kept},
-        {task: highest[task] for task in kept},
-        groups,
-        ends,
-        confidence=confidence,
-    )
+    kept = sorted((_known(ours, metric) & _known(theirs, metric)) - set(unscored))
+
+    def with_errors(our_score: float, their_score: float) -> Interval:
+        """Return the difference in which the errors of ours, and those of theirs, count as these scores."""
+        one, other = completed(ours, metric, our_score), completed(theirs, metric, their_score)
+        sides = ({task: side[task] for task in kept} for side in (one, other))
+        return paired_difference(*sides, groups, ends, confidence=confidence)
+
     difference = paired_difference(a, b, groups, ends, confidence=confidence)
     return Comparison(
         difference=difference,
         before=fmean(b.values()),
         after=fmean(a.values()),
-        low_with_errors=min(worst.low, difference.low),
+        low_with_errors=min(with_errors(ends.low, ends.high).low, difference.low),
+        high_with_errors=max(with_errors(ends.high, ends.low).high, difference.high),
         errors=sum(report.errors.get(task, 0) for report in (ours, theirs) for task in kept),
         without_score=unscored,
         declared=known is not None,
@@ -138,6 +140,11 @@ def _left_out(report: EvaluationReport, tasks: Collection[str]) -> EvaluationRep
     }
     errors = {task: count for task, count in report.errors.items() if task not in tasks}
     return replace(report, per_task=scores, errors=errors)
+
+
+def _known(report: EvaluationReport, metric: str) -> set[str]:
+    """Return the tasks with a score or an error."""
+    return set(report.per_task[metric]) | set(report.errors)
 
 
 def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:

@@ -39,6 +39,7 @@ def difference(trained: Evaluation, other: Evaluation, metric: str) -> Differenc
         groups=interval.groups,
         errors=found.errors,
         ci_low_errors=found.low_with_errors,
+        ci_high_errors=found.high_with_errors,
         without_score=list(found.without_score),
         declared=found.declared,
     )
@@ -49,7 +50,7 @@ def part_differences(trained: Evaluation, other: Evaluation) -> dict[str, Differ
     names = [name for name in trained.splits["test"].per_task if name.startswith("rewards/")]
     both = [name for name in names if name in other.splits["test"].per_task]
     # An attempt without a score does not say whether a part would have applied to it, so errors are not counted here.
-    plain = {"errors": 0, "ci_low_errors": None, "without_score": []}
+    plain = {"errors": 0, "ci_low_errors": None, "ci_high_errors": None, "without_score": []}
     found = {name: difference(trained, other, name) for name in both}
     return {name: each and each.model_copy(update=plain) for name, each in found.items()}
 

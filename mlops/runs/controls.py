@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlops.runs.summary import Difference, Summary
+from mlops.runs.summary import Summary
 
 LABELS = {
     "sft": "SFT on your gold answers",
@@ -19,23 +19,18 @@ def label_of(summary: Summary, name: str) -> str:
     return f"{named} with examples in its prompt" if named else LABELS.get(name, name)
 
 
-def does_as_well(change: Difference) -> bool:
-    """Return whether training is not measurably better than the control: its interval reaches down to zero."""
-    return not change.is_above_zero
-
-
 def controls_that_do(summary: Summary) -> list[str]:
     """Return a sentence for each control that does as well as the trained policy."""
     found = []
     for name, change in summary.difference_controls.items():
-        if change is None or not does_as_well(change):
+        if change is None or change.is_above_zero:
             continue
         reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
         if name == "constant":
             said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
             found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
             continue
-        than = "measurably better than GRPO" if change.ci_high < 0 else "and GRPO is not measurably better"
+        than = "measurably better than GRPO" if change.is_below_zero else "and GRPO is not measurably better"
         text = f"{_named(name, summary)} reaches {reached}, {than}"
         # Of two that have both not got beyond the start neither would do.
         found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")

@@ -40,6 +40,11 @@ class Difference(Section):
         description="The lower end that remains if the trained policy's errors count as the lowest score and the "
         "other's as the highest. The status rests on the lower of both ends.",
     )
+    ci_high_errors: float | None = Field(
+        default=None,
+        description="The upper end that remains if the trained policy's errors count as the highest score and the "
+        "other's as the lowest. A control is said to be better only if the higher of both ends is below zero.",
+    )
     declared: bool | None = Field(
         default=None,
         description="Whether the range of the score is known, as that of a share is. Where it is not, the interval "
@@ -51,6 +56,11 @@ class Difference(Section):
     def is_above_zero(self) -> bool:
         """Whether the whole interval is above zero, errors counted against the trained model, too."""
         return min(self.ci_low, self.ci_low if self.ci_low_errors is None else self.ci_low_errors) > 0
+
+    @property
+    def is_below_zero(self) -> bool:
+        """Whether the whole interval is below zero, errors counted in favour of the trained model, too."""
+        return max(self.ci_high, self.ci_high if self.ci_high_errors is None else self.ci_high_errors) < 0
 
 
 class Change(Section):

@@ -65,6 +65,19 @@ def test_errors_of_the_rival_count_as_its_best():
     assert not found.exceeds(0.0)
 
 
+def test_a_rival_is_better_only_if_the_errors_of_ours_could_not_close_the_gap():
+    # Of 100 tasks the rival solves 80; ours solves 50, and fails with errors on the 40 last, 10 of which it might lose.
+    tasks = [f"t{n:03d}" for n in range(100)]
+    theirs = report({task: float(n < 80) for n, task in enumerate(tasks)})
+    ours = report({task: float(n < 50) for n, task in enumerate(tasks[:60])}, dict.fromkeys(tasks[60:], 1))
+    found = compare(ours, theirs, "accuracy")
+    assert found is not None
+    assert found.difference.high < 0  # on what was scored for both: 50 beside 60 of 60
+    assert found.high_with_errors > 0  # counted as solved, ours has 90 beside 80
+    assert found.low_with_errors <= found.difference.low
+    assert compare(theirs, ours, "accuracy").low_with_errors == pytest.approx(-found.high_with_errors)
+
+
 def test_tasks_without_a_score_for_either_are_left_out_of_both_and_named():
     tasks = [f"t{n:02d}" for n in range(40)]
     ours = report(solved(tasks[2:], 1), {"t00": 1, "t01": 1})
@@ -73,7 +86,7 @@ def test_tasks_without_a_score_for_either_are_left_out_of_both_and_named():
     assert found is not None
     assert found.without_score == ("t00", "t01")
     assert found.errors == 0
-    assert found.low_with_errors == found.difference.low
+    assert (found.low_with_errors, found.high_with_errors) == (found.difference.low, found.difference.high)
 
 
 def test_some_errors_of_several_attempts_count_by_their_share():
