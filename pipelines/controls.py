@@ -39,7 +39,7 @@ def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
 
 def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
     config = stages.config
-    with stages.show("sft control"):
+    with stages.show("sft control", "supervised", "sampling"):
         return train_sft_control(
             start,
             tasks,
@@ -63,7 +63,7 @@ def _applies_always(stages: Stages, tasks: Artifact) -> None:
 
 def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
     config = stages.config
-    with stages.show("rejection sampling control"):
+    with stages.show("rejection sampling control", "supervised", "sampling"):
         return train_rejection_control(
             start,
             tasks,

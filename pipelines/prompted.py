@@ -57,7 +57,7 @@ def _prompted(
     stages: Stages, policy: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker, name: str
 ) -> Prompted:
     config = stages.config
-    with stages.show(f"prompts {name}"):
+    with stages.show(f"prompts {name}", "sampling"):
         chosen = choose_prompt(
             policy,
             tasks,

@@ -11,7 +11,8 @@ from mlops.runs.ids import validation_name
 from mlops.runs.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
-from pipelines.stages import Artifact, Scored, Show, Stages
+from pipelines.showing import Show
+from pipelines.stages import Artifact, Scored, Stages
 from rlft.comparison import is_better
 from rlft.evaluation import flat_metrics
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
+from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
-from rlft.errors import RlftError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.harness.examples import Examples
-from rlft.progress import Progress, silent
-from rlft.readiness.memory import memory_error
+from rlft.progress import Progress
 from rlft.rollout import SamplingSettings, Selection
 from rlft.sft.demonstrations import gives_demonstrations
-from rlft.shortage import shortage_of
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
 from steps.audit_rewards import audit_rewards
@@ -32,33 +30,6 @@ from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
 
 Artifact = Any  # an output of a ZenML step; `.load()` gives the value
-Show = Callable[[str], AbstractContextManager[Progress]]  # opens a stage of this name for whoever watches
-
-
-@contextmanager
-def unshown(name: str) -> Iterator[Progress]:
-    """Open a stage that nobody watches; a `Show`."""
-    del name
-    yield silent
-
-
-def telling_memory(config: Config, show: Show) -> Show:
-    """Return a `Show` in which memory that runs out is an error that names the settings to lower."""
-
-    @contextmanager
-    def shown(name: str) -> Iterator[Progress]:
-        with show(name) as progress:
-            try:
-                yield progress
-            except RlftError:
-                raise
-            except Exception as cause:
-                kind = shortage_of(cause)
-                if kind not in ("memory", "gpu"):
-                    raise
-                raise memory_error(name, config, kind, str(cause)) from cause
-
-    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +53,9 @@ class Stages:
     show: Show = unshown
 
     @classmethod
-    def of(cls, config: Config, show: Show = unshown) -> Stages:
-        """Make the stages of a config. Loads the environment to compute its fingerprints."""
-        show = telling_memory(config, show)
+    def of(cls, config: Config, display: Callable[[str], AbstractContextManager[Progress]] = unshown) -> Stages:
+        """Make the stages of a config, shown by `display`. Loads the environment to compute its fingerprints."""
+        show = telling_memory(config, display)
         with show("environment"):
             environment = pipeline_environment(config.environment)
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
@@ -105,7 +76,7 @@ class Stages:
     def initialize(self, tasks: Artifact) -> tuple[Artifact, Artifact]:
         """Make the base policy; returns it, and which prompts it cannot read."""
         config = self.config
-        with self.show("policy"):
+        with self.show("policy", "model"):
             return initialize_policy(
                 tasks,
                 config.policy,
@@ -127,7 +98,7 @@ class Stages:
             return None
         named = PolicyConfig(dtype=config.policy.dtype, device=config.policy.device, **other.model_dump())
         length, name = config.rollout.max_completion_length, step_id("initialize_policy", "model_control")
-        with self.show("other model"):
+        with self.show("other model", "model"):
             policy, _ = initialize_policy(
                 tasks, named, config.environment, length, config.harness, config.seed, is_next=False, id=name
             )
@@ -137,7 +108,7 @@ class Stages:
         """Fine-tune on demonstrations, the warm start; returns the policy and the report."""
         config = self.config
         assert config.warm_start is not None
-        with self.show("warm start"):
+        with self.show("warm start", "supervised"):
             return warm_start_policy(
                 policy,
                 tasks,
@@ -165,7 +136,7 @@ class Stages:
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
         config = self.config
-        with self.show(f"updates {round_name(round)}"):
+        with self.show(f"updates {round_name(round)}", "updates"):
             return train_grpo(
                 policy,
                 reference,
@@ -257,7 +228,7 @@ class Stages:
         self, policy: Artifact, tasks: Artifact, selection: Selection, sampling: SamplingSettings, name: str
     ) -> Scored:
         config = self.config
-        with self.show(f"rollouts {name}"):
+        with self.show(f"rollouts {name}", "sampling"):
             rollouts = generate_rollouts(
                 tasks,
                 policy,

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from typing import Literal
 
 from rlft.config import Config
 from rlft.errors import MemoryShortError
 from rlft.shortage import Shortage
 
+# What a stage needs much memory for: weights, rollouts side by side, updates of the rounds, supervised training.
+Use = Literal["model", "sampling", "updates", "supervised"]
+
 _CPU_TOKENS, _GPU_TOKENS = 3072, 16384  # what `training.per_step_token_budget: null` means at least
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def memory_error(stage: str, config: Config, kind: Shortage, said: str) -> MemoryShortError:
-    """Return the error of a stage, by the name that it is shown under, whose memory ran out; `said` is torch's text."""
-    settings = lower_settings(stage, config, on_gpu=kind == "gpu")
+def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shortage, said: str) -> MemoryShortError:
+    """Return the error of a stage whose memory ran out.
+
+    `stage` is the name that it is shown under, `uses` are what it needs memory for, `said` is torch's text.
+    """
+    settings = lower_settings(uses, config, on_gpu=kind == "gpu")
     whose = "the GPU" if kind == "gpu" else "this machine"
     lowered = " ".join(f"--set {name}={value}" for name, value, _ in settings)
     now = ", ".join(f"{name} is {was}" for name, _, was in settings)
@@ -26,24 +34,23 @@ def memory_error(stage: str, config: Config, kind: Shortage, said: str) -> Memor
     )
 
 
-def lower_settings(stage: str, config: Config, *, on_gpu: bool) -> list[tuple[str, object, object]]:
+def lower_settings(uses: Collection[Use], config: Config, *, on_gpu: bool) -> list[tuple[str, object, object]]:
     """Return (name, lower value, value now) of the settings that decide how much memory a stage needs."""
-    found: list[tuple[str, int, int]] = []
-    kind = stage.split()[0]
-    if kind == "updates":
+    numbers: list[tuple[str, int, int]] = []
+    if "updates" in uses:
         budget = config.training.per_step_token_budget or (_GPU_TOKENS if on_gpu else _CPU_TOKENS)
-        found.append(("training.per_step_token_budget", budget // 2, budget))
-        found.append(_half("rollout.max_completion_length", config.rollout.max_completion_length))
-    if kind in ("rollouts", "evaluation"):
+        numbers.append(("training.per_step_token_budget", budget // 2, budget))
+    if "supervised" in uses and config.warm_start is not None:
+        numbers.append(_half("warm_start.batch_size", config.warm_start.batch_size))
+    if "sampling" in uses:
         attempts = config.training.tasks_per_round * config.training.num_generations
-        found.append(_half("rollout.batch_size", min(config.rollout.batch_size, attempts)))
-        found.append(_half("rollout.max_completion_length", config.rollout.max_completion_length))
-    if kind in ("warm", "sft") and config.warm_start is not None:
-        found.append(_half("warm_start.batch_size", config.warm_start.batch_size))
-    lower: list[tuple[str, object, object]] = [each for each in found if 1 <= each[1] < each[2]]
-    if kind == "updates" and not config.training.gradient_checkpointing:
+        numbers.append(_half("rollout.batch_size", min(config.rollout.batch_size, attempts)))
+    if {"updates", "sampling"} & set(uses):
+        numbers.append(_half("rollout.max_completion_length", config.rollout.max_completion_length))
+    lower: list[tuple[str, object, object]] = [each for each in numbers if 1 <= each[1] < each[2]]
+    if "updates" in uses and not config.training.gradient_checkpointing:
         lower.insert(1, ("training.gradient_checkpointing", "true", "false"))
-    if kind in ("policy", "updates", "warm", "sft") and config.policy.dtype == "float32" and on_gpu:
+    if {"model", "updates", "supervised"} & set(uses) and config.policy.dtype == "float32" and on_gpu:
         lower.append(("policy.dtype", "bfloat16", "float32"))
     return lower
 

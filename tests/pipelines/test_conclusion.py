@@ -13,7 +13,7 @@ from mlops.runs.controls import LABELS
 from mlops.runs.summary import Summary
 from pipelines import conclusion
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
-from pipelines.stages import unshown
+from pipelines.showing import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
 

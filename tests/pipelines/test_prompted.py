@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import prompted
 from pipelines.prompted import prompted_controls
-from pipelines.stages import unshown
+from pipelines.showing import unshown
 from rlft.config import EvaluationConfig, ModelControl
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.fingerprints.identity import EnvironmentFingerprints

@@ -1,48 +1,63 @@
 """Memory that runs out names the settings to lower, with values from the config at hand."""
 
-import pytest
-
 from rlft.config.file import load_config
 from rlft.readiness.memory import lower_settings, memory_error
 from tests.e2e.conftest import TINY
 
 
-def lowered(stage, *overrides, on_gpu=False):
-    return {name: value for name, value, _ in lower_settings(stage, load_config(TINY, list(overrides)), on_gpu=on_gpu)}
+def lowered(uses, *overrides, on_gpu=False):
+    config = load_config(TINY, list(overrides))
+    return {name: value for name, value, _ in lower_settings(uses, config, on_gpu=on_gpu)}
 
 
 def test_updates_encode_fewer_tokens_at_once():
-    assert lowered("updates r000", "training.per_step_token_budget=5000") == {
+    assert lowered(["updates"], "training.per_step_token_budget=5000") == {
         "training.per_step_token_budget": 2500,
         "training.gradient_checkpointing": "true",
         "rollout.max_completion_length": 2,
     }
-    assert lowered("updates r000", on_gpu=True)["training.per_step_token_budget"] == 8192  # null is 16,384 there
+    assert lowered(["updates"], on_gpu=True)["training.per_step_token_budget"] == 8192  # null is 16,384 there
     on = ["training.gradient_checkpointing=true", "rollout.max_completion_length=1"]
-    assert lowered("updates r000", *on) == {"training.per_step_token_budget": 1536}  # null is 3,072 on a CPU
+    assert lowered(["updates"], *on) == {"training.per_step_token_budget": 1536}  # null is 3,072 on a CPU
 
 
 def test_sampling_has_fewer_rollouts_at_once():
     # 8 tasks of 4 attempts each are 32: the batch of 256 is never full, and a half of it would change nothing
-    assert lowered("rollouts r002") == {"rollout.batch_size": 16, "rollout.max_completion_length": 2}
-    assert lowered("rollouts baseline", "rollout.batch_size=10")["rollout.batch_size"] == 5
+    assert lowered(["sampling"]) == {"rollout.batch_size": 16, "rollout.max_completion_length": 2}
+    assert lowered(["sampling"], "rollout.batch_size=10")["rollout.batch_size"] == 5
 
 
-@pytest.mark.parametrize("stage", ["warm start", "sft control"])
-def test_supervised_training_has_smaller_batches(stage):
-    assert lowered(stage) == {"warm_start.batch_size": 8}
+def test_supervised_training_has_smaller_batches():
+    assert lowered(["supervised"]) == {"warm_start.batch_size": 8}
+    assert lowered(["supervised"], on_gpu=True) == {"warm_start.batch_size": 8, "policy.dtype": "bfloat16"}
+
+
+def test_a_control_that_samples_and_trains_is_told_both():
+    assert list(lowered(["supervised", "sampling"])) == [
+        "warm_start.batch_size",
+        "rollout.batch_size",
+        "rollout.max_completion_length",
+    ]
+
+
+def test_a_stage_that_needs_little_names_no_setting():
+    assert lowered([], on_gpu=True) == {}
+    assert lowered(["model"]) == {}
+    assert lowered(["model"], on_gpu=True) == {"policy.dtype": "bfloat16"}
 
 
 def test_the_sentence_is_a_command_and_names_the_values_of_now():
     said = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 5368709120 bytes."
-    error = memory_error("warm start", load_config(TINY, []), "memory", said)
+    error = memory_error("warm start", ["supervised"], load_config(TINY, []), "memory", said)
     assert str(error) == (
         "warm start: this machine has too little memory: it was asked for 5 GiB\n"
         "  what to do: run it again with --set warm_start.batch_size=8 (warm_start.batch_size is 16), which takes from "
         "the cache what these do not change; or free memory, then `rlft resume` this run"
     )
     assert error.exit_code == 1
-    cuda = memory_error("scores r000", load_config(TINY, []), "gpu", "CUDA out of memory. Tried to allocate 20.00 GiB.")
+    cuda = memory_error(
+        "scores r000", [], load_config(TINY, []), "gpu", "CUDA out of memory. Tried to allocate 20.00 GiB."
+    )
     assert str(cuda) == (
         "scores r000: the GPU has too little memory: it was asked for 20 GiB\n"
         "  what to do: free memory, then `rlft resume` this run"
