@@ -88,8 +88,8 @@ def compare(
     def with_errors(our_score: float, their_score: float) -> Interval:
         """Return the difference in which the errors of ours, and those of theirs, count as these scores."""
         one, other = completed(ours, metric, our_score), completed(theirs, metric, their_score)
-        sides = ({task: side[task] for task in kept} for side in (one, other))
-        return paired_difference(*sides, groups, ends, confidence=confidence)
+        a, b = ({task: side[task] for task in kept} for side in (one, other))
+        return paired_difference(a, b, groups, ends, confidence=confidence)
 
     difference = paired_difference(a, b, groups, ends, confidence=confidence)
     return Comparison(
