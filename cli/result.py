@@ -28,6 +28,7 @@ HEADLINES = {
 }
 EFFECTS = {
     "widened": "training widened what the model can do",
+    "ahead": "the trained model solves more, but more attempts of the model it started from might close the gap",
     "sharpened": "training made the first attempt better, and is not seen to widen what the model can do",
     "lost": "training lost some of what the model could do",
     "open": "what training did to either is within chance",
@@ -85,7 +86,9 @@ def _goes_on(run_id: str) -> bool:
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
-    parts: list[RenderableType] = [styled(text, "yellow") for text in controls_that_do(summary)]
+    parts: list[RenderableType] = [
+        styled(text, "yellow") for text in [*_collapsed(summary), *controls_that_do(summary)]
+    ]
     parts.append(styled(*HEADLINES[summary.status]))
     if summary.error:
         parts.append(summary.error)
@@ -118,6 +121,14 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     parts.append(f"{rounds}, {summary.seconds.total:.0f} s")
     parts += where
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
+
+
+def _collapsed(summary: Summary) -> list[str]:
+    """Return that the answers have collapsed to a few, and what to do if that is wanted; nothing if they have not."""
+    if summary.collapsed is None:
+        return []
+    wanted = "If few answers are right for your tasks, look at them (`rlft show RUN final`) before you use the model."
+    return [f"The trained model says little: {summary.collapsed}. {wanted}"]
 
 
 def _scale(metric: str) -> tuple[float, str]:

@@ -32,6 +32,7 @@ from rlft.controls.constant import ConstantAnswer
 from rlft.errors import TrackerError
 from rlft.evaluation import flat_metrics
 from rlft.pass_at_k import compare_pass_at_k
+from rlft.variety import collapse
 from steps.fetch_champion import fetch_champion
 
 logger = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     start = loaded.get("warm_start", base)
     record.summary.difference = difference(trained, start, metric)
     record.summary.differences = part_differences(trained, start)
+    record.summary.collapsed = collapse(trained.splits["test"], start.splits["test"])
     record.summary.controls = {name: arm_metrics(result) for name, result in controls.items()}
     record.summary.difference_controls = {
         name: difference(trained, result, metric) for name, result in controls.items()

@@ -15,7 +15,7 @@ from rlft.comparison import guarded_mean, range_of
 from rlft.errors import RlftError
 from rlft.statistics import mean_interval, varies
 from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, TaskSet
-from rlft.variety import answers_given, right_answers
+from rlft.variety import answers_given, right_answers, solved_answers
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
 
@@ -52,7 +52,8 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
         report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges)
         given, frequent = answers_given(attempts[split])
         right = right_answers(by_id[task] for task in groups)
-        reports[split] = replace(report, answers=given, right_answers=right, frequent=frequent)
+        solved = solved_answers(attempts[split])
+        reports[split] = replace(report, answers=given, right_answers=right, solved_answers=solved, frequent=frequent)
     return reports
 
 

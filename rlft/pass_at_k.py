@@ -11,6 +11,9 @@ from typing import Literal
 from rlft.statistics import SHARE, paired_difference
 from rlft.types import EvaluationReport, Interval
 
+Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]
+FURTHER = 3  # doublings of the attempts: eight times as many, each taken to gain as much as the last one did
+
 
 @dataclass(frozen=True, slots=True)
 class PassAtK:
@@ -28,10 +31,16 @@ class PassAtK:
     errors: int = 0
 
     @property
-    def effect(self) -> Literal["widened", "sharpened", "lost", "open"]:
-        """What the intervals say: `widened`, `sharpened`, `lost` or `open`."""
+    def effect(self) -> Effect:
+        """What the intervals say: `widened`, `ahead`, `sharpened`, `lost` or `open`.
+
+        With an interval at n above zero it is `ahead` if the start gains so much with more attempts that `FURTHER`
+        doublings of n might close the gap: n attempts do not show all that a model can do.
+        """
         if self.at_n.low > 0:
-            return "widened"
+            n = len(self.start)
+            last_doubling = self.start[-1] - self.start[(n + 1) // 2 - 1]
+            return "ahead" if n == 1 or self.at_n.low <= FURTHER * last_doubling else "widened"
         if self.at_n.high < 0:
             return "lost"
         return "sharpened" if self.at_one.low > 0 else "open"

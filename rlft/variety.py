@@ -37,11 +37,23 @@ def answers_given(attempts: Sequence[tuple[Rollout, Reward]]) -> tuple[int, dict
     """
     texts: dict[str, list[str]] = defaultdict(list)
     for rollout, reward in attempts:
-        text = next((m["content"] for m in reversed(rollout.messages) if m["role"] == "assistant"), "")
-        texts[text if reward.answer is None else reward.answer].append(text)
+        texts[_answer(rollout, reward)].append(_last_said(rollout))
     shortest = {min(said, key=lambda text: (len(text), text)): len(said) for said in texts.values()}
     kept = sorted((each for each in shortest.items() if len(each[0]) <= _LONGEST), key=lambda each: (-each[1], each[0]))
     return variety(map(len, texts.values())), dict(kept[:MOST_FREQUENT])
+
+
+def solved_answers(attempts: Iterable[tuple[Rollout, Reward]]) -> int:
+    """Return the variety of the answers with which attempts solved their tasks."""
+    return variety(Counter(_answer(rollout, reward) for rollout, reward in attempts if reward.solved).values())
+
+
+def _answer(rollout: Rollout, reward: Reward) -> str:
+    return _last_said(rollout) if reward.answer is None else reward.answer
+
+
+def _last_said(rollout: Rollout) -> str:
+    return next((m["content"] for m in reversed(rollout.messages) if m["role"] == "assistant"), "")
 
 
 def right_answers(tasks: Iterable[Task]) -> int | None:
@@ -56,17 +68,20 @@ def collapse(report: EvaluationReport, start: EvaluationReport) -> str | None:
     """Return in a sentence that the policy of `report` gives only a few answers; `None` if it does not.
 
     Few are less than a fifth of the right answers, if the policy of `start` gave as many: tasks with two labels have
-    two answers. Where right answers are not known, nothing is said.
+    two answers. Where tasks have a check and no answer, those with which the policy of `start` solved some stand in for
+    the right ones; if it solved none, nothing is said.
     """
-    if report.right_answers is None or not report.answers:
+    if not report.answers:
         return None
-    needed = min(report.right_answers, start.answers)
-    if report.answers * COLLAPSED >= needed:
+    right = start.solved_answers if report.right_answers is None else report.right_answers
+    if report.answers * COLLAPSED >= min(right, start.answers):
         return None
     said = "one answer makes" if report.answers == 1 else f"{report.answers} answers make"
+    solved = f"the model it started from solved tasks with {right} and"
+    known = solved if report.right_answers is None else f"the right answers are {right} and the model it started from"
     return (
-        f"its answers have collapsed: {said} up {COVERED:.0%} of its attempts on {report.split}, while the right "
-        f"answers are {report.right_answers} and the model it started from gave {start.answers}"
+        f"its answers have collapsed: {said} up {COVERED:.0%} of its attempts on {report.split}, while {known} gave "
+        f"{start.answers}"
     )
 
 

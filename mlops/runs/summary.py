@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
+from rlft.pass_at_k import Effect
+
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
 NOT_REGISTERED = 5  # the exit code of a run whose policy is evaluated and could not be registered
@@ -80,8 +82,9 @@ class SeveralAttempts(Section):
     difference_at_n: Change = Field(description="Trained minus start at n attempts.")
     tasks: int = Field(description="How many tasks were attempted.")
     errors: int = Field(description="How many attempts have no score. The curves count them as unsolved.")
-    effect: Literal["widened", "sharpened", "lost", "open"] = Field(
-        description="`widened`: the interval at n attempts is above zero. `lost`: it is below. `sharpened`: neither, "
+    effect: Effect = Field(
+        description="`widened`: the interval at n attempts is above zero. `ahead`: it is, but the start gains so much "
+        "with more attempts that eight times as many might close the gap. `lost`: it is below. `sharpened`: neither, "
         "but that at one attempt is above zero. `open`: the intervals show none of these."
     )
 
@@ -223,6 +226,11 @@ class Summary(Section):
         default={},
         description="The trained model minus each of `controls`, on `test`; null if no task was scored for both. With "
         "an interval that is not wholly above zero the control is as good.",
+    )
+    collapsed: str | None = Field(
+        default=None,
+        description="In a sentence, that the trained model gives only a few answers to the tasks of `test`, although "
+        "more are right and it gave more when it started; null if it does not. Such a model is never promoted.",
     )
     differences: dict[str, Difference | None] = Field(
         default={},

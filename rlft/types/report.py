@@ -60,8 +60,9 @@ class EvaluationReport:
     `groups` names the group of every task; `errors` counts the rollouts without score of each task that has some.
     `extremes` are the lowest and the highest score of a single rollout, by metric, and `ranges` those that are possible
     where the environment declares them. `answers` is how many different answers make up 95 % of the attempts
-    (`rlft.variety`), `right_answers` the same of the tasks' answers, where each task has one. `frequent` maps some
-    completions to how often their answer was given, the most frequent ones first.
+    (`rlft.variety`), `right_answers` the same of the tasks' answers, where each task has one, and `solved_answers` the
+    same of the attempts that are solved. `frequent` maps some completions to how often their answer was given, the most
+    frequent ones first.
     """
 
     split: str
@@ -76,6 +77,7 @@ class EvaluationReport:
     extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
     answers: int = 0
     right_answers: int | None = None
+    solved_answers: int = 0
     frequent: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 

@@ -126,6 +126,13 @@ def test_the_first_sentence_names_what_would_have_done():
     assert "best constant answer" in text
 
 
+def test_the_first_sentence_says_that_answers_have_collapsed():
+    collapsed = "its answers have collapsed: one answer makes up 95% of its attempts on test"
+    text = shown(status="improved", difference=difference_of("reward", -1.1, 0.0, 0.9), collapsed=collapsed)
+    assert text.index("its answers have collapsed") < text.index("The trained model is better than what it started")
+    assert "collapsed" not in shown(difference=difference_of("reward", -1.1, 0.0, 0.9))
+
+
 def test_a_control_that_is_better_is_said_to_be_better():
     change = difference_of("accuracy", 0.76, 0.65, -0.16)
     arms = {"status": "improved", "difference": difference_of("accuracy", 0.03, 0.65, 0.5)}
@@ -149,6 +156,7 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
     ("effect", "said"),
     [
         ("widened", "training widened what the model can do"),
+        ("ahead", "more attempts of the model it started from might close the gap"),
         ("sharpened", "training made the first attempt better"),
         ("lost", "training lost some of what the model could do"),
         ("open", "what training did to either is within chance"),

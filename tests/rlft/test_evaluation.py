@@ -84,6 +84,13 @@ def test_tasks_count_once_however_many_samples_they_have():
     assert report.metrics["accuracy"].count == 2
 
 
+def test_the_answers_of_attempts_and_of_solved_ones_are_counted():
+    rows = [("x", 1.0, "7"), ("x", 0.0, "8"), ("y", 1.0, "9"), ("y", None, "1"), ("z", 0.0, "8"), ("z", 0.0, "6")]
+    report = evaluate(rows, {"x": "test", "y": "test", "z": "test"})["test"]
+    assert (report.answers, report.solved_answers) == (4, 2)  # 6, 7, 8, 9; of these 7 and 9 were right
+    assert report.right_answers is None  # the tasks have none
+
+
 def test_parts_that_do_not_apply_are_left_out():
     rows = [
         ("x", 1, "a", {"exact": 1.0, "style": None}),

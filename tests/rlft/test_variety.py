@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.types import EvaluationReport
-from rlft.variety import answers_given, collapse, named, right_answers, variety
+from rlft.variety import answers_given, collapse, named, right_answers, solved_answers, variety
 from tests.rlft.attempts import make_task
 from tests.rlft.test_evaluation import reward, rollout
 
@@ -64,8 +64,8 @@ def test_right_answers_are_counted_where_each_task_has_one():
     assert right_answers([make_task("a", "q", {"x": 1, "y": 2}), make_task("b", "q", {"y": 2, "x": 1})]) == 1
 
 
-def report(answers, right):
-    return EvaluationReport("gate", "p", 1, {}, {}, answers=answers, right_answers=right)
+def report(answers, right, solved=0):
+    return EvaluationReport("gate", "p", 1, {}, {}, answers=answers, right_answers=right, solved_answers=solved)
 
 
 def test_collapse_is_less_than_a_fifth_of_what_is_needed():
@@ -77,11 +77,27 @@ def test_collapse_is_less_than_a_fifth_of_what_is_needed():
     assert "one answer makes up" in str(collapse(report(1, 20), start))
 
 
+def test_answers_that_solved_a_task_are_counted():
+    attempts = [(rollout(str(n), 0), reward(str(n), 0, float(n < 6), str(n % 4))) for n in range(8)]
+    assert solved_answers(attempts) == 4  # of the first six: 0, 0, 1, 1, 2, 3
+    assert solved_answers(attempts[6:]) == 0
+
+
+def test_where_only_a_check_is_known_the_answers_that_solved_tasks_before_training_are_what_is_needed():
+    # It solved tasks with 14 answers before training, and gives 2 now: a fifth would be 2.8.
+    found = collapse(report(2, None, solved=1), report(180, None, solved=14))
+    assert found is not None
+    assert "2 answers make up 95%" in found
+    assert "while the model it started from solved tasks with 14 and gave 180" in found
+    assert collapse(report(3, None), report(180, None, solved=14)) is None
+    assert collapse(report(1, None, solved=1), report(19, None, solved=2)) is None  # two labels, judged by a model
+
+
 @pytest.mark.parametrize(
     ("answers", "right", "start"),
     [
         (1, 2, 19),  # two labels, and a model that babbled before
-        (2, None, 200),  # right answers are not known: a judge's task may have two
+        (2, None, 200),  # right answers are not known, and nothing was solved before training
         (1, 20, 2),  # it gave two answers when it started
         (0, 20, 19),  # nothing was scored
     ],
