@@ -1,5 +1,11 @@
 """Pipelines chain steps into runs: `train` is the whole way from tasks to the registry.
 
-What pipelines share: `stages` calls the steps with a config's settings, `rounds` trains, and `conclusion` evaluates,
-decides and registers.
+What pipelines share:
+
+- `stages`: calls the steps with a config's settings
+- `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
+- `rounds`: the rounds of training
+- `controls`, `prompted`: the controls that are trained, and those that have examples in their prompts
+- `gate`: what is asked of MLflow about the tasks of the gate
+- `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary
 """

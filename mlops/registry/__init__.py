@@ -2,7 +2,7 @@
 
 - `logged_model`, `served_policy`: a policy as MLflow stores it, and the program that answers with it
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
-- `gates`: how often a gate was looked at, and which tasks a version was trained on
+- `gates`, `noted_tasks`: how often a gate was looked at; in which splits a run had its tasks
 - `retries`: how a write that meets another one is tried again
 - `names`: words that they share with the runs
 - `stored`: whether the files of a version hold what was registered

@@ -6,5 +6,8 @@
 - `summary`, `comparison`, `summary_file`: the contract that says what came of it, what is computed for it, and its file
 - `stored_rollouts`, `stored_files`, `retention`: its rollouts, found and read again, and how long they are kept
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
-- `listing`, `removal` and its parts: the runs of a home, read without ZenML, and how old ones go
+- `controls`: what the controls of a run are called, and the sentences about them
+- `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
+- `listing`: the runs of a home, read without ZenML
+- `removal`, with `removal_plan`, `removal_rows` and `removal_note`: how old runs go
 """

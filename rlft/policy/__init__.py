@@ -1,8 +1,8 @@
 """The policy: the model that is trained, with its tokenizer and optimizer.
 
 `create` and `origin` make the first one of a run, `live` is one in memory, `folder` saves and loads it, `tokens` turns
-messages into its prompts, `optimizer` changes its weights, `fused` speeds up its training, and `weights` lists its
-weights for vLLM.
+messages into its prompts, `prompts` finds those that it cannot read, `optimizer` changes its weights, `fused` speeds up
+its training, and `weights` lists its weights for vLLM.
 """
 
 from rlft.policy.folder import PolicyFolder, load_policy, save_policy
