@@ -19,7 +19,7 @@ from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
-from rlft.errors import PolicyError
+from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
 
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
@@ -32,12 +32,19 @@ REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safete
 
 
 def read_policy(folder: Path) -> dict[str, Any]:
-    """Return the contents of `policy.json`. Raises PolicyError if the folder holds no policy with weights."""
+    """Return the contents of `policy.json`.
+
+    Raises PolicyError if the folder holds no policy, and WeightsRemovedError if that has no weights any more.
+    """
     file = Path(folder) / "policy.json"
     if not file.is_file():
         raise PolicyError("no policy.json here", where=str(folder), fix="name the folder of a policy artifact")
     if not any((Path(folder) / "model").glob("*.safetensors")):
-        raise PolicyError("the policy has no weights", where=str(folder), fix="keep its round (policy.keep)")
+        raise WeightsRemovedError(
+            "the weights of the policy that is to be registered were removed by policy.keep",
+            where=str(folder),
+            fix="keep its round (policy.keep)",
+        )
     return json.loads(file.read_text(encoding="utf-8"))
 
 

@@ -23,7 +23,7 @@ def prompted(finished, make_home):
         shutil.copytree(policy / part, model, dirs_exist_ok=True)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
-    other = save_base(home.folder / "saved", seed=1, characters="0123456789+-= \n", max_position_embeddings=256)
+    other = save_base(home.folder / "saved", seed=1, characters="0123456789,= \n", max_position_embeddings=256)
     other.rename(home.folder / "other")
     changes = {
         "policy": {"model": "model"},

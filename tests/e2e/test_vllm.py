@@ -12,7 +12,6 @@ SETTINGS = (
     "rollout.engine=vllm",
     "rollout.vllm.cache_gib=0.1",
     "policy.from_scratch.num_attention_heads=1",  # on a CPU vLLM takes heads of 32 and more
-    "warm_start.steps=300",  # a baseline that solves nothing would end the run
     "training.rounds=2",
 )
 VLLM = tuple(part for setting in SETTINGS for part in ("--set", setting))

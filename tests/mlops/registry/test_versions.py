@@ -20,7 +20,7 @@ from mlops.registry.champion import current_champion, download_champion
 from mlops.registry.stored import damaged_versions
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
-from rlft.errors import DamagedError, PolicyError, TrackerError
+from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
 from rlft.policy import origin
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
@@ -305,7 +305,7 @@ def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
     with pytest.raises(PolicyError, match=r"no policy\.json"):
         register(store, "none", tmp_path)
     (tmp_path / "policy.json").write_text((full / "policy.json").read_text())
-    with pytest.raises(PolicyError, match="no weights"):
+    with pytest.raises(WeightsRemovedError, match="removed by policy.keep"):
         register(store, "none", tmp_path)
 
 
