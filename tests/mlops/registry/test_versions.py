@@ -305,7 +305,7 @@ def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
     with pytest.raises(PolicyError, match=r"no policy\.json"):
         register(store, "none", tmp_path)
     (tmp_path / "policy.json").write_text((full / "policy.json").read_text())
-    with pytest.raises(WeightsRemovedError, match="removed by policy.keep"):
+    with pytest.raises(WeightsRemovedError, match="weights of the policy that is to be registered"):
         register(store, "none", tmp_path)
 
 
