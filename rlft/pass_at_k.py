@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import comb
 from statistics import fmean
-from typing import Literal
 
 from rlft.statistics import SHARE, paired_difference
-from rlft.types import EvaluationReport, Interval
+from rlft.types import Effect, EvaluationReport, Interval
 
-Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]
 FURTHER = 3  # doublings of the attempts: eight times as many, each taken to gain as much as the last one did
 
 

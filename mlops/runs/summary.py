@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
-from rlft.pass_at_k import Effect
+from rlft.types import Effect
 
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}

@@ -4,7 +4,7 @@
 """
 
 from rlft.types.message import FunctionCall, InvalidToolCall, Message, ToolCall
-from rlft.types.report import Evaluation, EvaluationReport, Interval, Report, TrainReport
+from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
 from rlft.types.reward import Reward, Rewards
 from rlft.types.rollout import Rollout, Rollouts, StopReason
 from rlft.types.task import SPLITS, Split, Task, TaskSet
@@ -12,6 +12,7 @@ from rlft.types.trajectory import Trajectory
 
 __all__ = [
     "SPLITS",
+    "Effect",
     "Evaluation",
     "EvaluationReport",
     "FunctionCall",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rlft.outcome import FATES, Fate
+
+Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]  # what training did to several attempts at a task
 
 
 class Report:

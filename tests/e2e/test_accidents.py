@@ -20,12 +20,11 @@ import rlft
 
 class Flaky(rlft.BaseEnv):
     async def compute_reward(self, completion, ground_truth):
-        text = completion.text.strip()
-        if text.endswith("1"):
+        if ground_truth in ("2", "4"):
             raise RuntimeError("the judge is down")
-        if text.endswith("2"):
+        if ground_truth in ("3", "5"):
             return {"correct": float("nan")}
-        return {"correct": float(text == ground_truth)}
+        return {"correct": float(completion.text.strip() == ground_truth)}
 """
 
 
@@ -38,19 +37,18 @@ def test_a_reward_that_fails_is_an_error_in_the_ledger_and_never_a_zero(make_hom
     assert result.code == 0, result.output
     wrong = home.query(f"""
 run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
-rollouts = run.steps["generate_rollouts_r000"].outputs["rollouts"][0].load()
+tasks = run.steps["ingest_tasks"].outputs["tasks"][0].load().by_id()
 rewards = run.steps["score_rewards_r000"].outputs["rewards"][0].load()
 fates = run.steps["train_grpo_r000"].outputs["train_report"][0].load().fates
-ends = {{r.rollout_id: r.messages[-1]["content"].strip()[-1:] for r in rollouts}}
-print(json.dumps([[ends[r.rollout_id], r.total, str(r.error), fates[r.rollout_id]] for r in rewards]))
+print(json.dumps([[tasks[r.task_id].answer, r.total, str(r.error), fates[r.rollout_id]] for r in rewards]))
 """)
-    failed = [row for row in wrong if row[0] in ("1", "2")]
+    failed = [row for row in wrong if row[0] in ("2", "3", "4", "5")]
     assert len(failed) == result.summary["ledger"]["errored"] > 0
-    for end, total, error, fate in failed:
+    for right, total, error, fate in failed:
         assert total is None
-        assert ("the judge is down" if end == "1" else "nan") in error
+        assert ("the judge is down" if right in ("2", "4") else "nan") in error
         assert fate == "errored:reward"
-    assert all(total is not None for end, total, _, _ in wrong if end not in ("1", "2"))
+    assert all(total is not None for right, total, _, _ in wrong if right not in ("2", "3", "4", "5"))
 
 
 LEAVING = """
@@ -125,9 +123,15 @@ def test_a_model_that_does_not_load_is_named(make_home):
 def test_tasks_that_no_sample_solves_end_too_hard_and_those_that_do_not_fit_are_left_out(make_home):
     home = make_home("hard")
     # Random weights do not hit upon a number of four digits by chance. Six and seven digits make a prompt of 18 tokens.
-    long = "tasks.generator_kwargs={min_terms: 2, max_terms: 2, min_digits: 4, max_digits: 7}"
-    options = [part for each in (long, "warm_start=null") for part in ("--set", each)]
-    result = home.rlft("run", str(TINY), *options, "--set", "policy.from_scratch.max_position_embeddings=18")
+    changes = (
+        "tasks.generator=chain_sum",
+        "tasks.generator_kwargs={min_terms: 2, max_terms: 2, min_digits: 4, max_digits: 7}",
+        "tasks.prompt='{metadata[expression]} ='",
+        "policy.from_scratch.characters='0123456789+-=, '",
+        "policy.from_scratch.max_position_embeddings=18",
+        "warm_start=null",
+    )
+    result = home.rlft("run", str(TINY), *(part for each in changes for part in ("--set", each)))
     assert result.code == 3, result.output
     assert result.summary["status"] == "too_hard"
     assert result.summary["promotion"]["promoted"] is False

@@ -34,7 +34,7 @@ class Vault(ReasoningGym):
         return {"vault": self.vault}
 
     async def compute_reward(self, completion, ground_truth):
-        if completion.text.strip().endswith(("1", "2", "3")):
+        if completion.task.answer in ("2", "3", "4"):
             raise RuntimeError(f"no answer with {self.vault}")
         return await super().compute_reward(completion, ground_truth)
 
