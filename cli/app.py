@@ -1,7 +1,7 @@
 """The Typer application: all commands of `rlft`, each in a file of its name.
 
 Commands import heavy libraries inside their functions. So `rlft --help` is quick, and ZenML is imported after the
-environment variables that it reads at its import are set (`mlops.home.folder.use_own_setup`).
+environment variables that it reads at its import are set (`mlops.home.variables.use_own_setup`).
 
 Exit codes: see docs/guide/runs.md.
 """

@@ -20,10 +20,11 @@ from rich.table import Table
 
 from cli.guard import guarded
 from cli.options import Verbose
+from mlops.clone import PINS
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.databases import all_runs_ended
 from mlops.home.faults import find_faults
-from mlops.home.folder import BACKUP, PINS, REMOVING, Home, find_home
+from mlops.home.folder import BACKUP, REMOVING, Home, find_home
 from mlops.home.last_calls import ends_left, how_it_ended
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process

@@ -17,8 +17,9 @@ from rich.logging import RichHandler
 
 from cli.shortages import shortage_error
 from mlops.display.terminal import errors, styled, visible_logs
-from mlops.home.folder import Home, find_home, quieten, stay_in
+from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note
+from mlops.home.variables import quieten
 from mlops.runs.ids import name_of_first
 from mlops.runs.summary_file import failed, summary_since
 from mlops.runtime.last_words import keep_trace, remove_older, write_summary

@@ -6,5 +6,6 @@
 - `registry`: versions of a model, and how a registered one is served
 - `stacks`: where steps run and where their artifacts lie, in ZenML's words
 - `runs`: what is known of a run: its record, name, commits, lineage, summary and stored rollouts
+- `clone`: where the files of rlft itself lie
 - `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags
 """

@@ -16,8 +16,9 @@ from zenml.config.docker_settings import PythonPackageInstaller
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import PipelineRunResponse
 
+from mlops.clone import PINS
 from mlops.display.bars import Display
-from mlops.home.folder import PINS, find_home
+from mlops.home.folder import find_home
 from mlops.registry.noted_tasks import HASHES, hashes_by_split
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record

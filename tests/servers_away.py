@@ -26,7 +26,8 @@ from tests.e2e.conftest import ROOT, Home, fork_server
 PREPARED = """
 import os, sys, time
 from pathlib import Path
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks import stack
 quieten(False)
 connect = stack.connect

@@ -1,28 +1,17 @@
-"""The home of runs: `.rlft/` holds all that they leave, apart from any ZenML or MLflow set-up the user has.
-
-Nothing here imports ZenML, which reads its environment when it is imported.
-"""
+"""The home of runs: `.rlft/` holds all that they leave, apart from any ZenML or MLflow set-up the user has."""
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import StorageError
-from rlft.files import make_private, write_file
-from rlft.temporary import folder_prefix, remove_left_behind
-
-# The clone, or the folder that a wheel was installed into, which has no requirements.
-PROJECT = Path(__file__).resolve().parents[2]
-PINS = PROJECT / "requirements" / "base.txt"
+from rlft.files import make_private
 
 logger = logging.getLogger(__name__)
 LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
@@ -35,16 +24,6 @@ _CONTENTS = {
     f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
-
-_ALWAYS = {  # environment variables of every process of rlft
-    "ZENML_ANALYTICS_OPT_IN": "false",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "ZENML_PARAMETER_SIZE_THRESHOLD": "65536",  # small settings stay readable parameters instead of artifacts
-    "TOKENIZERS_PARALLELISM": "false",
-    "AUTO_OPEN_DASHBOARD": "false",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,65 +114,3 @@ def stay_in(home: Home) -> Iterator[None]:
             os.environ.pop(_VARIABLE, None)
         else:
             os.environ[_VARIABLE] = before
-
-
-def use_own_setup(home: Home) -> None:
-    """Point ZenML at `home` for this process, whatever server the user has active. Call before importing zenml.
-
-    Raises StorageError when the folder cannot be made.
-    """
-    home.make()
-    try:
-        (home.root / "zenml").mkdir(exist_ok=True)
-        _opt_out(home.root / "zenml" / "config.yaml")
-        os.environ["ZENML_CONFIG_PATH"] = str(_settings_of_process(home))
-    except OSError as cause:
-        raise StorageError(
-            f"nothing can be written there: {cause}", where=str(home.root), fix="set RLFT_HOME to a folder of yours"
-        ) from cause
-    for name in list(os.environ):  # what a user has set for a ZenML of their own would go before the settings in `home`
-        if name.startswith(("ZENML_STORE_", "ZENML_ACTIVE_", "ZENML_BACKUP_SECRETS", "ZENML_SECRETS_STORE")):
-            del os.environ[name]
-    os.environ["RLFT_TRACKING_URI"] = home.tracking_uri
-    os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
-    os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
-        os.environ.pop(name, None)
-
-
-def _opt_out(config: Path) -> None:
-    """Turn telemetry off in settings that an earlier version of rlft made, so that ZenML's own commands send none."""
-    if config.is_file() and os.access(config.parent, os.W_OK):
-        text = config.read_text(encoding="utf-8")
-        if (off := text.replace("analytics_opt_in: true", "analytics_opt_in: false")) != text:
-            write_file(config, off)
-
-
-def _settings_of_process(home: Home) -> Path:
-    """Return a folder with a copy of ZenML's settings, which ZenML writes again whenever it starts.
-
-    It does so neither at once nor under a lock: of two processes with the same file one may read nothing, and a kill at
-    that moment would leave nothing. The folder goes with the process, or after a kill with a later one.
-    """
-    parent = home.root / "scratch"
-    if os.access(home.root, os.W_OK):
-        parent.mkdir(exist_ok=True)
-    else:  # an archive
-        parent = Path(tempfile.gettempdir())
-    remove_left_behind("zenml", parent)
-    copy = Path(tempfile.mkdtemp(prefix=folder_prefix("zenml"), dir=parent))
-    atexit.register(shutil.rmtree, copy, ignore_errors=True)
-    if (own := home.root / "zenml" / "config.yaml").is_file():
-        shutil.copyfile(own, copy / "config.yaml")
-    return copy
-
-
-def quieten(verbose: bool) -> None:
-    """Turn telemetry off, and the logs of libraries unless `verbose`. Call before importing zenml."""
-    os.environ.update(_ALWAYS)
-    os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "CRITICAL"
-    os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
-    # It logs every error of a database with all its traces, and raises it as well; who catches it tells of it.
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.NOTSET if verbose else logging.CRITICAL)

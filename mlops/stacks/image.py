@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlops.home.folder import PINS, PROJECT
+from mlops.clone import PINS, PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
 from rlft.errors import StackError

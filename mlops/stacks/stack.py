@@ -7,11 +7,13 @@ import os
 import re
 from typing import Any
 
+from mlops.clone import PROJECT
 from mlops.home.faults import check_home
-from mlops.home.folder import BACKUP, PROJECT, Home, use_own_setup
+from mlops.home.folder import BACKUP, Home
 from mlops.home.moved import settle
 from mlops.home.settings import settings_file
 from mlops.home.stores import complete_settings, make_stores
+from mlops.home.variables import use_own_setup
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError

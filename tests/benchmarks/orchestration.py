@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from rlft.config import Config
 from rlft.config.file import load_config
 

@@ -10,8 +10,9 @@ import pytest
 
 from cli import doctor
 from cli.doctor import Finding, _device, _ends, _packages, _runs, _sandbox
+from mlops.clone import PROJECT
 from mlops.home.databases import all_runs_ended
-from mlops.home.folder import PROJECT, Home
+from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from rlft.errors import EnvironmentSetupError
 from rlft.sandbox import create

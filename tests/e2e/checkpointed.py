@@ -8,7 +8,8 @@ What the process did is added to the file `steps`, a line a step: the number of 
 import sys
 
 from cli.__main__ import main
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 from tests.e2e.driver import kill_at
 

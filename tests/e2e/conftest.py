@@ -23,7 +23,8 @@ from tests.e2e.fork_server import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE_DATABASES = """
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 
 quieten(False)

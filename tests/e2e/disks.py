@@ -16,7 +16,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from tests.e2e.conftest import TINY, Home
 from tests.e2e.interrupts import fork, import_what_takes_long, wait
 

@@ -33,7 +33,8 @@ def kill_at(target: str) -> None:
 
 if __name__ == "__main__":
     from cli.__main__ import main
-    from mlops.home.folder import find_home, quieten
+    from mlops.home.folder import find_home
+    from mlops.home.variables import quieten
     from mlops.stacks.stack import connect
 
     target, *arguments = sys.argv[1:]

@@ -102,7 +102,7 @@ class Forked:
 
 def main(address: str) -> dict[str, Any]:
     """Serve until a fork of this process has a request to carry out, and give it that."""
-    from mlops.home.folder import quieten
+    from mlops.home.variables import quieten
 
     quieten(False)
     for name in IMPORTED:

@@ -9,7 +9,8 @@ import traceback
 
 def main() -> None:
     """Read until the other side closes."""
-    from mlops.home.folder import find_home, quieten
+    from mlops.home.folder import find_home
+    from mlops.home.variables import quieten
     from mlops.stacks.stack import connect
 
     quieten(False)

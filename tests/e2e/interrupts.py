@@ -110,7 +110,8 @@ def wait(process: psutil.Process, home: Home, moment: float | None = None) -> En
 
 def hashes(target: str) -> None:
     """Write what the newest run made: its policies by content, and its evaluation."""
-    from mlops.home.folder import find_home, quieten
+    from mlops.home.folder import find_home
+    from mlops.home.variables import quieten
     from mlops.stacks.stack import connect
 
     quieten(False)

@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 # What a script begins with: a home that is connected, and a way to press Ctrl-C.
 PREPARED = """
 import os, signal, sys
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 quieten(False); connect(find_home(), None)
 import pipelines.train, steps.score_rewards, zenml.orchestrators.step_runner
@@ -236,7 +237,8 @@ it._settle = lambda *_, **__: (print("settling", file=sys.stderr, flush=True), t
 IN_A_POD = """
 import os, signal
 from pathlib import Path
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 quieten(False); connect(find_home(), None)
 import mlops.runtime.signals, pipelines.train

@@ -15,7 +15,8 @@ from tests.e2e.conftest import Home, free_port
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 TRACK = """
-from mlops.home.folder import find_home, quieten, use_own_setup
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten, use_own_setup
 quieten(False)
 use_own_setup(find_home())
 from mlflow import MlflowClient

@@ -24,10 +24,10 @@ from cli import doctor
 from cli.doctor import Finding
 from cli.guard import guarded
 from cli.result import show_summary
+from mlops.clone import PROJECT
 from mlops.display import bars as progress
 from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
-from mlops.home.folder import PROJECT
 from mlops.runs import stored_rollouts
 from mlops.runs.summary import Difference, Ledger, Promotion, Seconds, Summary
 from mlops.stacks import file as stack_file

@@ -10,7 +10,8 @@ import sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from mlops.home.folder import find_home, quieten
+from mlops.home.folder import find_home
+from mlops.home.variables import quieten
 from mlops.stacks.stack import connect
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlops.home.folder import Home, find_home, use_own_setup
+from mlops.home.folder import Home, find_home
+from mlops.home.variables import use_own_setup
 from rlft.errors import StorageError
 from rlft.files import make_private
 

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from cli.result import show_summary
-from mlops.home.folder import PROJECT, Home
+from mlops.clone import PROJECT
+from mlops.home.folder import Home
 from mlops.runs.comparison import difference, part_differences, status_of
 from mlops.runs.summary import Ledger, Summary
 from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_since, summary_text

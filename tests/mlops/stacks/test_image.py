@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from zenml.client import Client
 
-from mlops.home.folder import PROJECT
+from mlops.clone import PROJECT
 from mlops.stacks import image
 from mlops.stacks.image import check_image, files_of
 from rlft.config.file import load_config
