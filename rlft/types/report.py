@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rlft.outcome import FATES, Fate
 
 
 class Report:
-    """Base class of the reports of stages: dataclasses that are stored as JSON."""
+    """Base class of the reports of stages: dataclasses that are stored as JSON.
+
+    Fields that are named in `passing` may differ between two runs of the same work, and do not count in the cache.
+    """
 
     __slots__ = ()
+    passing: ClassVar[frozenset[str]] = frozenset({"seconds"})
 
 
 @dataclass(frozen=True, slots=True)
