@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import httpx
+
 from rlft.engines.base import Sampling
 from rlft.engines.server_requests import Requests, ServerGoneError, ServerRefusedError, shown
 from rlft.errors import ConfigError
@@ -18,6 +20,9 @@ from rlft.types import Report
 
 MOST_SILENT = 16  # requests in a row that nobody answers, after which the endpoint is not asked any more
 _SEEDS = 2**31  # some servers take no larger seed
+_NEW_NAME = (
+    "max_completion_tokens"  # of `max_tokens`, which some models refuse with this word, while few servers know it
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class ChatEndpoint:
         self.model = model
         key = _read_key(model.api_key)
         self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
+        self._limit = "max_tokens"
         self._silent = 0
         self._lock = threading.Lock()
 
@@ -85,12 +91,14 @@ class ChatEndpoint:
             raise ServerGoneError(
                 f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row"
             )
+        body = self._body(messages, tools, sampling, seed)
         try:
-            response = self._requests.send("POST", "/chat/completions", self._body(messages, tools, sampling, seed))
-        except ServerGoneError as gone:
-            self._note(silent=gone.status == 0)
-            raise
-        self._note(silent=False)
+            response = self._send(body)
+        except ServerRefusedError as refused:
+            if refused.status != 400 or _NEW_NAME not in str(refused) or _NEW_NAME in body:
+                raise
+            self._limit = _NEW_NAME
+            response = self._send(self._body(messages, tools, sampling, seed))
         try:
             return _read_answer(response.json())
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as cause:
@@ -100,6 +108,17 @@ class ChatEndpoint:
     def close(self) -> None:
         """Close the connections."""
         self._requests.close()
+
+    def _send(self, body: dict[str, Any]) -> httpx.Response:
+        """Send a request, and note whether anybody answers."""
+        silent = False
+        try:
+            return self._requests.send("POST", "/chat/completions", body)
+        except ServerGoneError as gone:
+            silent = gone.status == 0
+            raise
+        finally:
+            self._note(silent=silent)
 
     def _body(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
@@ -111,7 +130,7 @@ class ChatEndpoint:
             "messages": list(messages),
             **({"tools": list(tools)} if tools else {}),
             "temperature": sampling.temperature,
-            "max_tokens": sampling.max_completion_length,
+            self._limit: sampling.max_completion_length,
             "seed": seed % _SEEDS,
             **{name: value for name, (value, off) in cut.items() if value != off},
         }

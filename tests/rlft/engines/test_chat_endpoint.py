@@ -120,6 +120,18 @@ def test_a_refusal_is_not_asked_again(connect, status):
     assert (refused.value.status, len(server.bodies)) == (status, 1)
 
 
+def test_a_model_that_knows_the_limit_by_its_newer_name_gets_that(connect):
+    said = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
+    server, endpoint = connect(lambda body, number: (400, said, {}) if "max_tokens" in body else "2")
+    assert [asked(endpoint).message["content"] for _ in range(2)] == ["2", "2"]
+    first, *others = server.bodies
+    assert (first["max_tokens"], [body["max_completion_tokens"] for body in others]) == (64, [64, 64])
+    server, endpoint = connect(lambda body, number: (400, said, {}))
+    with pytest.raises(ServerRefusedError, match="answers 400"):
+        asked(endpoint)
+    assert len(server.bodies) == 2
+
+
 def test_no_answer_ends_at_the_time_limit(connect):
     _, endpoint = connect(lambda body, number: HANG, attempts=2, timeout_seconds=0.2)
     started = time.perf_counter()
@@ -141,15 +153,15 @@ def test_a_silent_endpoint_is_not_asked_for_ever(connect, monkeypatch):
 
 def test_silences_in_between_answers_and_refusals_are_not_in_a_row(connect, monkeypatch):
     monkeypatch.setattr(chat_endpoint, "MOST_SILENT", 2)
-    said = [DROP, "2", DROP, 503, DROP, "2"]
+    said = [DROP, "2", DROP, 503, DROP, 404, DROP, "2"]
     _, endpoint = connect(lambda body, number: said[number - 1], attempts=1)
     found = []
     for _ in said:
         try:
             found.append(asked(endpoint).message["content"])
-        except ServerGoneError as gone:
-            found.append(gone.status)
-    assert found == [0, "2", 0, 503, 0, "2"]
+        except (ServerGoneError, ServerRefusedError) as failed:
+            found.append(failed.status)
+    assert found == [0, "2", 0, 503, 0, 404, 0, "2"]
 
 
 def test_a_redirect_is_not_followed(connect):
