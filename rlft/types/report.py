@@ -87,8 +87,11 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Report):
-    """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling."""
+    """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling.
+
+    The FLOPs of a model behind an address are `None`, as nobody knows them.
+    """
 
     splits: dict[str, EvaluationReport]
     seconds: float = 0.0
-    flops: float = 0.0
+    flops: float | None = 0.0
