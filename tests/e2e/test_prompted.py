@@ -15,6 +15,10 @@ from tests.rlft.engines.chat_servers import ChatServer, completion
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
 
 
+# A round of 48 tasks, whose FLOPs pay for a validation with examples even where few of its rollouts are trained on.
+CHANGES = {"policy": {"model": "model"}, "warm_start": None, "training.rounds": 1, "training.tasks_per_round": 48}
+
+
 @pytest.fixture(scope="module")
 def prompted(finished, make_home):
     """A run from what `finished` trained, whose context is made four times as long: its positions are rotations."""
@@ -27,13 +31,7 @@ def prompted(finished, make_home):
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
     other = save_base(home.folder / "saved", seed=1, characters="0123456789+-= \n", max_position_embeddings=256)
     other.rename(home.folder / "other")
-    changes = {
-        "policy": {"model": "model"},
-        "warm_start": None,
-        "training.rounds": 1,
-        "controls": ["few_shot", {"model": "other"}],
-    }
-    result = home.rlft("run", str(TINY), *options(changes))
+    result = home.rlft("run", str(TINY), *options(CHANGES | {"controls": ["few_shot", {"model": "other"}]}))
     assert result.code == 0, result.output
     return home, result.summary
 
@@ -97,14 +95,9 @@ def asked(prompted):
     with ChatServer(sum_if_small) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RLFT_TEST_KEY", KEY)
         control = {"model": "small", "endpoint": server.url, "api_key": "env:RLFT_TEST_KEY", "attempts": 2}
-        changes = {"policy": {"model": "model"}, "warm_start": None, "training.rounds": 1, "controls": [control]}
-        result = home.rlft("run", str(TINY), *options(changes))
-        assert result.code == 0, result.output
-        again = home.rlft("run", str(TINY), *options(changes | {"controls": [control | {"concurrency": 2}]}))
-        assert again.code == 0, again.output
-        refused = home.rlft(
-            "run", str(TINY), *options(changes | {"controls": [control | {"endpoint": server.url + "1"}]})
-        )
+        wanted = [control, control | {"concurrency": 2}, control | {"endpoint": f"{server.url}1"}]
+        result, again, refused = (home.rlft("run", str(TINY), *options(CHANGES | {"controls": [x]})) for x in wanted)
+    assert (result.code, again.code) == (0, 0), result.output + again.output
     return home, result, again, refused, server
 
 
