@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs.controls import controls_that_do, label_of
+from mlops.runs.controls import controls_that_do, cost_note, label_of
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
@@ -97,7 +97,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     if summary.difference:
         parts += [_sentence(summary.difference), _arms(summary, summary.difference.metric)]
         parts += [
-            _against(label_of(summary, name), change)
+            _against(label_of(summary, name), change, cost_note(summary, name))
             for name, change in summary.difference_controls.items()
             if change is not None
         ]
@@ -157,10 +157,10 @@ def _sentence(change: Difference) -> str:
     return text
 
 
-def _against(label: str, change: Difference) -> str:
-    """Return the trained model minus a control in one line."""
+def _against(label: str, change: Difference, note: str) -> str:
+    """Return the trained model minus a control in one line, with a note on what the control took."""
     interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
-    return f"GRPO minus {label}: {interval}"
+    return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
 
 
 def _several_attempts(curves: SeveralAttempts) -> str:

@@ -116,13 +116,12 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
     reward = record["reward"]
     if reward is not None:
         show_parts(console, reward["parts"], reward["weights"], reward["total"])
-    tokens = record["tokens"]
     facts = {
         "scoring": reward and reward["error"],
         "error": record["error"],
         "stop": record["stop_reason"] + (", truncated" if record["truncated"] else ""),
         "turns": f"{record['turns']}, {record['tool_calls']} tool calls, {record['tool_errors']} failed",
-        "tokens": f"{tokens['prompt']} prompt, {tokens['sampled']} sampled, {tokens['told']} told",
+        "tokens": _tokens(record["tokens"]),
         "answer": reward and reward["answer"],
         "fate": record["fate"],
         "policy": record["policy"],
@@ -133,3 +132,10 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
     for name, fact in facts.items():
         if fact:
             console.print_behind(f"{name:<9} ", str(fact), "red" if name in ("error", "scoring") else "")
+
+
+def _tokens(tokens: dict[str, int]) -> str:
+    """Return the counts of tokens in words; a rollout without any is one of a model behind an address."""
+    if not any(tokens.values()):
+        return "not known"
+    return f"{tokens['prompt']} prompt, {tokens['sampled']} sampled, {tokens['told']} told"

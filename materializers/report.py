@@ -16,7 +16,6 @@ from materializers.sealed import SealedMaterializer
 from rlft.types import Report
 
 _NAME = "report.json"
-_CLOCKS = {"seconds"}  # fields that differ between two runs of the same work
 
 
 class ReportMaterializer(SealedMaterializer):
@@ -47,8 +46,8 @@ class ReportMaterializer(SealedMaterializer):
             return TypeAdapter(data_type).validate_python(json.loads(content))
 
     def compute_content_hash(self, data: Any) -> str:
-        """Return the hash of the report without its field `seconds`."""
-        content = {key: value for key, value in dataclasses.asdict(data).items() if key not in _CLOCKS}
+        """Return the hash of the report without the fields that are `passing`."""
+        content = {key: value for key, value in dataclasses.asdict(data).items() if key not in data.passing}
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     def save_visualizations(self, data: Any) -> dict[str, VisualizationType]:

@@ -31,8 +31,8 @@ def prompted_controls(
 ) -> dict[str, Prompted]:
     """Choose the prompts of the controls that the config wants and that apply, and return these controls by name.
 
-    `other` is the policy of the other model that the config names; there may be no example to show it. The search for
-    each prompt may take the FLOPs of all rounds and of their validations.
+    `other` is the other model that the config names; there may be no example to show it. The search for each prompt may
+    take the FLOPs of all rounds and of their validations. Those of a model behind an address nobody knows.
     """
     wanted, found = stages.config.controls, dict[str, Prompted]()
     if wanted is None or "few_shot" in wanted:
@@ -56,7 +56,9 @@ def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
 def _prompted(
     stages: Stages, policy: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker, name: str
 ) -> Prompted:
-    config = stages.config
+    config, model = stages.config, stages.config.other_model
+    is_asked = name == "model" and model is not None and model.endpoint is not None
+    flops, first = (None, 0.0) if is_asked else (rounds.flops(), rounds.validation_flops())
     with stages.show(f"prompts {name}", "sampling"):
         chosen = choose_prompt(
             policy,
@@ -69,8 +71,8 @@ def _prompted(
             config.evaluation.metric,
             stages.fingerprints.harness + stages.fingerprints.reward,
             config.policy.device,
-            rounds.flops(),
-            rounds.validation_flops(),
+            flops,
+            first,
             id=step_id("choose_prompt", name),
         )
     report = chosen.load()

@@ -28,7 +28,9 @@ from mlops.tracking.run import Tracker
 from pipelines.conclusion import Arms, Starts, evaluate_arms, promote
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
+from rlft.controls.best import ControlReport
 from rlft.controls.constant import ConstantAnswer
+from rlft.controls.few_shot import PromptReport
 from rlft.errors import TrackerError
 from rlft.evaluation import flat_metrics
 from rlft.pass_at_k import compare_pass_at_k
@@ -101,7 +103,11 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
     }
     record.summary.control_costs = {
         name: ControlCost(
-            flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
+            flops=report.spent,
+            budget=report.budget,
+            seconds=report.seconds,
+            demonstrations=report.demonstrations,
+            **_tokens(report),
         )
         for name, report in arms.reports.items()
     }
@@ -118,6 +124,13 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
             "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
             "errors of its rollouts (`rlft show`) name the cause"
         )
+
+
+def _tokens(report: ControlReport | PromptReport) -> dict[str, int | None]:
+    """Return the tokens that the endpoint of a control reports; nothing for a control that is trained."""
+    if not isinstance(report, PromptReport):
+        return {}
+    return {"prompt_tokens": report.prompt_tokens, "completion_tokens": report.completion_tokens}
 
 
 def _compare_several_attempts(

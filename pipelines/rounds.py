@@ -98,7 +98,7 @@ def run_rounds(
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
     before = _validate(stages, tasks, start, 0, tracker)
     rounds.start_report = before.splits["validation"]
-    rounds.validations.append(before.flops)
+    rounds.validations.append(before.flops or 0.0)
     for number in _numbers(config.training.rounds, stages.show):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
@@ -117,7 +117,7 @@ def run_rounds(
         last = bool(report.stopped) or number + 1 == config.training.rounds
         if last or (number + 1) % config.evaluation.validate_every == 0:
             validated = _validate(stages, tasks, policy, number + 1, tracker)
-            rounds.validations.append(validated.flops)
+            rounds.validations.append(validated.flops or 0.0)
             rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
             if collapsed := collapse(validated.splits["validation"], rounds.start_report):
                 said = named(validated.splits["validation"].frequent)

@@ -18,6 +18,7 @@ from rlft.rollout import SamplingSettings, Selection
 from rlft.sft.demonstrations import gives_demonstrations
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
+from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
@@ -92,11 +93,16 @@ class Stages:
             return leave_out_tasks(tasks, prompts)
 
     def initialize_other(self, tasks: Artifact) -> Artifact | None:
-        """Make the policy of the other model that `controls` name, before training, as it might not load."""
+        """Make the policy of the other model that `controls` name, before training, as it might not load or answer."""
         config, other = self.config, self.config.other_model
         if other is None:
             return None
-        named = PolicyConfig(dtype=config.policy.dtype, device=config.policy.device, **other.model_dump())
+        if other.endpoint is not None:
+            with self.show("other model"):
+                return ask_model(tasks, other, config.environment, self.evaluation_sampling())
+        named = PolicyConfig(
+            model=other.model, revision=other.revision, dtype=config.policy.dtype, device=config.policy.device
+        )
         length, name = config.rollout.max_completion_length, step_id("initialize_policy", "model_control")
         with self.show("other model", "model"):
             policy, _ = initialize_policy(

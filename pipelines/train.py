@@ -40,6 +40,7 @@ from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
 from rlft.sft.training import SftReport
 from rlft.types import TaskSet
+from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.choose_prompt import choose_prompt
 from steps.decide_promotion import decide_promotion
@@ -64,6 +65,7 @@ STEPS = [
     ingest_tasks,
     audit_rewards,
     initialize_policy,
+    ask_model,
     leave_out_tasks,
     warm_start_policy,
     train_sft_control,

@@ -13,7 +13,7 @@ from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import collect_rollouts, tasks_of_round
+from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_round
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
@@ -49,8 +49,7 @@ def run_round(
     rollouts = collect_rollouts(
         tasks,
         environment,
-        policy,
-        engine,
+        PolicyPlayer(policy, engine),
         sampling,
         num_generations=training.num_generations,
         round=round,

@@ -14,6 +14,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from rlft.calls import CallError, as_call, read_json
+from rlft.secrets import hide
 from rlft.types import Message, ToolCall
 
 
@@ -54,6 +55,15 @@ def as_openai(message: Message) -> dict[str, Any]:
     if calls := message.get("tool_calls"):
         result["tool_calls"] = [{**call, "function": _with_text(call)} for call in calls]
     return result
+
+
+def printable(text: str) -> str:
+    """Return a text that every tokenizer takes and anyone may read.
+
+    A lone surrogate, as in the name of a file that cannot be decoded, becomes a question mark. The value of an
+    environment variable that a setting names becomes `***`.
+    """
+    return hide(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def written(message: Message) -> str:

@@ -36,9 +36,8 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
 
 def _speed(rollouts: Rollouts) -> dict[str, float]:
     """Return the sampled tokens per second of wall time, tools and environment included."""
-    if rollouts.seconds <= 0:
-        return {}
-    return {"perf/tokens_per_second": sum(int(rollout.loss_mask.sum()) for rollout in rollouts) / rollouts.seconds}
+    sampled = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
+    return {"perf/tokens_per_second": sampled / rollouts.seconds} if sampled and rollouts.seconds > 0 else {}
 
 
 def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:
@@ -77,15 +76,16 @@ def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
 
 def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
     """Return metrics of lengths, in tokens after the prompt, tool results included; `clipped` means truncated."""
-    if not sampled:
+    known = [rollout for rollout in sampled if len(rollout.token_ids)]  # a model behind an address tells no tokens
+    if not known:
         return {}
-    lengths = [rollout.completion_length for rollout in sampled]
+    lengths = [rollout.completion_length for rollout in known]
     metrics = {
         "completions/mean_length": fmean(lengths),
         "completions/max_length": float(max(lengths)),
-        "completions/clipped_ratio": fmean(float(rollout.truncated) for rollout in sampled),
+        "completions/clipped_ratio": fmean(float(rollout.truncated) for rollout in known),
     }
-    if ended := [rollout.completion_length for rollout in sampled if not rollout.truncated]:
+    if ended := [rollout.completion_length for rollout in known if not rollout.truncated]:
         metrics["completions/mean_terminated_length"] = fmean(ended)
     return metrics
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine, Sampling, derive_seed
+from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
 from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of
+from rlft.harness.asked import ask_attempts
 from rlft.harness.dialogue import Attempt
 from rlft.harness.examples import Examples
 from rlft.harness.sampled import run_attempts
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.tasks.splits import sample_tasks
-from rlft.types import Rollouts, Split, Task, TaskSet
+from rlft.types import Rollout, Rollouts, Split, Task, TaskSet
 
 logger = logging.getLogger(__name__)
+
+Played = tuple[list[Rollout], dict[str, float]]  # rollouts in the order of their attempts, and what was measured
 
 
 class Selection(Section):
@@ -88,11 +95,53 @@ def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | 
     return tuple(task for split in splits for task in sample_tasks(task_set.split(split), limit))
 
 
+class Player(Protocol):
+    """Attempts tasks: a policy with the engine that samples from it, or a model behind an address."""
+
+    def play(
+        self,
+        attempts: Sequence[Attempt],
+        environment: BaseEnv,
+        sampling: Sampling,
+        *,
+        environment_fingerprint: str,
+        harness: HarnessConfig | None,
+        examples: Examples | None,
+        progress: Progress,
+    ) -> Played:
+        """Attempt every task; the model reads `examples` before each prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlayer:
+    """Attempts tasks with the policy that `engine` has loaded."""
+
+    policy: Policy
+    engine: Engine
+
+    def play(self, attempts: Sequence[Attempt], environment: BaseEnv, sampling: Sampling, **settings: Any) -> Played:
+        """Attempt every task by `run_attempts`, and measure the FLOPs of sampling."""
+        rows = run_attempts(attempts, environment, self.policy, self.engine, sampling, **settings)
+        return rows, {**self.engine.metrics, ROLLOUT_FLOPS: sampling_flops(shape_of(self.policy.model), rows)}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPlayer:
+    """Attempts tasks with a model behind an address, whose FLOPs nobody knows."""
+
+    model: AskedModel
+
+    def play(self, attempts: Sequence[Attempt], environment: BaseEnv, sampling: Sampling, **settings: Any) -> Played:
+        """Attempt every task by `ask_attempts`, and count the tokens that the endpoint reports."""
+        with closing(ChatEndpoint(self.model)) as endpoint:
+            return ask_attempts(attempts, environment, endpoint, sampling, **settings)
+
+
 def collect_rollouts(
     tasks: Sequence[Task],
     environment: BaseEnv,
-    policy: Policy,
-    engine: Engine,
+    player: Player,
     sampling: Sampling,
     *,
     num_generations: int,
@@ -104,7 +153,7 @@ def collect_rollouts(
     examples: Examples | None = None,
     progress: Progress = silent,
 ) -> Rollouts:
-    """Attempt each task `num_generations` times with the policy that `engine` has loaded.
+    """Attempt each task `num_generations` times with the policy or model of `player`.
 
     `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
     different policies under the same label and round draw the same random numbers, which makes them comparable.
@@ -123,16 +172,13 @@ def collect_rollouts(
         for place, task in enumerate(tasks)
         for sample in range(num_generations)
     ]
-    rows = run_attempts(
+    rows, measured = player.play(
         attempts,
         environment,
-        policy,
-        engine,
         sampling,
         environment_fingerprint=environment_fingerprint,
         harness=harness,
         examples=examples,
         progress=progress,
     )
-    seconds, spent = time.perf_counter() - started, sampling_flops(shape_of(policy.model), rows)
-    return Rollouts(rows=tuple(rows), seconds=seconds, metrics={**engine.metrics, ROLLOUT_FLOPS: spent})
+    return Rollouts(rows=tuple(rows), seconds=time.perf_counter() - started, metrics=measured)

@@ -11,6 +11,7 @@ from rlft.config import EnvironmentConfig, RewardConfig, WarmStartConfig
 from rlft.controls import few_shot
 from rlft.controls.few_shot import PromptReport
 from rlft.controls.judging import Judge
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import PolicyFolder
 from rlft.rollout import SamplingSettings
 from rlft.types import TaskSet
@@ -18,7 +19,7 @@ from rlft.types import TaskSet
 
 @step(cache_policy=cache_policies.PROMPT, output_materializers=ReportMaterializer)
 def choose_prompt(
-    policy: PolicyFolder,
+    policy: PolicyFolder | AskedModel,
     tasks: TaskSet,
     warm_start: WarmStartConfig | None,
     environment: EnvironmentConfig,
@@ -28,19 +29,17 @@ def choose_prompt(
     metric: str,
     environment_fingerprint: str,
     device: str,
-    flops: float,
+    flops: float | None,
     validation_flops: float,
 ) -> Annotated[PromptReport, "prompt_report"]:
     """Validate the policy with examples in its prompt, as `flops` allow, and say with which it does best."""
     del environment_fingerprint  # part of the cache key
     runtime = current_runtime()
-    live, progress = runtime.policy(policy, device), runtime.lent.progress
-    engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
-    opened = runtime.environment(environment)
+    progress, opened = runtime.lent.progress, runtime.environment(environment)
     return few_shot.choose_prompt(
-        live,
+        runtime.player(policy, sampling, device),
         warm_start,
-        Judge(tasks, opened, engine, sampling, reward, num_generations, metric, progress),
+        Judge(tasks, opened, None, sampling, reward, num_generations, metric, progress),
         flops=flops,
         validation_flops=validation_flops,
         isolation=sampling.harness.isolation,

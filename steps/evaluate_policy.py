@@ -15,5 +15,5 @@ from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
 def evaluate_policy(tasks: TaskSet, rollouts: Rollouts, rewards: Rewards) -> Annotated[Evaluation, "evaluation"]:
     """Compute metrics with intervals by split, and the per-task scores for paired comparisons."""
     reports = evaluate_rollouts(rollouts, rewards, tasks)
-    flops = rollouts.metrics.get(ROLLOUT_FLOPS, 0.0)
+    flops = rollouts.metrics.get(ROLLOUT_FLOPS)
     return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds, flops=flops)

@@ -9,6 +9,7 @@ from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import EnvironmentConfig
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import PolicyFolder
 from rlft.rollout import SamplingSettings, Selection, collect_rollouts, select_tasks
 from rlft.types import Rollouts, TaskSet
@@ -17,25 +18,24 @@ from rlft.types import Rollouts, TaskSet
 @step(cache_policy=cache_policies.ROLLOUT, output_materializers=RolloutsMaterializer)
 def generate_rollouts(
     tasks: TaskSet,
-    policy: PolicyFolder,
+    policy: PolicyFolder | AskedModel,
     selection: Selection,
     sampling: SamplingSettings,
     environment: EnvironmentConfig,
     environment_fingerprint: str,
     device: str,
 ) -> Annotated[Rollouts, "rollouts"]:
-    """Sample a group of attempts at each task; token ids, log-probabilities and mask are kept as sampled."""
+    """Sample a group of attempts at each task; token ids, log-probabilities and mask are kept as sampled.
+
+    A model behind an address gives messages alone.
+    """
     tag_round("rollouts")
     runtime = current_runtime()
     runtime.lent.progress(0, None, "loading the policy into the engine")
-    live = runtime.policy(policy, device)
-    engine = runtime.engine(sampling.engine, sampling.batch_size, live.device.type)
-    engine.load_policy(live)
     return collect_rollouts(
         select_tasks(tasks, selection, seed=sampling.seed),
         runtime.environment(environment),
-        live,
-        engine,
+        runtime.player(policy, sampling, device),
         sampling.of_tokens,
         num_generations=selection.num_generations,
         round=selection.round,

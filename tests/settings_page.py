@@ -9,7 +9,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from rlft.config import Config, Section
+from rlft.config import Config, ModelControl, Section
 from rlft.losses import LOSSES
 
 HEAD = """# Settings
@@ -22,7 +22,8 @@ makes no sense is an error before anything is loaded.
 def page() -> str:
     """All sections as tables."""
     top = [name for name, field in Config.model_fields.items() if section_of(field.annotation) is None]
-    parts = [HEAD, *table("", Config, top)]
+    parts = [HEAD, *table("", Config, top), f"## A model in controls\n\n{ModelControl.__doc__}\n"]
+    parts += table("", ModelControl, list(ModelControl.model_fields))
     for name, field in Config.model_fields.items():
         if section := section_of(field.annotation):
             parts += part(name, section, field)

@@ -1,6 +1,6 @@
 """The home of runs, `.rlft`, looked at without importing ZenML or MLflow.
 
-- `folder`, `variables`, `settings`: the folder itself; the environment variables that lead to it; ZenML's settings in it
+- `folder`, `variables`, `settings`: the folder; the environment variables that lead to it; ZenML's settings in it
 - `stores`, `databases`: making the two databases; what they are and whether they are whole
 - `contents`, `faults`: whether something else than SQLite has changed them; what is wrong with them, in sentences
 - `backups`, `restore`, `salvage`: copies of them, and putting a home in order whose databases were damaged

@@ -49,6 +49,17 @@ def _cost(name: str, summary: Summary) -> str:
     if name in ("few_shot", "model"):
         return " without training"
     cost = summary.control_costs.get(name)
-    if cost is None or not cost.budget:
+    if cost is None or not cost.budget or cost.flops is None:
         return ", and costs no more"
     return f", for {cost.flops / cost.budget:.0%} of the computation"
+
+
+def cost_note(summary: Summary, name: str) -> str:
+    """Return in words what a model behind an address took, whose FLOPs nobody knows; empty for other controls."""
+    cost = summary.control_costs.get(name)
+    if cost is None or cost.flops is not None:
+        return ""
+    if cost.prompt_tokens is None and cost.completion_tokens is None:
+        return "its FLOPs are not known, and its endpoint reports no tokens"
+    read, wrote = cost.prompt_tokens or 0, cost.completion_tokens or 0
+    return f"its FLOPs are not known; its endpoint reports {read:,} tokens read and {wrote:,} written for its prompt"

@@ -93,9 +93,20 @@ class ControlCost(Section):
     """What a control was made from, and what that took."""
 
     demonstrations: int = Field(description="How many answers it imitates, or has in its prompt.")
-    flops: float = Field(description="FLOPs that it took, search and validation included.")
-    budget: float = Field(description="FLOPs that it was given: those of the rounds and of their validations.")
+    flops: float | None = Field(
+        description="FLOPs that it took, search and validation included; null for a model behind an address, of which "
+        "nobody knows them."
+    )
+    budget: float | None = Field(
+        description="FLOPs that it was given: those of the rounds and of their validations; null where `flops` is."
+    )
     seconds: float = Field(description="Wall seconds that it took, or had taken if it came from the cache.")
+    prompt_tokens: int | None = Field(
+        default=None,
+        description="Tokens that a model behind an address has read while its prompt was chosen, as its endpoint "
+        "reports them; null where none does.",
+    )
+    completion_tokens: int | None = Field(default=None, description="Tokens that it has written meanwhile.")
 
 
 class Baseline(Section):

@@ -21,11 +21,13 @@ from mlops.runtime.signals import arm_pod, disarm_pod
 from rlft.config import EngineSettings, EnvironmentConfig
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
+from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
 from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.state import SftState
@@ -92,6 +94,15 @@ class Runtime:
         if key not in self._engines:
             self._engines[key] = create_engine(settings, batch_size=batch_size, device_type=device_type)
         return self._engines[key]
+
+    def player(self, policy: PolicyFolder | AskedModel, sampling: SamplingSettings, device: str) -> Player:
+        """Return what attempts tasks: the policy in its engine, or the model behind its address."""
+        if isinstance(policy, AskedModel):
+            return AskedPlayer(policy)
+        live = self.policy(policy, device)
+        engine = self.engine(sampling.engine, sampling.batch_size, live.device.type)
+        engine.load_policy(live)
+        return PolicyPlayer(live, engine)
 
     def new_folder(self) -> Path:
         """Return a new path to save a policy to, and remove those of earlier steps, which are stored by now."""

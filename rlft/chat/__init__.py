@@ -6,6 +6,7 @@
 - `templates`, `history`, `rendering`: which template keeps earlier turns as they were, and rendering with it
 - `formats`, `declared`: the formats in which models write tool calls
 - `parsed`: what is found in the text of a turn
+- `served`: what is sent to an OpenAI-compatible endpoint, and reading its answers
 - `marks`: special tokens, which the text of a user or a tool must not forge
 """
 

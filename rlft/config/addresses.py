@@ -33,15 +33,16 @@ _URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{0,30}:)?[/\\]{2}[^\s\"'<>]+", re.IGNOR
 _BARE = re.compile(r"(\[[0-9a-f:.%]+\]|[^\s/:@\[\]]+\.[^\s/:@\[\]]+)(?::[0-9]+)?(?:/\S*)?", re.IGNORECASE)
 
 
-def check_address(address: str) -> str:
+def check_address(address: str, *, path: str = "") -> str:
     """Return the address without a slash at its end.
 
-    Raises ValueError if it is not `scheme://host:port` or leads to a metadata service; the text shows no password.
+    Raises ValueError if it is not `scheme://host:port` or leads to a metadata service; the text shows no password. With
+    a `path`, such as `/v1`, the address may have one, too, and this is the example.
     """
     if "@" in address:
-        raise ValueError("what has an @, and may hold a password, is no address such as http://127.0.0.1:8000")
-    if not _is_usable(address):
-        raise ValueError(f"{address!r} is no address such as http://127.0.0.1:8000")
+        raise ValueError(f"what has an @, and may hold a password, is no address such as http://127.0.0.1:8000{path}")
+    if not _is_usable(address, has_path=bool(path)):
+        raise ValueError(f"{address!r} is no address such as http://127.0.0.1:8000{path}")
     refuse_metadata(address)
     return address.rstrip("/")
 
@@ -81,14 +82,14 @@ def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from named_addresses(value, f"{path}[{place}]")
 
 
-def _is_usable(address: str) -> bool:
-    """Whether the address is a scheme, a host and perhaps a port, and httpx accepts it."""
+def _is_usable(address: str, *, has_path: bool) -> bool:
+    """Whether the address is a scheme, a host and perhaps a port or a path, and httpx accepts it."""
     import httpx  # here, because it takes a quarter of a second, which only a config with an address needs to spend
 
     try:
         parts = urlsplit(address)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        fits = fits and parts.path in ("", "/") and not set(address) & set("?#@\\")
+        fits = fits and (has_path or parts.path in ("", "/")) and not set(address) & set("?#@\\")
         fits = fits and address.isprintable() and " " not in address  # urlsplit drops line breaks and tabs
         (parts.hostname or "").encode("idna")
         return fits and bool(httpx.URL(address).host)

@@ -21,7 +21,7 @@ from rlft.config.training import TrainingConfig
 from rlft.secrets import find_secrets, misspelt_variables, named_variables
 
 # The only settings in which `env:NAME` is replaced by the value of that environment variable.
-READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses")
+READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses", "controls[].api_key")
 
 
 class Config(Section):
@@ -51,8 +51,8 @@ class Config(Section):
         description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
         "imitates the gold answers of all train tasks, `rejection_sampling` in as many rounds as GRPO the best of its "
         "own attempts, `few_shot` is the base model with some gold answers in its prompt, and `{model: NAME}` another "
-        "model (hub name or folder, with `revision` if need be) with them in its prompt. null means all that apply but "
-        "another model, and [] none.",
+        "model with them in its prompt (hub name or folder, or behind an `endpoint`: [its settings]"
+        "(#a-model-in-controls)). null means all that apply but another model, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
@@ -94,10 +94,10 @@ class Config(Section):
     @model_validator(mode="after")
     def _names_variables_where_they_are_read(self) -> Self:
         for path, name in named_variables(self.model_dump(), ""):
-            if not path.startswith(READS_VARIABLES):
+            if not re.sub(r"\[[0-9]+\]", "[]", path).startswith(READS_VARIABLES):
                 raise ValueError(
                     f"{path} is stored as it is written, so env:{name} would not be read there; "
-                    f"{' and '.join(READS_VARIABLES)} take variables"
+                    f"{', '.join(READS_VARIABLES)} take variables"
                 )
         return self
 
@@ -117,10 +117,11 @@ class Config(Section):
     def _one_other_model_that_is_sampled_here(self) -> Self:
         if sum(isinstance(each, ModelControl) for each in self.controls or ()) > 1:
             raise ValueError("controls: a run is compared with one other model; leave one `model` in the list")
-        if self.other_model is not None and self.rollout.engine == "vllm_server":
+        other = self.other_model
+        if other is not None and other.endpoint is None and self.rollout.engine == "vllm_server":
             raise ValueError(
-                "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; take `model` "
-                "out of the list, or set rollout.engine to vllm or transformers"
+                "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; give `model` "
+                "an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
             )
         return self
 

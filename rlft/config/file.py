@@ -69,6 +69,8 @@ def check_variables(config: Config) -> None:
     """Raise ConfigError if an environment variable that a setting names is not set or holds an unusable address."""
     require(config.environment.kwargs, "environment.kwargs")
     config.rollout.server.read_addresses()
+    if config.other_model is not None:
+        require(config.other_model.api_key, "controls.api_key")
 
 
 def _apply(content: dict[str, Any], override: str) -> None:

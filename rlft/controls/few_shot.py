@@ -14,10 +14,12 @@ from rlft.comparison import guarded_mean, is_better
 from rlft.config import WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls.judging import Judge
-from rlft.controls.prompts import Prompts
+from rlft.controls.prompts import open_prompts
+from rlft.flops import ROLLOUT_FLOPS
+from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.examples import Example, Examples, Form
-from rlft.policy import Policy
 from rlft.progress import Progress, silent
+from rlft.rollout import Player
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
 from rlft.types import EvaluationReport, Message, Report, Task
@@ -46,16 +48,20 @@ class PromptTrial:
 class PromptReport(Report):
     """Reports a prompted control: FLOPs `spent` of its `budget`, wall seconds, and the prompts, of which one is chosen.
 
-    `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt without examples.
+    `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt without examples. Of a model
+    behind an address nobody knows the FLOPs, so both are `None`; instead there are the tokens that its endpoint says to
+    have read (`prompt_tokens`) and written, if it says so.
     """
 
-    budget: float
-    spent: float
+    budget: float | None
+    spent: float | None
     seconds: float
     metric: str
     trials: tuple[PromptTrial, ...]
     chosen: PromptTrial
     examples: dict[str, Any] | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
     @property
     def demonstrations(self) -> int:
@@ -68,11 +74,11 @@ class PromptReport(Report):
 
 
 def choose_prompt(
-    policy: Policy,
+    player: Player,
     settings: WarmStartConfig | None,
     judge: Judge,
     *,
-    flops: float,
+    flops: float | None,
     validation_flops: float,
     isolation: Isolation | None = None,
     progress: Progress = silent,
@@ -81,23 +87,25 @@ def choose_prompt(
 
     `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
     prompts, and the others what was measured by then. A prompt whose validation would exceed the budget is not tried,
-    and neither is one with which a task does not fit the context any more. Raises TaskError for a demonstration that
-    cannot be played.
+    and neither is one with which a task does not fit the context any more. `flops` is `None` for a model behind an
+    address, with which all are tried. Raises TaskError for a demonstration that cannot be played.
     """
     started = time.perf_counter()
     tasks, environment = judge.tasks.split("train"), judge.environment
     pool = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
-    search = PromptSearch(policy, judge, flops, validation_flops)
+    search = PromptSearch(player, judge, flops, validation_flops)
     for examples in candidates(pool):
         search.consider(examples)
     return PromptReport(
         budget=flops,
-        spent=search.spent,
+        spent=None if flops is None else search.spent,
         seconds=time.perf_counter() - started,
         metric=judge.metric,
         trials=tuple(search.trials),
         chosen=search.chosen,
         examples=None if search.examples is None else search.examples.model_dump(),
+        prompt_tokens=search.tokens(PROMPT_TOKENS),
+        completion_tokens=search.tokens(COMPLETION_TOKENS),
     )
 
 
@@ -138,34 +146,41 @@ def candidates(pool: Sequence[Example]) -> Iterator[Examples | None]:
 
 @dataclass
 class PromptSearch:
-    """Validates `policy` with one prompt after the other, as the `budget` of FLOPs allows, and keeps the best."""
+    """Validates with one prompt after the other, as the `budget` of FLOPs allows, and keeps the best."""
 
-    policy: Policy
+    player: Player
     judge: Judge
-    budget: float
+    budget: float | None
     expected: float  # FLOPs of a validation beside reading its prompts
     spent: float = 0.0
+    measured: dict[str, float] = field(default_factory=dict)  # the sums of what the validations measured
     trials: list[PromptTrial] = field(default_factory=list)
     chosen: PromptTrial = field(default=PromptTrial(0, ""))
     examples: Examples | None = None
 
     def __post_init__(self) -> None:
         self._report: EvaluationReport | None = None
-        self._prompts = Prompts(self.policy, self.judge)
+        self._prompts = open_prompts(self.player, self.judge)
+
+    def tokens(self, name: str) -> int | None:
+        """Return how many tokens all validations took, by the name of a count; `None` if none has told it."""
+        return int(self.measured[name]) if name in self.measured else None
 
     def consider(self, examples: Examples | None) -> None:
         """Validate with these examples, and keep them if they are the best so far."""
         number, form = (len(examples.shown), examples.form) if examples else (0, "")
         reason = self._prompts.why_not(examples)
         reading = 0.0 if reason else self._prompts.reading_flops(examples)
-        if not reason and self.spent + reading + self.expected > self.budget:
+        if not reason and self.budget is not None and self.spent + reading + self.expected > self.budget:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
             self.trials.append(PromptTrial(number, form, left_out=reason))
             return
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
-        report, flops = replace(self.judge, sampling=sampling).validate(self.policy)
+        report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
+        self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
+        flops = measured.get(ROLLOUT_FLOPS, 0.0)
         before, self.spent = self.spent, self.spent + flops
         self.expected = max(self.expected, flops - reading) if before else flops - reading
         metric = self.judge.metric

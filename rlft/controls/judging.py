@@ -13,17 +13,20 @@ from rlft.flops import ROLLOUT_FLOPS
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import SamplingSettings, collect_rollouts
+from rlft.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.types import EvaluationReport, Rewards, Rollouts, Task, TaskSet
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Holds what a validation needs beside the policy; `metric` is `evaluation.metric`."""
+    """Holds what a validation needs beside the policy; `metric` is `evaluation.metric`.
+
+    `engine` samples from policies. It is `None` where a model behind an address attempts the tasks.
+    """
 
     tasks: TaskSet
     environment: BaseEnv
-    engine: Engine
+    engine: Engine | None
     sampling: SamplingSettings
     reward: RewardConfig
     num_generations: int
@@ -32,16 +35,26 @@ class Judge:
 
     def validate(self, policy: Policy) -> tuple[EvaluationReport, float]:
         """Return the report of a policy on `validation`, and the FLOPs of sampling for it."""
+        report, measured = self.validate_player(self.player_of(policy))
+        return report, measured[ROLLOUT_FLOPS]
+
+    def validate_player(self, player: Player) -> tuple[EvaluationReport, dict[str, float]]:
+        """Return the report of what attempts `validation`, and what was measured meanwhile."""
         tasks = self.tasks.split("validation")
         rollouts, rewards = self.attempt(
-            policy, tasks, self.sampling, num_generations=self.num_generations, round=0, label="evaluation"
+            player, tasks, self.sampling, num_generations=self.num_generations, round=0, label="evaluation"
         )
-        report = evaluate_rollouts(rollouts, rewards, self.tasks)["validation"]
-        return report, rollouts.metrics[ROLLOUT_FLOPS]
+        return evaluate_rollouts(rollouts, rewards, self.tasks)["validation"], rollouts.metrics
+
+    def player_of(self, policy: Policy) -> PolicyPlayer:
+        """Return the policy with the engine, which has loaded it."""
+        assert self.engine is not None
+        self.engine.load_policy(policy)
+        return PolicyPlayer(policy, self.engine)
 
     def attempt(
         self,
-        policy: Policy,
+        player: Player,
         tasks: Sequence[Task],
         sampling: SamplingSettings,
         *,
@@ -50,12 +63,10 @@ class Judge:
         label: str,
     ) -> tuple[Rollouts, Rewards]:
         """Attempt tasks as the pipeline does under this label and round, and score the attempts."""
-        self.engine.load_policy(policy)
         rollouts = collect_rollouts(
             tasks,
             self.environment,
-            policy,
-            self.engine,
+            player,
             sampling.of_tokens,
             num_generations=num_generations,
             round=round,

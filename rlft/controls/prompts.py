@@ -1,6 +1,8 @@
-"""Measures prompts with examples before a policy reads them: whether they fit its context, and what reading costs."""
+"""Measures prompts with examples before a model reads them: whether they fit its context, and what reading costs."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from rlft.chat import open_chat
 from rlft.contract.base import prompt_messages
@@ -10,12 +12,62 @@ from rlft.flops import shape_of
 from rlft.harness.examples import Examples
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
-from rlft.types import Split
+from rlft.rollout import Player, PolicyPlayer
+from rlft.types import Message, Split
 
 _READ: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")  # splits on which policies are evaluated
 
 
-class Prompts:
+class Prompts(Protocol):
+    """Measures the prompts of all tasks that a model is evaluated on, with examples and without."""
+
+    def why_not(self, examples: Examples | None) -> str | None:
+        """Return why these examples cannot be shown to this model; `None` if they can."""
+        ...
+
+    def reading_flops(self, examples: Examples | None) -> float:
+        """Return the FLOPs of reading each validation prompt once; 0 where they are not known."""
+        ...
+
+
+def open_prompts(player: Player, judge: Judge) -> Prompts:
+    """Return what measures the prompts for whatever attempts the tasks."""
+    return PolicyPrompts(player.policy, judge) if isinstance(player, PolicyPlayer) else AskedPrompts(judge)
+
+
+class AskedPrompts:
+    """Knows of a model behind an address what follows from the messages alone: whether examples can be shown as text.
+
+    A prompt that is too long for it is refused by the endpoint, and its attempts count as errors.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        self._prompts = _read_prompts(judge)
+
+    def why_not(self, examples: Examples | None) -> str | None:
+        """Return why these examples cannot be shown; `None` if they can."""
+        if examples is None:
+            return None
+        try:
+            for prompt in self._prompts:
+                examples.before(prompt)
+        except ValueError as cause:
+            return str(cause)
+        return None
+
+    def reading_flops(self, examples: Examples | None) -> float:
+        """Return 0, as nobody knows."""
+        del examples
+        return 0.0
+
+
+def _read_prompts(judge: Judge) -> list[tuple[Message, ...]]:
+    """Return the prompts of all tasks that models are evaluated on, those of `validation` first."""
+    tasks = [task for split in _READ for task in judge.tasks.split(split)]
+    return [tuple(prompt_messages(task, judge.environment)) for task in tasks]
+
+
+class PolicyPrompts:
     """Measures the prompts of all tasks that a policy is evaluated on, in tokens, with examples and without."""
 
     def __init__(self, policy: Policy, judge: Judge) -> None:
@@ -28,8 +80,7 @@ class Prompts:
             multi_turn=playground.max_turns > 1,
         )
         self._shape = shape_of(policy.model)
-        tasks = [task for split in _READ for task in judge.tasks.split(split)]
-        self._prompts = [prompt_messages(task, environment) for task in tasks]
+        self._prompts = _read_prompts(judge)
         self._validated = len(judge.tasks.split("validation"))
         contexts = [policy.context_length, sampling.engine.vllm.max_model_len]
         self._room = min((each for each in contexts if each), default=1 << 62) - sampling.max_completion_length

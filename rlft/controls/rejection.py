@@ -199,8 +199,9 @@ class Rejection:
         """Sample tasks of a round, and take a step on each batch of what is chosen, as far as the budget allows."""
         seed, training = self.sampling.seed, self.training
         tasks = tasks_of_round(self.judge.tasks, round=number, count=training.tasks_per_round, seed=seed)[: size[0]]
+        player = self.judge.player_of(self.policy)
         rollouts, rewards = self.judge.attempt(
-            self.policy, tasks, self.sampling, num_generations=size[1], round=number, label="train"
+            player, tasks, self.sampling, num_generations=size[1], round=number, label="train"
         )
         self.spent += rollouts.metrics[ROLLOUT_FLOPS]
         self.attempts += len(rollouts)

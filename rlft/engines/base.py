@@ -59,6 +59,11 @@ class Generation:
         return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "error", Failure(where, why))
 
     @classmethod
+    def unknown(cls) -> Generation:
+        """Return the generation of a turn whose tokens nobody knows: it has none."""
+        return cls(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), "stop")
+
+    @classmethod
     def without_room(cls, prompt_length: int, context: int) -> Generation:
         """Return a generation without tokens, as the prompt fills the context; both are counted in tokens."""
         return cls.failed("prompt", f"{prompt_length} tokens leave no room in the engine's context of {context}")

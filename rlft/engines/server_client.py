@@ -13,7 +13,7 @@ import numpy as np
 
 from rlft.config import ServerSettings
 from rlft.engines.base import Generation
-from rlft.engines.server_requests import SIGN_OF_LIFE, Requests, ServerGoneError, ServerRefusedError
+from rlft.engines.server_requests import SIGN_OF_LIFE, Requests, ServerGoneError, ServerRefusedError, shown
 from rlft.errors import EngineError
 
 logger = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class ServerClient:
             return read(response.json())
         # OverflowError, as `float` of a huge JSON integer raises.
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as cause:
-            raise ServerRefusedError(f"{self.address} answers as vLLM does not: {response.text[:300]}") from cause
+            raise ServerRefusedError(f"{self.address} answers as vLLM does not: {shown(response)}") from cause
 
 
 def _completion(answer: Any) -> tuple[list[int], list[float], Any]:

@@ -3,28 +3,52 @@
 from __future__ import annotations
 
 import math
+import re
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import httpx
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
-from rlft.config import ServerSettings
+from rlft.secrets import hide
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
+_LONGEST_ASKED = 60.0  # seconds of waiting that a server may ask for
+_SHOWN = 300  # characters of an answer that an error shows
 SIGN_OF_LIFE = 10.0  # the most seconds for a connection, and for a request that needs no computation
+
+
+class Limits(Protocol):
+    """Says how many requests a server gets at the same time, how long each may take, and how often it is tried."""
+
+    @property
+    def concurrency(self) -> int:
+        """The most requests at the same time."""
+        ...
+
+    @property
+    def timeout_seconds(self) -> float:
+        """The most seconds of one request."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """How often a request is tried."""
+        ...
 
 
 class ServerGoneError(Exception):
     """Raised when a server does not answer, after all attempts.
 
-    `status` is the HTTP status where it answered that it is busy or failed, and 0 without any answer.
+    `status` is the HTTP status where it answered that it is busy or failed, and 0 without any answer. `wait` are the
+    seconds after which it wants to be asked again, 0 if it does not say.
     """
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, wait: float = 0.0) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.wait = status, wait
 
 
 class ServerRefusedError(Exception):
@@ -44,13 +68,14 @@ class Requests:
     Every request is tried `settings.attempts` times, each for at most `settings.timeout_seconds`, before it raises
     ServerGoneError. The limit does not cover headers that arrive in small pieces, and an answer whose body stops coming
     may take up to twice as long. If nothing listens at the address, ServerGoneError is raised at once: a server that is
-    started again does not have the policy's weights.
+    started again does not have the policy's weights. Before another attempt it waits as long as the server asks for in
+    `Retry-After`, at most a minute. `headers` go with every request; no error shows them.
     """
 
-    def __init__(self, address: str, settings: ServerSettings) -> None:
+    def __init__(self, address: str, settings: Limits, headers: Mapping[str, str] | None = None) -> None:
         self.address, self.settings = address.rstrip("/"), settings
         limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
-        self._http = httpx.Client(base_url=self.address, limits=limits, trust_env=False)
+        self._http = httpx.Client(base_url=self.address, headers=headers, limits=limits, trust_env=False)
 
     def send(
         self,
@@ -66,7 +91,7 @@ class Requests:
         """
         retrying = Retrying(
             stop=stop_after_attempt(attempts or self.settings.attempts),
-            wait=wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT),
+            wait=_wait,
             retry=retry_if_exception(lambda cause: isinstance(cause, ServerGoneError) and not _nobody_listens(cause)),
             reraise=True,
         )
@@ -91,18 +116,37 @@ class Requests:
             with self._http.stream(method, path, json=body, timeout=limit) as arriving:
                 response = _whole(arriving, deadline)
         except httpx.HTTPError as cause:
-            raise ServerGoneError(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip()) from cause
+            said = hide(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip())
+            raise ServerGoneError(said) from cause
+        if response.is_success:
+            return response
+        said = f"{self.address} answers {response.status_code}: {shown(response)}"
         if response.status_code in _BUSY:
-            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
-            raise ServerGoneError(said, response.status_code)
-        if not response.is_success:  # a redirect, too: it is not followed, as it may lead anywhere
-            said = f"{self.address} answers {response.status_code}: {response.text[:300]}"
-            raise ServerRefusedError(said, response.status_code)
-        return response
+            raise ServerGoneError(said, response.status_code, _asked_wait(response))
+        # A redirect, too: it is not followed, as it may lead anywhere.
+        raise ServerRefusedError(said, response.status_code)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+
+def shown(response: httpx.Response) -> str:
+    """Return the beginning of an answer as an error shows it, without the values of secret variables."""
+    return hide(response.text)[:_SHOWN]  # hidden before it is cut, as half a key is not found
+
+
+def _wait(state: RetryCallState) -> float:
+    """Return the seconds before the next attempt: they double each time, unless the server asks for more."""
+    cause = state.outcome.exception() if state.outcome else None
+    asked = cause.wait if isinstance(cause, ServerGoneError) else 0.0
+    return max(asked, wait_exponential_jitter(_FIRST_WAIT, _LONGEST_WAIT)(state))
+
+
+def _asked_wait(response: httpx.Response) -> float:
+    """Return the seconds of `Retry-After`, at most `_LONGEST_ASKED`; 0 without one, and for a date."""
+    given = response.headers.get("Retry-After", "")
+    return min(float(given), _LONGEST_ASKED) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", given) else 0.0
 
 
 def _nobody_listens(cause: BaseException) -> bool:

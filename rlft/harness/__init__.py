@@ -8,6 +8,8 @@
 - `examples`: solved tasks that a model reads before each prompt
 - `live`: a rollout in progress, with its tokens
 - `sampled`: many conversations side by side, whose turns an engine samples
+- `asked`: conversations whose turns a model behind an address gives, without tokens
+- `first_answer`: asks a model behind an address once, before anything depends on it
 - `headway`: the progress of a set of conversations
 - `scripted`: conversations whose turns are given, such as gold answers and attacks on a reward
 """

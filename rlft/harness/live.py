@@ -11,7 +11,6 @@ from rlft.engines.base import Generation, Sampling, derive_seed
 from rlft.harness.dialogue import Attempt, Dialogue
 from rlft.harness.remote import RemoteDialogue
 from rlft.outcome import Failure
-from rlft.policy import Policy
 from rlft.types import Rollout, StopReason
 
 
@@ -19,7 +18,8 @@ from rlft.types import Rollout, StopReason
 class Live:
     """A rollout in progress: a dialogue, and the token ids that it is made of.
 
-    `sampled` holds, for each turn of the model, the index in `token_ids` at which it begins, and the generation.
+    `sampled` holds, for each turn of the model, the index in `token_ids` at which it begins, and the generation, which
+    is empty where nobody knows the tokens.
     """
 
     attempt: Attempt
@@ -41,8 +41,11 @@ class Live:
         turn = len(self.sampled)
         return self.attempt.seed if turn == 0 else derive_seed(self.attempt.seed, "turn", turn)
 
-    def record(self, policy: Policy, sampling: Sampling, environment_fingerprint: str) -> Rollout:
-        """Return the finished rollout. Its token ids, loss mask and log-probabilities have the shape (tokens,)."""
+    def record(self, identity: str, sampling: Sampling, environment_fingerprint: str) -> Rollout:
+        """Return the finished rollout; `identity` is that of the policy.
+
+        Its token ids, loss mask and log-probabilities have the shape (tokens,).
+        """
         attempt, dialogue = self.attempt, self.dialogue
         mask, logprobs = np.zeros(len(self.token_ids), dtype=bool), np.zeros(len(self.token_ids), dtype=np.float32)
         for start, generation in self.sampled:
@@ -70,7 +73,7 @@ class Live:
             truncated=reason == "length",
             error=self.error,
             seconds=self.ended - self.began,
-            policy=policy.identity,
+            policy=identity,
             sampling=sampling.fingerprint,
             environment=environment_fingerprint,
             seed=attempt.seed,

@@ -80,7 +80,7 @@ def run_attempts(
         except BaseException:
             run.give_up(rows)
             raise
-        return [row.record(policy, sampling, environment_fingerprint) for row in rows]
+        return [row.record(policy.identity, sampling, environment_fingerprint) for row in rows]
 
 
 class _Run:

@@ -22,8 +22,8 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.calling import call
 from rlft.contract.faults import failure_of, place_of
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
+from rlft.messages import printable
 from rlft.outcome import Failure
-from rlft.secrets import hide
 from rlft.types import ToolCall
 
 
@@ -71,15 +71,6 @@ async def call_tool(
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
         fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
     return ToolResult(cut(printable(text), max_characters), failed=True, fault=fault)
-
-
-def printable(text: str) -> str:
-    """Return a text that every tokenizer takes and anyone may read.
-
-    A lone surrogate, as in the name of a file that cannot be decoded, becomes a question mark. The value of an
-    environment variable that a setting names becomes `***`.
-    """
-    return hide(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _text(result: Any) -> str:

@@ -45,8 +45,8 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         where, allowed = "tasks.off_distribution", tasks.max_bad_rows
         quick.append(lambda: check_first_rows(other, where, environment=name, allowed=allowed))
         costly.append(lambda: check_drawn_rows(other, where, environment=name, allowed=allowed, seed=tasks.seed))
-    if (rival := config.other_model) is not None:
-        quick.append(lambda: check_origin(PolicyConfig(**rival.model_dump()), "controls"))
+    if (rival := config.other_model) is not None and rival.endpoint is None:
+        quick.append(lambda: check_origin(PolicyConfig(model=rival.model, revision=rival.revision), "controls"))
     if config.warm_start is not None and (path := config.warm_start.path) is not None:
         quick.append(lambda: check_demonstrations(Path(path)))
     return raised_by(quick) or raised_by(costly)

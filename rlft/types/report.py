@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rlft.outcome import FATES, Fate
 
@@ -11,9 +11,13 @@ Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]  # what traini
 
 
 class Report:
-    """Base class of the reports of stages: dataclasses that are stored as JSON."""
+    """Base class of the reports of stages: dataclasses that are stored as JSON.
+
+    Fields that are named in `passing` may differ between two runs of the same work, and do not count in the cache.
+    """
 
     __slots__ = ()
+    passing: ClassVar[frozenset[str]] = frozenset({"seconds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,11 @@ class EvaluationReport:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Report):
-    """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling."""
+    """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling.
+
+    The FLOPs of a model behind an address are `None`, as nobody knows them.
+    """
 
     splits: dict[str, EvaluationReport]
     seconds: float = 0.0
-    flops: float = 0.0
+    flops: float | None = 0.0

@@ -19,7 +19,8 @@ StopReason = Literal["stop", "length", "error"]
 class Rollout:
     """A recorded attempt at a task, exactly as it was sampled. The arrays have one entry per token, prompt included.
 
-    `rlft environments check` and scripted conversations make rollouts too; these have messages and no tokens.
+    `rlft environments check`, scripted conversations and models behind an address make rollouts too; these have
+    messages and no tokens.
 
     >>> import rlft
     >>> from rlft.harness.scripted import Part, as_script, play_scripts

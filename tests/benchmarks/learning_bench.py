@@ -21,7 +21,7 @@ from rlft.policy import Policy, PolicyFolder
 from rlft.policy.create import create_policy
 from rlft.policy.folder import save_policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks
 from rlft.types import TaskSet
@@ -53,8 +53,7 @@ class Bench:
         rollouts = collect_rollouts(
             self.task_set.split("test"),
             self.environment,
-            policy,
-            self.engine,
+            PolicyPlayer(policy, self.engine),
             Sampling(temperature=0.0, max_completion_length=config.rollout.max_completion_length),
             num_generations=1,
             round=0,

@@ -39,7 +39,7 @@ def run_plain(config: Config) -> dict[str, float]:
     from rlft.policy.create import create_policy
     from rlft.policy.prompts import check_prompts
     from rlft.rewards.scoring import score_rollouts
-    from rlft.rollout import collect_rollouts, tasks_of_splits
+    from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
     from rlft.sft.training import run_sft
     from rlft.tasks import ingest_tasks
 
@@ -66,8 +66,7 @@ def run_plain(config: Config) -> dict[str, float]:
         rollouts = collect_rollouts(
             tasks_of_splits(task_set, splits, limit=limit),
             environment,
-            policy,
-            engine,
+            PolicyPlayer(policy, engine),
             Sampling(temperature, config.rollout.max_completion_length),
             num_generations=num_generations,
             round=0,

@@ -19,7 +19,7 @@ from rlft.engines.proof import PUSH_SECONDS
 from rlft.policy import Policy
 from rlft.policy.create import create_policy
 from rlft.policy.tokens import render_prompt
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.types import Rollouts, Task
 from tests.benchmarks import machine
 from tests.benchmarks.grpo_step_rlft import Checksum, make_tasks
@@ -90,8 +90,7 @@ def _round(
     rollouts = collect_rollouts(
         tasks,
         Checksum(),
-        policy,
-        engine,
+        PolicyPlayer(policy, engine),
         Sampling(temperature=1.0, max_completion_length=workload.completion_tokens),
         num_generations=workload.group_size,
         round=number,

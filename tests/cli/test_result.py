@@ -50,6 +50,31 @@ def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
     assert "would do" not in neither
 
 
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (
+            (12_345, 67),
+            "its FLOPs are not known; its endpoint reports 12,345 tokens read and 67 written for its prompt",
+        ),
+        ((None, None), "its FLOPs are not known, and its endpoint reports no tokens"),
+    ],
+)
+def test_a_model_behind_an_address_shows_its_tokens_as_its_flops_are_not_known(tokens, said):
+    read, written = tokens
+    cost = ControlCost(
+        demonstrations=4, flops=None, budget=None, seconds=9, prompt_tokens=read, completion_tokens=written
+    )
+    arms = {"difference_controls": {"model": minus(-0.02)}, "difference": minus(0.01), "control_model": "gpt-x"}
+    text = " ".join(shown(status="improved", control_costs={"model": cost}, **arms).replace("│", "").split())
+    assert f"GRPO minus gpt-x with examples in its prompt: +0.020, 95 % interval -0.020 to +0.060 ({said})" in text
+    assert (
+        "gpt-x with examples in its prompt reaches 66.0 %, and GRPO is not measurably better: it would do without"
+        in text
+    )
+    assert cost.model_dump(mode="json")["flops"] is None
+
+
 def test_a_summary_of_an_older_version_shows_its_control():
     text = shown(sft_control={"accuracy": 0.19}, final={"accuracy": 0.6}, difference=minus(0.01))
     assert "0.190" in text

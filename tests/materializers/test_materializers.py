@@ -23,6 +23,7 @@ from rlft.audit.report import AttackScores, AuditReport
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import StorageError
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.prompts import PromptCheck
@@ -109,6 +110,8 @@ REPORTS = [
     ConstantAnswer({"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, text="?", tried={"": -2.0}),
     ControlReport(1e12, 9e11, 1.5, 40, "accuracy", (CHECKPOINT, Candidate(3e-3, 4, None)), CHECKPOINT, (0.5, 0.25)),
     PromptReport(9e9, 4e9, 0.5, "accuracy", (PROMPT, PromptTrial(8, "turns", left_out="long")), PROMPT, EXAMPLES),
+    PromptReport(None, None, 0.5, "accuracy", (PROMPT,), PROMPT, None, prompt_tokens=120, completion_tokens=4),
+    AskedModel("http://127.0.0.1:8000/v1", "small", "small-1", "env:KEY", 9.5, 2, 64),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
     PromptCheck(512, ("t1", "t2")),

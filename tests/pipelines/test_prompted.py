@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +30,7 @@ class FakeStages:
     def __init__(self, controls, *, model="a", path=None, gold=True):
         self.config = SimpleNamespace(
             controls=controls,
+            other_model=next((each for each in controls or () if isinstance(each, ModelControl)), None),
             policy=SimpleNamespace(model=model, device="cpu"),
             warm_start=SimpleNamespace(path=path),
             environment=None,
@@ -111,3 +114,16 @@ def test_another_model_has_a_prompt_of_its_own_even_if_the_policy_began_with_ran
     (found,) = made(stages, other="other").items()
     assert (found[0], found[1].policy, found[1].examples) == ("model", "other", EXAMPLES)
     assert told == [("other", 9.0, 2.0, "choose_prompt_model")]
+
+
+def test_a_model_behind_an_address_has_no_budget_of_flops_and_tells_its_tokens(told, monkeypatch):
+    asked = replace(REPORT, budget=None, spent=None, prompt_tokens=120, completion_tokens=None)
+    monkeypatch.setattr(sys.modules[__name__], "REPORT", asked)
+    tracker = FakeTracker()
+    controls = ["few_shot", ModelControl(model="b", endpoint="http://127.0.0.1:9/v1")]
+    assert set(made(FakeStages(controls), tracker, other="other")) == {"few_shot", "model"}
+    # What it was asked for must not follow from the FLOPs of the rounds: they would have it asked again.
+    assert told == [("base", 9.0, 2.0, "choose_prompt_few_shot"), ("other", None, 0.0, "choose_prompt_model")]
+    named = {name: value for name, value in tracker.metrics.items() if name.startswith("model_control")}
+    assert named == {"model_control/seconds": 0.5, "model_control/prompt_tokens": 120.0}
+    assert tracker.json["controls/model.json"]["budget"] is None

@@ -41,6 +41,23 @@ def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_pat
     assert (edited[0], edited[2:]) == (first[0], first[2:])  # but for the fingerprint
 
 
+def test_another_model_is_loaded_or_asked_before_training(monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "initialize_policy", lambda *given, **named: told.append(given[1]) or ("policy", None))
+    monkeypatch.setattr(module, "ask_model", lambda *given: told.append(given[1]) or "asked")
+
+    def made(control):
+        config = load_config(ROOT / "configs" / "demo.yaml", [f"controls=[{control}]", "evaluation.temperature=0.5"])
+        return Stages(config, EnvironmentFingerprints("a", "b")).initialize_other(None)
+
+    assert made("sft") is None
+    assert made("{model: a, revision: main}") == "policy"
+    assert made("{model: a, endpoint: 'http://127.0.0.1:9/v1', attempts: 2}") == "asked"
+    loaded, asked = told
+    assert (loaded.model, loaded.revision, loaded.lora) == ("a", "main", None)
+    assert (asked.model, asked.endpoint, asked.attempts) == ("a", "http://127.0.0.1:9/v1", 2)
+
+
 def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatch):
     told = []
     monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append(given[3]))

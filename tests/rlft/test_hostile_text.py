@@ -18,6 +18,7 @@ import pytest
 
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.marks import Marks
+from rlft.chat.served import read_served
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.calculator import Calculator, calculate, expression_of
@@ -184,6 +185,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "token_f1": lambda text: token_f1(text, ["a word"]),
     **{f"calls, {name}": form.parse for name, form in FORMATS.items()},
     "calls, llama3 without tools": LLAMA3_TAGGED.parse,
+    "served, content": lambda text: read_served({"content": text}),
+    "served, a call": lambda text: read_served({"tool_calls": [{"function": {"name": "a", "arguments": text}}]}),
     "search": search,
     "printable": printable,
     "told by a tool": lambda text: marks().shield([{"role": "tool", "content": text}]),  # it may repeat the model

@@ -19,7 +19,7 @@ from rlft.harness.headway import Headway
 from rlft.policy.prompts import check_prompts
 from rlft.progress import Meter
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.training import run_sft
 from rlft.tasks import ingest_tasks, read_tasks
 from rlft.training.optimizer import prepare_optimizer
@@ -103,7 +103,9 @@ def collect(policy, heard, environment=None, **options):
     engine.load_policy(policy)
     settings = {"num_generations": 3, "round": 0, "seed": 0, "label": "train"}
     environment = environment or FirstCharacter()
-    return collect_rollouts(TASKS, environment, policy, engine, Sampling(1.0, 4), progress=heard, **settings)
+    return collect_rollouts(
+        TASKS, environment, PolicyPlayer(policy, engine), Sampling(1.0, 4), progress=heard, **settings
+    )
 
 
 def test_rollouts_of_one_turn_count_while_they_are_sampled(heard):

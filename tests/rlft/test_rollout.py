@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.rollout import collect_rollouts, tasks_of_round, tasks_of_splits
+from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_round, tasks_of_splits
 from tests.factories import FirstCharacter, make_policy, make_task, make_task_set
 
 
@@ -76,8 +76,7 @@ def collect(policy, tasks, *, round=0, label="train", count=3, seed=0):
     return collect_rollouts(
         tasks,
         FirstCharacter(),
-        policy,
-        engine,
+        PolicyPlayer(policy, engine),
         Sampling(1.0, 3),
         num_generations=count,
         round=round,

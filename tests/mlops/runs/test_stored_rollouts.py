@@ -112,6 +112,16 @@ def test_every_message_stands_under_its_role(shown):
     assert 'state     {"seen": ["moon"]}' in lines
 
 
+def test_a_rollout_of_a_model_behind_an_address_shows_that_its_tokens_are_not_known(monkeypatch):
+    rollout = make_rollout(prompt=[], completion=[])
+    record = ScoredRound("model_control", Rollouts((rollout,)), None, {}).record(rollout)
+    assert record["tokens"] == {"prompt": 0, "sampled": 0, "told": 0}
+    console = Terminal(width=200, record=True, file=io.StringIO())
+    monkeypatch.setattr(show_cli, "console", console)
+    show_cli.show_record(record, full=False)
+    assert "tokens    not known" in console.file.getvalue().splitlines()
+
+
 def test_a_call_that_could_not_be_read_is_shown_as_it_was_written_with_the_place_marked(monkeypatch):
     text = '<tool_call>\n{"query": "[red]moon\x1b[31m}\n</tool_call>'
     broken = {"text": text, "error": "tool call 1 is not JSON: ...", "position": 22}

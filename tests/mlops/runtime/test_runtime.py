@@ -7,7 +7,9 @@ import torch
 
 from mlops.runtime.runtime import Lent, Runtime
 from rlft.config import EnvironmentConfig
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.policy import load_policy, save_policy
+from rlft.rollout import AskedPlayer, SamplingSettings
 from rlft.temporary import folder_prefix
 from tests.factories import make_policy
 from tests.left_behind import left_behind
@@ -24,6 +26,19 @@ def test_the_runtime_gives_the_live_policy_or_loads_the_same_weights(tmp_path):
     assert cold is not policy
     for name, weight in policy.model.state_dict().items():
         assert np.array_equal(weight.numpy(), cold.model.state_dict()[name].numpy())
+    runtime.close()
+
+
+def test_what_attempts_tasks_is_the_live_policy_in_its_engine_or_the_model_behind_its_address(tmp_path):
+    runtime, policy = Runtime(), make_policy()
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=8, seed=0)
+    folder = save_policy(policy, tmp_path / "policy")
+    runtime.keep(policy)
+    player = runtime.player(folder, sampling, "cpu")
+    assert player.policy is policy
+    assert player.engine.policy_hash == policy.identity  # it has loaded it
+    model = AskedModel("http://127.0.0.1:9/v1", "small")
+    assert runtime.player(model, sampling, "cpu") == AskedPlayer(model)
     runtime.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from rlft.config import Config, Section
+from rlft.config import Config, ModelControl, Section
 from rlft.config.content import wrong_values
 from rlft.config.names import check_model_name
 from tests.settings_page import section_of
@@ -32,7 +32,8 @@ def kinds(annotation: Any) -> set[Any]:
 
 
 def test_every_number_has_bounds_on_both_sides():
-    numbers = {path: field for path, field in settings() if kinds(field.annotation) & {int, float}}
+    every = [*settings(), *settings(ModelControl, "controls.")]
+    numbers = {path: field for path, field in every if kinds(field.annotation) & {int, float}}
     assert len(numbers) > 70  # as many as the page of settings has
     lacking = {}
     for path, field in numbers.items():

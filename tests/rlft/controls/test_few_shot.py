@@ -12,11 +12,14 @@ from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
 from rlft.controls.few_shot import PromptTrial, candidates, choose_prompt, find_examples
 from rlft.controls.judging import Judge
-from rlft.controls.prompts import Prompts
+from rlft.controls.prompts import AskedPrompts, PolicyPrompts, open_prompts
+from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.flops import ROLLOUT_FLOPS
 from rlft.harness.examples import Examples
-from rlft.rollout import SamplingSettings
+from rlft.rollout import AskedPlayer, SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set, user
+from tests.rlft.engines.chat_servers import ChatServer, completion, function_call
 
 
 class Sums(BaseEnv):
@@ -44,14 +47,14 @@ class FakeJudge(Judge):
     means: ClassVar[dict[tuple[int, str], float]] = {}
     asked: ClassVar[list[tuple[int, str]]] = []
 
-    def validate(self, policy):
+    def validate_player(self, player):
         examples = self.sampling.examples
         key = (len(examples.shown), examples.form) if examples else (0, "")
         self.asked.append(key)
-        report, _ = super().validate(policy)
+        report, measured = super().validate_player(player)
         mean = self.means.get(key, 0.25)
         object.__setattr__(report, "per_task", {"accuracy": {f"v{place}": mean for place in range(4)}})
-        return report, 1e9
+        return report, measured | ({ROLLOUT_FLOPS: 1e9} if ROLLOUT_FLOPS in measured else {})
 
 
 def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0):
@@ -60,7 +63,8 @@ def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, exp
     tasks = make_task_set(*train, *VALIDATION)
     judge = FakeJudge(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     FakeJudge.means, FakeJudge.asked = means, []
-    return choose_prompt(policy, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
+    player = judge.player_of(policy)
+    return choose_prompt(player, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
 
 
 def test_the_best_validated_number_and_form_are_kept():
@@ -153,6 +157,71 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     shown = find_examples(None, TRAIN, Adds())[:2]
     assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
-    prompts = Prompts(policy, judge)
+    prompts = PolicyPrompts(policy, judge)
     assert prompts.why_not(Examples(form="turns", shown=shown)) is None
     assert prompts.why_not(Examples(form="text", shown=shown)) is not None
+
+
+def chosen_by_asking(answer, environment=None, attempts=1):
+    """The prompt that is chosen for an endpoint that answers so, and what the endpoint was asked."""
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
+    judge = Judge(
+        make_task_set(*TRAIN, *VALIDATION), environment or Sums(), None, sampling, RewardConfig(), 1, "accuracy"
+    )
+    with ChatServer(answer) as server:
+        player = AskedPlayer(AskedModel(server.url, "small", attempts=attempts))
+        report = choose_prompt(player, None, judge, flops=None, validation_flops=0.0)
+    return report, server
+
+
+def test_a_model_behind_an_address_gets_the_prompt_with_which_it_does_best():
+    def answer(body, number):
+        """The sum, if two examples stand before it as turns; else nothing."""
+        a, b = body["messages"][-1]["content"].rstrip("=").rpartition("\n")[2].split("+")
+        right = len(body["messages"]) == 5
+        return completion(str(int(a) + int(b)) if right else "?", usage={"prompt_tokens": 9, "completion_tokens": 2})
+
+    report, server = chosen_by_asking(answer)
+    assert [(trial.examples, trial.form) for trial in report.trials] == ORDER
+    assert report.chosen == PromptTrial(2, "turns", 1.0)
+    assert len(report.read_examples().shown) == 2
+    # Seven prompts for each of four tasks; nobody knows the FLOPs.
+    assert (len(server.bodies), report.prompt_tokens, report.completion_tokens) == (28, 28 * 9, 28 * 2)
+    assert (report.spent, report.budget) == (None, None)
+
+
+def test_an_endpoint_that_tells_no_tokens_and_one_that_is_away():
+    report, _ = chosen_by_asking(lambda body, number: "?")
+    assert (report.prompt_tokens, report.completion_tokens, report.chosen.validation) == (None, None, 0.0)
+    report, _ = chosen_by_asking(lambda body, number: 503)
+    assert (report.chosen, report.examples, report.spent) == (PromptTrial(0, ""), None, None)
+
+
+def test_calls_of_tools_are_shown_to_an_endpoint_as_turns_alone():
+    call = {"content": "", "tool_calls": [function_call("add", {"a": "1"})]}
+    report, server = chosen_by_asking(
+        lambda body, number: "2" if body["messages"][-1]["role"] == "tool" else completion(call), Adds()
+    )
+    assert [(t.examples, t.form) for t in report.trials if not t.left_out] == [
+        (4, "turns"),
+        (8, "turns"),
+        (2, "turns"),
+        (0, ""),
+    ]
+    assert {t.left_out for t in report.trials if t.form == "text"} == {
+        "examples of several messages, or with calls of tools, can only be shown as turns"
+    }
+    first = server.bodies[0]["messages"]
+    assert [message["role"] for message in first] == ["user", "assistant", "tool", "assistant"] * 4 + ["user"]
+    assert json.loads(first[1]["tool_calls"][0]["function"]["arguments"]) == {"a": "1"}
+    assert first[2]["tool_call_id"] == first[1]["tool_calls"][0]["id"]
+
+
+def test_prompts_are_measured_by_what_attempts_the_tasks():
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=8, batch_size=16, seed=0)
+    judge = Judge(make_task_set(*VALIDATION), Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    policy = make_policy(characters=CHARACTERS)
+    assert isinstance(open_prompts(judge.player_of(policy), judge), PolicyPrompts)
+    asked = open_prompts(AskedPlayer(AskedModel("http://127.0.0.1:9/v1", "small")), judge)
+    assert isinstance(asked, AskedPrompts)
+    assert (asked.why_not(None), asked.reading_flops(None)) == (None, 0.0)

@@ -19,7 +19,7 @@ from rlft.errors import EngineError
 from rlft.outcome import Fate
 from rlft.policy import save_policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.training import train_sft
 from rlft.training.ledger import plan_training
@@ -358,7 +358,14 @@ def test_a_rollout_that_no_server_gave_leaves_its_group_and_is_no_zero(start):
     before = server.counts[GENERATE]  # one request at a time: all of a and two of b are answered, then it dies
     server.fault = lambda path, number: None if number <= before + 6 else DROP
     rollouts = collect_rollouts(
-        tasks, FirstCharacter(), policy, engine, SAMPLING, num_generations=4, round=0, seed=0, label="train"
+        tasks,
+        FirstCharacter(),
+        PolicyPlayer(policy, engine),
+        SAMPLING,
+        num_generations=4,
+        round=0,
+        seed=0,
+        label="train",
     )
     lost = [rollout.rollout_id for rollout in rollouts if rollout.error is not None]
     assert lost == ["train-0-1-b-2", "train-0-1-b-3"]

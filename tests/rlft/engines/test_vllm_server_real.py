@@ -19,13 +19,17 @@ import pytest
 from rlft.config import Config
 from rlft.engines import server_weights
 from rlft.engines.base import Sampling, derive_seed
+from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
+from rlft.engines.server_requests import ServerRefusedError
 from rlft.engines.serving import serve_command
 from rlft.engines.vllm_server import VllmServerEngine
 from rlft.errors import EngineError
 from rlft.policy import save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.weights import checkpoint_weights
+from tests.factories import user
 from tests.needs import need_vllm
+from tests.rlft.attention.models import CHARACTERS
 from tests.rlft.engines.vllm_policies import make_vllm_policy, move, scores
 
 pytestmark = pytest.mark.timeout(1200)
@@ -105,7 +109,9 @@ def start_server(folder, kind, base):
             },
         }
     )
-    command, variables = serve_command(config, folder / "unused", port=port)
+    template = folder / "template.jinja"  # the model has none
+    template.write_text("{% for message in messages %}{{ message['content'] }}{% endfor %}")
+    command, variables = serve_command(config, folder / "unused", port=port, extra=("--chat-template", str(template)))
     log = folder / f"{kind}.log"
     quiet = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with log.open("w") as output:
@@ -161,6 +167,30 @@ def assert_right(policy, found):
     for prompt, row in zip(PROMPTS, found, strict=True):
         expected = scores(policy, prompt, row.token_ids, 1.0)
         np.testing.assert_allclose(row.logprobs, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["full"], indirect=True)
+def test_its_chat_endpoint_answers_as_the_engine_samples(engine_and_policy, servers):
+    engine, policy = engine_and_policy
+    engine.load_policy(policy)
+    said = CHARACTERS[5:9]
+    ids = policy.tokenizer(said, add_special_tokens=False)["input_ids"]
+    (expected,) = engine.generate([ids], Sampling(0.0, 8), [0])
+    address, name = f"{servers['full'].address}/v1", str(servers["full"].config.policy.model)
+    model = AskedModel(address, name, attempts=1, timeout_seconds=60.0)
+    with contextlib.closing(ChatEndpoint(model)) as endpoint:
+        answer = endpoint.ask([user(said)], [], Sampling(0.0, 8), 2**40)
+        assert answer.message["content"] == policy.tokenizer.decode(expected.token_ids, skip_special_tokens=True)
+        assert (answer.prompt_tokens, answer.completion_tokens) == (len(ids), len(expected.token_ids))
+        assert (answer.is_cut, answer.calls_itself) == (expected.stop_reason == "length", name[:200])
+        tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
+        # It was not started for calls of tools, which it says when it is asked for the first time.
+        with pytest.raises(ServerRefusedError, match=r"answers 400: .*tool"):
+            endpoint.ask([user(said)], [tool], Sampling(0.0, 8), 0)
+        assert endpoint.ask([user(said)], [], Sampling(1.0, 8, top_p=0.9, top_k=5, min_p=0.1), 0).message["content"]
+    wrong = ChatEndpoint(AskedModel(address, "large", attempts=1))
+    with contextlib.closing(wrong) as endpoint, pytest.raises(ServerRefusedError, match="answers 404"):
+        endpoint.ask([user(said)], [], Sampling(0.0, 8), 0)
 
 
 def adapters_of(server):

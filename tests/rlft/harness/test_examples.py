@@ -8,7 +8,7 @@ from rlft.contract.base import BaseEnv
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.examples import Example, Examples
-from rlft.rollout import SamplingSettings, collect_rollouts
+from rlft.rollout import PolicyPlayer, SamplingSettings, collect_rollouts
 from tests.factories import make_policy, make_task, user
 
 SYSTEM = {"role": "system", "content": "Add."}
@@ -67,8 +67,7 @@ def test_they_are_in_the_tokens_of_a_rollout_and_not_in_its_messages():
         rollouts = collect_rollouts(
             [task],
             BaseEnv(),
-            policy,
-            engine,
+            PolicyPlayer(policy, engine),
             Sampling(0.0, 2),
             num_generations=1,
             round=0,

@@ -21,7 +21,7 @@ from rlft.policy import Policy, PolicyFolder, load_policy, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.folder import _hash_content
 from rlft.policy.origin import DTYPES, hash_weights, load_base
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
 from rlft.types import Rewards, Rollouts
@@ -48,7 +48,14 @@ def train(policy: Policy, folder: PolicyFolder | None, round: int) -> None:
     tasks = [make_task(f"t{i}", prompt=f"{i}+{i}=") for i in range(3)]
     sampling = Sampling(1.0, 6)
     rollouts = collect_rollouts(
-        tasks, FirstCharacter(), policy, engine, sampling, num_generations=4, round=round, seed=0, label="train"
+        tasks,
+        FirstCharacter(),
+        PolicyPlayer(policy, engine),
+        sampling,
+        num_generations=4,
+        round=round,
+        seed=0,
+        label="train",
     )
     rewards = Rewards(tuple(make_reward(r, float(i % 2)) for i, r in enumerate(rollouts)), weights={})
     prepare_optimizer(policy, TRAINING, folder)

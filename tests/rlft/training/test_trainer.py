@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.outcome import Failure
-from rlft.rollout import collect_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training import parts, trainer
 from rlft.training.batching import pack_groups, pad_rows
 from rlft.training.logprobs import token_logprobs
@@ -57,8 +57,7 @@ def sampled(policy, totals, *, seed=0):
         rows += collect_rollouts(
             [task],
             FirstCharacter(),
-            policy,
-            engine,
+            PolicyPlayer(policy, engine),
             Sampling(1.0, 4),
             num_generations=len(group),
             round=0,

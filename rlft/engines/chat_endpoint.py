@@ -1,0 +1,173 @@
+"""Asks a model behind an address, an OpenAI-compatible endpoint, for answers: messages in, an answer out, no tokens.
+
+This is no engine: nobody knows which tokens the model has read and sampled, so it can be compared with and not trained.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import httpx
+
+from rlft.engines.base import Sampling
+from rlft.engines.server_requests import Requests, ServerGoneError, ServerRefusedError, shown
+from rlft.errors import ConfigError
+from rlft.secrets import hide, resolve
+from rlft.types import Report
+
+MOST_SILENT = 16  # requests in a row that nobody answers, after which the endpoint is not asked any more
+_SEEDS = 2**31  # some servers take no larger seed
+_NEW_NAME = (
+    "max_completion_tokens"  # of `max_tokens`, which some models refuse with this word, while few servers know it
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedModel(Report):
+    """Names a model behind an address that has answered: `endpoint`, its `model` there, and what it calls itself.
+
+    `api_key` is the name of a variable (`env:NAME`). How it is asked is no part of what was asked, so neither the key
+    nor the limits count in the cache.
+    """
+
+    passing: ClassVar[frozenset[str]] = Report.passing | {"api_key", "timeout_seconds", "attempts", "concurrency"}
+
+    endpoint: str
+    model: str
+    calls_itself: str = ""
+    api_key: str | None = None
+    timeout_seconds: float = 120.0
+    attempts: int = 5
+    concurrency: int = 8
+
+    @property
+    def identity(self) -> str:
+        """The model and its address, as every rollout of it names them."""
+        return f"{self.model} at {self.endpoint}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """Holds an answer as the endpoint gave it: its message, and whether the limit of tokens cut it off.
+
+    `prompt_tokens` and `completion_tokens` are what it says to have read and written; `None` if it does not say.
+    """
+
+    message: dict[str, Any]
+    is_cut: bool
+    calls_itself: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class ChatEndpoint:
+    """Asks one model, from any number of threads.
+
+    A request is tried again as `Requests` says. When `MOST_SILENT` in a row got no answer at all, all later ones fail
+    at once: thousands of attempts must not wait for an endpoint that is gone.
+    """
+
+    def __init__(self, model: AskedModel) -> None:
+        """Raises ConfigError if the variable of the key is not set, or its value cannot stand in a header."""
+        self.model = model
+        key = _read_key(model.api_key)
+        self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
+        self._limit = "max_tokens"
+        self._silent = 0
+        self._lock = threading.Lock()
+
+    def ask(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
+    ) -> ChatAnswer:
+        """Return the answer to messages in OpenAI's form; `tools` are the functions that it may call.
+
+        Raises ServerGoneError if the endpoint does not answer after all attempts, and ServerRefusedError for a refusal
+        and for what is no answer. Neither shows the key.
+        """
+        if self._silent >= MOST_SILENT:
+            raise ServerGoneError(
+                f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row"
+            )
+        body = self._body(messages, tools, sampling, seed)
+        try:
+            response = self._send(body)
+        except ServerRefusedError as refused:
+            if refused.status != 400 or _NEW_NAME not in str(refused) or _NEW_NAME in body:
+                raise
+            self._limit = _NEW_NAME
+            response = self._send(self._body(messages, tools, sampling, seed))
+        try:
+            return _read_answer(response.json())
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as cause:
+            said = f"{self.model.endpoint} answers as no chat endpoint does: {shown(response)}"
+            raise ServerRefusedError(said) from cause
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._requests.close()
+
+    def _send(self, body: dict[str, Any]) -> httpx.Response:
+        """Send a request, and note whether anybody answers."""
+        silent = False
+        try:
+            return self._requests.send("POST", "/chat/completions", body)
+        except ServerGoneError as gone:
+            silent = gone.status == 0
+            raise
+        finally:
+            self._note(silent=silent)
+
+    def _body(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
+    ) -> dict[str, Any]:
+        """Return the request. What would change nothing is left out, as some servers refuse what they do not know."""
+        cut = {"top_p": (sampling.top_p, 1), "top_k": (sampling.top_k, 0), "min_p": (sampling.min_p, 0)}
+        return {
+            "model": self.model.model,
+            "messages": list(messages),
+            **({"tools": list(tools)} if tools else {}),
+            "temperature": sampling.temperature,
+            self._limit: sampling.max_completion_length,
+            "seed": seed % _SEEDS,
+            **{name: value for name, (value, off) in cut.items() if value != off},
+        }
+
+    def _note(self, *, silent: bool) -> None:
+        with self._lock:
+            self._silent = self._silent + 1 if silent else 0
+
+
+def _read_key(api_key: str | None) -> str:
+    """Return the value of the key's variable, or an empty text. Raises ConfigError for one that no header can hold."""
+    if api_key is None:
+        return ""
+    key = str(resolve(api_key, "controls.api_key")).strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(
+            f"the value of {api_key} has a character that cannot be sent",
+            where="controls.api_key",
+            fix="export the key alone, in one line",
+        )
+    return key
+
+
+def _read_answer(said: Any) -> ChatAnswer:
+    """Raise whatever looking into something else than an answer raises."""
+    choice = said["choices"][0]
+    if not isinstance(choice["message"], dict):
+        raise TypeError("the message is no object")
+    usage, named = said.get("usage") or {}, said.get("model")
+    return ChatAnswer(
+        message=choice["message"],
+        is_cut=choice.get("finish_reason") == "length",
+        calls_itself=hide(named)[:200] if isinstance(named, str) and named.isprintable() else "",
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**53 else None
