@@ -83,6 +83,7 @@ class Stages:
                 config.policy,
                 config.environment,
                 config.rollout.max_completion_length,
+                config.rollout.engine_settings(),
                 config.harness,
                 config.seed,
             )
@@ -103,10 +104,18 @@ class Stages:
         named = PolicyConfig(
             model=other.model, revision=other.revision, dtype=config.policy.dtype, device=config.policy.device
         )
-        length, name = config.rollout.max_completion_length, step_id("initialize_policy", "model_control")
+        rollout, name = config.rollout, step_id("initialize_policy", "model_control")
         with self.show("other model", "model"):
             policy, _ = initialize_policy(
-                tasks, named, config.environment, length, config.harness, config.seed, is_next=False, id=name
+                tasks,
+                named,
+                config.environment,
+                rollout.max_completion_length,
+                rollout.engine_settings(),
+                config.harness,
+                config.seed,
+                is_next=False,
+                id=name,
             )
         return policy
 

@@ -7,7 +7,7 @@ from zenml import step
 from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from mlops.runtime.runtime import current_runtime
-from rlft.config import EnvironmentConfig, HarnessConfig, PolicyConfig
+from rlft.config import EngineSettings, EnvironmentConfig, HarnessConfig, PolicyConfig
 from rlft.contract.base import prompt_messages
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
@@ -25,6 +25,7 @@ def initialize_policy(
     policy: PolicyConfig,
     environment: EnvironmentConfig,
     max_completion_length: int,
+    engine: EngineSettings,
     harness: HarnessConfig,
     seed: int,
     is_next: bool = True,
@@ -42,7 +43,7 @@ def initialize_policy(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
         max_completion_length=max_completion_length,
-        context_length=live.context_length,
+        context_length=engine.context_length(live.context_length),
         render=chat.prompt,
         progress=runtime.lent.progress,
     )

@@ -102,6 +102,14 @@ class EngineSettings(Section):
     vllm: VllmSettings = VllmSettings()
     server: ServerSettings = ServerSettings()
 
+    def context_length(self, of_model: int | None) -> int | None:
+        """Return how many tokens a conversation may have: what the model reads, or less where vLLM is given less room.
+
+        `of_model` is `None` for a model without a limit, and so is the result if nothing limits it.
+        """
+        limits = [of_model, None if self.engine == "transformers" else self.vllm.max_model_len]
+        return min((limit for limit in limits if limit is not None), default=None)
+
     @model_validator(mode="after")
     def _servers_have_addresses(self) -> Self:
         seen: set[str] = set()

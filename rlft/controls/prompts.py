@@ -82,8 +82,8 @@ class PolicyPrompts:
         self._shape = shape_of(policy.model)
         self._prompts = _read_prompts(judge)
         self._validated = len(judge.tasks.split("validation"))
-        contexts = [policy.context_length, sampling.engine.vllm.max_model_len]
-        self._room = min((each for each in contexts if each), default=1 << 62) - sampling.max_completion_length
+        context = sampling.engine.context_length(policy.context_length)
+        self._room = (1 << 62 if context is None else context) - sampling.max_completion_length
         self._plain = self._measure(None)
         self._last: tuple[Examples | None, list[int]] = None, self._plain
 

@@ -31,8 +31,8 @@ prints = Stages.of(config).fingerprints
 tasks = out("ingest_tasks", "tasks").load()
 found = {{}}
 base, _ = initialize_policy.entrypoint(
-    tasks, config.policy, config.environment, config.rollout.max_completion_length, config.harness,
-    config.seed)
+    tasks, config.policy, config.environment, config.rollout.max_completion_length,
+    config.rollout.engine_settings(), config.harness, config.seed)
 found["initialize_policy"] = [base.metadata.content_hash, out("initialize_policy", "policy").content_hash]
 start, _ = warm_start_policy.entrypoint(
     out("initialize_policy", "policy").load(), tasks, config.warm_start, config.environment, "", "auto", config.seed)
