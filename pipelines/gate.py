@@ -19,7 +19,8 @@ from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from rlft.config import Config
 from rlft.errors import TrackerError
-from rlft.gates import Look, is_same_gate, sketch, sketch_of, task_hash
+from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
+from rlft.gates.looks import Look
 from rlft.power import gate_sentence, squared_difference
 from rlft.promotion import few_groups
 from rlft.statistics import effective_groups

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import norm
 
-from rlft.gates import confidence_at
+from rlft.gates.looks import confidence_at
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds, common_tasks
 from rlft.types import EvaluationReport
 
@@ -78,9 +78,9 @@ def gate_sentence(
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.confidence_at`), `measured` the `squared_difference` at the
-    last decision on this gate. Without it a share is taken to differ on `DISCORDANCE` of the tasks, and a gain of the
-    reward is in units of the standard deviation of its difference.
+    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `measured` the `squared_difference` at
+    the last decision on this gate. Without it a share is taken to differ on `DISCORDANCE` of the tasks, and a gain of
+    the reward is in units of the standard deviation of its difference.
     """
     confidence = confidence_at(looks)
     has = f"the gate has {tasks} tasks in {groups} groups"

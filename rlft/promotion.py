@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rlft.comparison import Comparison, compare
-from rlft.gates import FIRST_LOOK, Look, confidence_at
+from rlft.gates.looks import FIRST_LOOK, Look, confidence_at
 from rlft.types import EvaluationReport, Interval, Report
 from rlft.variety import collapse
 
@@ -66,9 +66,9 @@ def decide_promotion(
     be scored. The policy that is champion already is not promoted again.
 
     `look` says which decision on these tasks this is, of at most `looks`, which the level of the intervals is for
-    (`rlft.gates.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are left out
-    of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different splits or
-    lack the metric.
+    (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are
+    left out of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different
+    splits or lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from mlflow import MlflowClient
 
 from mlops.registry.retries import retried
-from rlft.gates import Look, gate_id, is_same_gate, sketch
+from rlft.gates.identity import gate_id, is_same_gate, sketch
+from rlft.gates.looks import Look
 from rlft.types import Task
 
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."

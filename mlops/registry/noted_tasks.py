@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.names import ABSENT
-from rlft.gates import task_hash
+from rlft.gates.identity import task_hash
 from rlft.types import SPLITS, Split, TaskSet
 
 HASHES = "task_hashes.json"

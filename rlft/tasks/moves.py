@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlft.gates import task_hash
+from rlft.gates.identity import task_hash
 from rlft.types import Split, TaskSet
 
 
@@ -22,7 +22,8 @@ class Move:
 def find_moves(before: Mapping[Split, Sequence[str]], tasks: TaskSet) -> tuple[Move, ...]:
     """Return the tasks that are in another split than before, in their order.
 
-    `before` is {split: hashes of its tasks (`rlft.gates.task_hash`)}. Tasks that are new, or gone, have not moved.
+    `before` is {split: hashes of its tasks (`rlft.gates.identity.task_hash`)}. Tasks that are new, or gone, have not
+    moved.
     """
     was: dict[str, set[Split]] = {}
     for split, hashes in before.items():

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from mlops.registry.gates import count_look, last_difference, note_difference
 from mlops.registry.versions import open_name
-from tests.rlft.test_gates import tasks
+from tests.rlft.gates.test_identity import tasks
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rlft.gates import task_hash
+from rlft.gates.identity import task_hash
 from rlft.tasks.moves import Move, describe_moves, find_moves
 from rlft.types import TaskSet
 from tests.factories import make_task
