@@ -14,7 +14,7 @@ from mlops.registry.names import ABSENT
 from rlft.gates.identity import task_hash
 from rlft.types import SPLITS, Split, TaskSet
 
-HASHES = "task_hashes.json"
+HASHES = "task_questions.json"
 _LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
 
 

@@ -28,6 +28,25 @@ class Look:
 FIRST_LOOK = Look()
 
 
+def next_look(past: Look, looks: int) -> Look:
+    """Return the look after the last one, which is of number 0 without any, if it is one of so many."""
+    return Look(past.number + 1, past.spent + 1 / looks)
+
+
+def why_refused(look: Look, looks: int) -> str | None:
+    """Return why nothing may be promoted at this look, by `promotion.looks`, and what to do; `None` if it may be."""
+    if look.is_allowed:
+        return None
+    if look.number > looks:
+        why = f"promotion.looks allows {looks}"
+    else:
+        why = f"what these have left of the chance of 5 % is less than one of {looks} looks takes"
+    return (
+        f"the gate has been looked at {look.number - 1} times, and {why}: by now chance could have promoted a model "
+        "that is no better; draw a fresh gate (another tasks.seed, or new tasks)"
+    )
+
+
 def confidence_at(looks: int) -> float:
     """Return the two-sided confidence of each of so many looks at one gate.
 
