@@ -12,6 +12,7 @@ import pytest
 
 from rlft.config import TasksConfig
 from rlft.errors import TaskError
+from rlft.gates.identity import gate_id
 from rlft.tasks import ingest_tasks
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.types import SPLITS, Task, TaskSet
@@ -53,6 +54,23 @@ def test_a_file_from_end_to_end(tmp_path: Path):
     }
     assert [task.split for task in tasks.tasks] == sorted((t.split for t in tasks.tasks), key=SPLITS.index)
     assert {task.environment for task in tasks.tasks} == {"my_env.py:Env"}
+
+
+def test_an_edited_template_or_answer_moves_no_row_and_makes_no_gate_new(tmp_path: Path):
+    # "Answer briefly." in the prompt had put 179 train tasks into a gate of 264, and "42 " for "42" made a gate new.
+    path = write(tmp_path / "sums.jsonl", sums(300))
+    before = ingest(path)
+    for edited in (
+        {"prompt": "{question} Answer briefly."},
+        {"prompt": "Question: {question}", "answer": "{answer} "},
+        {"answer": "The answer is {answer}"},
+        {"prompt": "question"},
+    ):
+        after = ingest(path, **edited)
+        assert [(t.question, t.split, t.group) for t in after.tasks] == [
+            (t.question, t.split, t.group) for t in before.tasks
+        ]
+        assert gate_id(after.split("gate")) == gate_id(before.split("gate"))
 
 
 def test_the_same_rows_from_jsonl_csv_and_parquet_are_the_same_tasks(tmp_path: Path):
