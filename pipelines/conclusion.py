@@ -154,7 +154,13 @@ def promote(
         gate = tasks.load().split("gate")
         trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
         look, known = ask_about(
-            gate, trained, start, config, champion.run_id if arms.champion else None, tracking_address(tracking_uri)
+            gate,
+            trained,
+            start,
+            config,
+            champion.run_id if arms.champion else None,
+            tracking_address(tracking_uri),
+            stages.fingerprints.harness + stages.fingerprints.reward,
         )
         decision = decide_promotion(
             arms.final,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlops.registry.gates import count_look, last_difference, note_difference
+from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
 from mlops.registry.noted_tasks import last_noted, trained_on
 from mlops.runs.starting import registry_name
 from mlops.tracking.answers import answering
@@ -19,44 +19,73 @@ from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from rlft.config import Config
 from rlft.errors import TrackerError
-from rlft.gates import Look, is_same_gate, sketch, sketch_of, task_hash
+from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
+from rlft.gates.looks import Look, next_look, why_refused
 from rlft.power import gate_sentence, squared_difference
 from rlft.promotion import few_groups
 from rlft.statistics import effective_groups
-from rlft.tasks.moves import describe_moves, find_moves
+from rlft.tasks.ingest import fingerprint_tasks
+from rlft.tasks.moves import count_new, describe_moves, find_moves
 from rlft.types import EvaluationReport, Task, TaskSet
 
 logger = logging.getLogger(__name__)
+
+# Settings of an evaluation that change no verdict: when to validate, and what is compared beside the gate.
+_ASIDE = {"validate_every", "patience", "pass_at_k"}
 
 
 def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> str | None:
     """Return, and log, the smallest gain that a gate is likely to find; `None` if it is too small to promote anything.
 
-    What is assumed of the models is what the last decision on it has shown, if the tracker knows.
+    What is assumed of the models is what the last decision on it has shown, if the tracker knows. If its looks are
+    spent the sentence says so, and what to do: it is known before the run is paid for.
     """
     sizes = np.array(list(Counter(task.group for task in gate).values()), dtype=np.float64)
     effective = float(effective_groups(sizes)) if len(sizes) else 0.0
     if few := few_groups("gate", len(sizes), effective):
         logger.warning("nothing can be promoted in this run: %s", few)
         return None
-    metric, measured = config.evaluation.metric, None
-    if not tracker.is_away:
-        try:
-            with answering(tracker.tracking_uri):
-                measured = last_difference(tracker.tracking_uri, registry_name(config), gate, metric)
-        except TrackerError as cause:
-            logger.warning("what earlier decisions on this gate have shown is not known: %s", cause.what)
+    measured, past = _known_of(gate, config, tracker)
+    looks = config.promotion.looks
     text = gate_sentence(
-        len(gate), len(sizes), effective, metric=metric, looks=config.promotion.looks, measured=measured
+        len(gate),
+        len(sizes),
+        effective,
+        metric=config.evaluation.metric,
+        looks=looks,
+        measured=measured,
+        minimum=config.promotion.min_improvement,
     )
+    if refused := why_refused(next_look(past, looks), looks):
+        logger.warning("no further model can be promoted: %s", refused)
+        return f"no further model can be promoted: {refused}"
     logger.info("%s", text)
     return text
+
+
+def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[float | None, Look]:
+    """Return how far the models of the last decision on a gate were apart, and its last look; `None` and none unknown.
+
+    The look's number is 0 before the first one.
+    """
+    none = Look(0, 0.0)
+    if tracker.is_away:
+        return None, none
+    where = tracker.tracking_uri, registry_name(config), gate
+    try:
+        with answering(tracker.tracking_uri):
+            return last_difference(*where, config.evaluation.metric), past_looks(*where)
+    except TrackerError as cause:
+        logger.warning("what earlier decisions on this gate have shown is not known: %s", cause.what)
+        return None, none
 
 
 def say_what_moved(tasks: TaskSet, config: Config, tracker: Tracker) -> dict[str, Any] | None:
     """Return, and warn of, the tasks that are in another split than in the last run of this name; `None` without any.
 
-    It is {"run": its name, "tasks": {id: [split before, split now]}, "same_gate": whether looks at both gates add up}.
+    It is {"run": its name, "tasks": {id: [split before, split now]}, "same_gate": whether more than half of the gate's
+    tasks were in that run's gate, "new_in_gate": how many were in none of its splits}. A gate of which more than half
+    is new is told, too: that it asks the same in other fields or words could not be seen.
     """
     if tracker.is_away or tracker.run_id is None or tracker.experiment_id is None:
         return None
@@ -66,17 +95,32 @@ def say_what_moved(tasks: TaskSet, config: Config, tracker: Tracker) -> dict[str
     except TrackerError as cause:
         logger.warning("whether tasks have changed their split since the last run is not known: %s", cause.what)
         return None
-    if last is None or not (moves := find_moves(last.hashes, tasks)):
+    if last is None:
         return None
-    same = is_same_gate(sketch(tasks.split("gate")), sketch_of(last.hashes.get("gate", [])))
-    logger.warning(
-        "%d tasks are in another split than in the run %s: %s; task_notes.json names them. The gate is %s",
-        len(moves),
-        last.run,
-        describe_moves(moves),
-        "mostly the same, so its looks go on" if same else "a new one, whose looks begin anew",
-    )
-    return {"run": last.run, "tasks": {m.task_id: [m.before, m.now] for m in moves}, "same_gate": same}
+    gate = tasks.split("gate")
+    moves, new = find_moves(last.hashes, tasks), count_new(last.hashes, gate)
+    if not moves and 2 * new <= len(gate):
+        return None
+    same = is_same_gate(sketch(gate), sketch_of(last.hashes.get("gate", [])))
+    if moves:
+        logger.warning(
+            "%d tasks are in another split than in the run %s: %s; task_notes.json names them. Of the gate's tasks %s "
+            "half were in its gate",
+            len(moves),
+            last.run,
+            describe_moves(moves),
+            "more than" if same else "no more than",
+        )
+    if 2 * new > len(gate):
+        logger.warning(
+            "%d of the %d tasks of the gate were in no split of the run %s: if they ask the same in other fields or "
+            "other words, neither the looks at them are counted nor what the champion was trained on is known",
+            new,
+            len(gate),
+            last.run,
+        )
+    moved = {move.task_id: [move.before, move.now] for move in moves}
+    return {"run": last.run, "tasks": moved, "same_gate": same, "new_in_gate": new}
 
 
 def ask_about(
@@ -86,24 +130,34 @@ def ask_about(
     config: Config,
     champion_run: str | None,
     address: str,
+    code: str,
 ) -> tuple[Look, list[str] | None]:
     """Count a look at the gate, and return it with the ids of its tasks that the champion was trained on.
 
     `trained` and `start` are reports on the gate of the policies after and before training; how far they are apart is
-    noted for later runs. The ids are none without a champion, and `None` if its run has not noted its tasks. Raises
-    TrackerError if MLflow does not take or give it.
+    noted for later runs. `code` is a fingerprint of the environment. The ids are none without a champion, and `None` if
+    its run has not noted its tasks. Raises TrackerError if MLflow does not take or give it.
     """
     name, metric, promotion = registry_name(config), config.evaluation.metric, config.promotion
+    asked = _hash_of_question(trained.policy, gate, config, code)
     with answering(address, PATIENT_HTTP):
-        look = count_look(address, name, _hash_of_question(trained.policy, config), gate, promotion.looks)
+        look = count_look(address, name, asked, gate, promotion.looks)
         if (squared := squared_difference(trained, start, metric)) is not None:
             note_difference(address, name, gate, metric, squared)
         known = trained_on(address, champion_run) if champion_run else frozenset[str]()
     return look, None if known is None else [task.id for task in gate if task_hash(task) in known]
 
 
-def _hash_of_question(policy: str, config: Config) -> str:
-    """Return a hash of what a gate is asked: the same policy judged by other settings is another look."""
-    judged = config.evaluation.model_dump(exclude={"validate_every", "patience", "pass_at_k"})
-    asked = [policy, judged, config.promotion.min_improvement, config.promotion.looks]
+def _hash_of_question(policy: str, gate: Sequence[Task], config: Config, code: str) -> str:
+    """Return a hash of what a gate is asked: the same policy judged in any other way is another look.
+
+    What judges it are the gate's tasks as they are shown and scored, the environment with its `code`, reward and
+    harness, how answers are sampled, the run's seed, and the rule of the decision.
+    """
+    judged = config.model_dump(
+        mode="json",
+        include={"environment", "reward", "harness", "rollout", "evaluation", "seed"},
+        exclude={"evaluation": _ASIDE},
+    )
+    asked = [policy, fingerprint_tasks(gate), code, judged, config.promotion.min_improvement, config.promotion.looks]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import norm
 
-from rlft.gates import confidence_at
+from rlft.gates.looks import confidence_at
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds, common_tasks
 from rlft.types import EvaluationReport
 
@@ -18,25 +18,30 @@ _STEPS = 20  # of bisection: the gain is found to a millionth
 
 
 def smallest_gain(
-    groups: float, *, confidence: float = 0.95, discordance: float = DISCORDANCE, power: float = POWER
+    groups: float,
+    *,
+    confidence: float = 0.95,
+    discordance: float = DISCORDANCE,
+    power: float = POWER,
+    minimum: float = 0.0,
 ) -> float | None:
-    """Return the smallest true gain in a share, above 0 and below 1, that so many groups find with this `power`.
+    """Return the smallest true gain in a share, above `minimum` and below 1, that so many groups find at this `power`.
 
     It is found if the lower bound of the paired difference (`rlft.statistics.paired_difference`, two-sided
-    `confidence`) is above zero. `discordance` is the share of groups on which the policies differ; a larger gain needs
-    a larger one. The measured gain is taken as normal with the variance of a paired difference, `discordance - gain^2`
-    a group (Connor 1987, Biometrics 43). In simulations with 20 groups and more the power is 0.76 to 0.95 where 0.8 is
-    asked for, and above 0.85 only with fewer than 100. `None` if no gain below 1 is found so often.
+    `confidence`) is above `minimum`. `discordance` is the share of groups on which the policies differ; a larger gain
+    needs a larger one. The measured gain is taken as normal with the variance of a paired difference, `discordance -
+    gain^2` a group (Connor 1987, Biometrics 43). In simulations with 20 groups and more the power is 0.76 to 0.95 where
+    0.8 is asked for, and above 0.85 only with fewer than 100. `None` if no gain below 1 is found so often.
     """
     count, margin = int(groups), float(norm.ppf(power))
 
     def is_found(gain: float) -> bool:
         differing = max(discordance, gain)
-        needed = _smallest_found(count, round(count * differing), confidence)
+        needed = _smallest_found(count, round(count * differing), confidence, minimum)
         return needed is not None and gain - margin * math.sqrt((differing - gain**2) / count) >= needed
 
-    low, high = 0.0, 1.0
-    if count < 2 or not is_found(1 - 1e-6):
+    low, high = minimum, 1.0
+    if count < 2 or low >= high or not is_found(1 - 1e-6):
         return None
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -44,8 +49,8 @@ def smallest_gain(
     return high
 
 
-def _smallest_found(count: int, differing: int, confidence: float) -> float | None:
-    """Return the smallest gain that, where it is measured, has a lower bound above zero; `None` if there is none.
+def _smallest_found(count: int, differing: int, confidence: float, minimum: float) -> float | None:
+    """Return the smallest gain that, where it is measured, has a lower bound above `minimum`; `None` without one.
 
     `differing` of the groups are gained or lost.
     """
@@ -59,7 +64,7 @@ def _smallest_found(count: int, differing: int, confidence: float) -> float | No
         ends = bounds(
             differences, np.ones(count), SHARE.minus(SHARE), imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence
         )
-        low, high = (low, surplus) if float(ends[0]) > 0 else (surplus, high)
+        low, high = (low, surplus) if float(ends[0]) > minimum else (surplus, high)
     return high / count if high <= differing else None
 
 
@@ -73,14 +78,22 @@ def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric:
 
 
 def gate_sentence(
-    tasks: int, groups: int, effective: float, *, metric: str, looks: int = 1, measured: float | None = None
+    tasks: int,
+    groups: int,
+    effective: float,
+    *,
+    metric: str,
+    looks: int = 1,
+    measured: float | None = None,
+    minimum: float = 0.0,
 ) -> str:
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.confidence_at`), `measured` the `squared_difference` at the
-    last decision on this gate. Without it a share is taken to differ on `DISCORDANCE` of the tasks, and a gain of the
-    reward is in units of the standard deviation of its difference.
+    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `measured` the `squared_difference` at
+    the last decision on this gate, `minimum` what the lower bound must exceed (`promotion.min_improvement`). Without
+    `measured` a share is taken to differ on `DISCORDANCE` of the tasks, and a gain of the reward is in units of the
+    standard deviation of its difference.
     """
     confidence = confidence_at(looks)
     has = f"the gate has {tasks} tasks in {groups} groups"
@@ -88,19 +101,24 @@ def gate_sentence(
         has += f", which count as {effective:.0f} of equal size"
     begin = f"{has}: {f'at the level for {looks} looks at one gate' if looks > 1 else 'at one look'}"
     last = "" if measured is None else ", as at the last decision on this gate"
+    found = "is found four times out of five"
+    if minimum:
+        found += f" to exceed promotion.min_improvement ({minimum:g})"
     if metric != "accuracy":
         spreads = (norm.ppf((1 + confidence) / 2) + norm.ppf(POWER)) / math.sqrt(max(effective, 1.0))
         if measured is None:
-            size, spread = f"{spreads:.2f} standard deviations of the difference between groups", ""
-        else:
-            size = f"{spreads * math.sqrt(measured):.3g}"
-            spread = f", if the {metric} differs by {math.sqrt(measured):.3g} (root mean square){last}"
-        return f"{begin} a true gain of {size} is found four times out of five{spread}"
+            gain = f"{minimum:g} and {spreads:.2f}" if minimum else f"{spreads:.2f}"
+            return f"{begin} a true gain of {gain} standard deviations of the difference between groups {found}"
+        spread = math.sqrt(measured)
+        return (
+            f"{begin} a true gain of {minimum + spreads * spread:.3g} {found}, if the {metric} differs by {spread:.3g} "
+            f"(root mean square){last}"
+        )
     discordance = DISCORDANCE if measured is None else measured
-    gain = smallest_gain(effective, confidence=confidence, discordance=discordance)
+    gain = smallest_gain(effective, confidence=confidence, discordance=discordance, minimum=minimum)
     if gain is None:
-        return f"{begin} no gain is found four times out of five"
+        return f"{begin} no gain {found}"
     return (
-        f"{begin} a true gain of {100 * gain:.1f} points is found four times out of five, if the models differ "
-        f"on {max(discordance, gain):.0%} of the tasks{last if discordance >= gain else ''}"
+        f"{begin} a true gain of {100 * gain:.1f} points {found}, if the models differ on {max(discordance, gain):.0%} "
+        f"of the tasks{last if discordance >= gain else ''}"
     )

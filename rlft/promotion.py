@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rlft.comparison import Comparison, compare
-from rlft.gates import FIRST_LOOK, Look, confidence_at
+from rlft.gates.looks import FIRST_LOOK, Look, confidence_at, why_refused
 from rlft.types import EvaluationReport, Interval, Report
 from rlft.variety import collapse
 
@@ -66,9 +66,9 @@ def decide_promotion(
     be scored. The policy that is champion already is not promoted again.
 
     `look` says which decision on these tasks this is, of at most `looks`, which the level of the intervals is for
-    (`rlft.gates.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are left out
-    of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different splits or
-    lack the metric.
+    (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are
+    left out of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different
+    splits or lack the metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
@@ -119,20 +119,13 @@ def few_groups(split: str, groups: int, effective: float) -> str | None:
 
 def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:
     """Return what this look means, in a sentence; nothing for the only one."""
-    if look.is_allowed and looks == 1:
+    if refused := why_refused(look, looks):
+        return [f"fails: {refused}"]
+    if looks == 1:
         return []
-    if look.is_allowed:
-        level = f"{100 * confidence:.4g} %"
-        which = f"{look.number} of {looks}" if look.number <= looks else str(look.number)
-        return [f"look {which} at this gate: each decision is at {level}, so that chance promotes in few of them"]
-    if look.number > looks:
-        why = f"promotion.looks allows {looks}"
-    else:
-        why = f"what these have left of the chance of 5 % is less than one of {looks} looks takes"
-    return [
-        f"fails: the gate has been looked at {look.number - 1} times, and {why}: by now chance could have promoted a "
-        "model that is no better; draw a fresh gate (another tasks.seed, or new tasks)"
-    ]
+    level = f"{100 * confidence:.4g} %"
+    which = f"{look.number} of {looks}" if look.number <= looks else str(look.number)
+    return [f"look {which} at this gate: each decision is at {level}, so that chance promotes in few of them"]
 
 
 def _of_known_tasks(known: Collection[str] | None) -> str:

@@ -102,7 +102,13 @@ def bounds(
     They are as large as the group that a random task is in. Agresti & Coull (1998, The American
     Statistician 52) do so for a proportion, Agresti & Caffo (2000) and Bonett & Price (2012) for differences. With them
     the interval holds for rates near 0 and 1, where none or all of a few tasks are solved, and it is no wider for
-    rates in the middle. `tests.benchmarks.calibration` measures how often the interval holds the true mean.
+    rates in the middle.
+
+    The end on the side of the longer tail is moved outward: samples that lack rare large losses have a high mean and a
+    small spread at once, so that a lower bound is above the true mean too often. The quantile q grows by skewness *
+    (2 q^2 + 1) / (6 sqrt(groups)), the first term of the Edgeworth expansion (Hall 1992, The Bootstrap and Edgeworth
+    Expansion, section 2.6; Johnson 1978, JASA 73). Neither end is ever moved inward. `tests.benchmarks.calibration`
+    measures how often the interval holds the true mean.
     """
     ends = [_bounds(sums, sizes, range, each, confidence) for each in imagined]
     low, high = np.minimum.reduce([low for low, _ in ends]), np.maximum.reduce([high for _, high in ends])
@@ -115,13 +121,18 @@ def _bounds(sums: Array, sizes: Array, range: Range, imagined: float, confidence
     size = tasks / count
     weight = tasks + 2 * imagined * size
     centre = (sums.sum(-1, keepdims=True) + imagined * size * (range.low + range.high)) / weight
-    squares = ((sums - centre * sizes) ** 2).sum(-1, keepdims=True)
+    residuals = sums - centre * sizes
+    squares = (residuals**2).sum(-1, keepdims=True)
     squares += imagined * size**2 * ((range.low - centre) ** 2 + (range.high - centre) ** 2)
     groups = count + 2 * imagined
     spread = np.sqrt(squares * groups / (groups - 1)) / weight
-    reach = student.ppf((1 + confidence) / 2, np.maximum(count - 1, 1)) * spread
-    low, high = np.maximum(centre - reach, range.low), np.minimum(centre + reach, range.high)
-    return low[..., 0], high[..., 0]
+    quantile = student.ppf((1 + confidence) / 2, np.maximum(count - 1, 1))
+    cubes = (residuals**3).sum(-1, keepdims=True)  # without the imagined groups, whose ends are no tails
+    skewness = cubes / np.where(squares > 0, squares, 1.0) ** 1.5  # over the root of the number of groups
+    longer = skewness * (2 * quantile**2 + 1) / 6
+    low = centre - (quantile + np.maximum(-longer, 0)) * spread
+    high = centre + (quantile + np.maximum(longer, 0)) * spread
+    return np.maximum(low, range.low)[..., 0], np.minimum(high, range.high)[..., 0]
 
 
 def common_tasks(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

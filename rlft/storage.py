@@ -22,7 +22,16 @@ _JSON = pa.string()
 _Row = TypeVar("_Row")
 
 TASK_SCHEMA = pa.schema(
-    {"id": _TEXT, "environment": _TEXT, "prompt": _JSON, "answer": _JSON, "info": _JSON, "split": _TEXT, "group": _TEXT}
+    {
+        "id": _TEXT,
+        "environment": _TEXT,
+        "prompt": _JSON,
+        "answer": _JSON,
+        "info": _JSON,
+        "split": _TEXT,
+        "group": _TEXT,
+        "question": _TEXT,
+    }
 )
 ROLLOUT_SCHEMA = pa.schema(
     {
@@ -73,7 +82,7 @@ def tasks_to_table(task_set: TaskSet) -> pa.Table:
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
-    """Return the tasks of a table that `tasks_to_table` made."""
+    """Return the tasks of a table that `tasks_to_table` made; older ones lack the column `question`."""
     extra = _metadata(table)
     rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))

@@ -8,7 +8,7 @@ from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
-from rlft.gates import Look
+from rlft.gates.looks import Look
 from rlft.promotion import Decision
 from rlft.promotion import decide_promotion as decide
 from rlft.types import Evaluation
@@ -29,8 +29,8 @@ def decide_promotion(
 ) -> Annotated[Decision, "promotion_decision"]:
     """Compare the trained policy with every other arm on the split `gate`; no other split has a say.
 
-    `look` and `spent` are those of a `rlft.gates.Look`; `champion_knows` are ids of tasks that the champion was trained
-    on, `None` if these are not known.
+    `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
+    trained on, `None` if these are not known.
     """
     return decide(
         trained.splits["gate"],

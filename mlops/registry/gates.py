@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
+from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
-from rlft.gates import Look, gate_id, is_same_gate, sketch
+from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
+from rlft.gates.looks import Look
 from rlft.types import Task
 
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
@@ -26,8 +29,8 @@ def count_look(
     `asked` is a hash of the policy and of how it is judged. It counts once, so that a run that is resumed or repeated
     decides as before.
 
-    All looks count at gates of which this one shares more than half its tasks. The look is noted before it is counted:
-    of runs that look at once each counts the other, so that none is missed. Raises what MLflow raises.
+    All looks at this gate count, and those at others as `_same` says. The look is noted before it is counted: of runs
+    that look at once each counts the other, so that none is missed. Raises what MLflow raises.
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     this, tasks = gate_id(gate), sketch(gate)
@@ -38,23 +41,52 @@ def count_look(
     note = retried(client.set_registered_model_tag)
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")
-    found = _looks(client.get_registered_model(name).tags, tasks)
-    look = Look(len(found), sum(1 / each for each in found))
+    look = _looks(client.get_registered_model(name).tags, this, tasks)
     note(name, own, f"{look.number}/{looks}/{look.spent!r}")
     return look
 
 
-def _looks(tags: Mapping[str, str], tasks: str) -> list[int]:
-    """Return, for each look at a gate that is the same, of how many looks it was one."""
-    same = _same(tags, tasks)
-    noted = {key.removeprefix(LOOK_TAG): kept for key, kept in tags.items() if key.startswith(LOOK_TAG)}
-    return [int(kept.split("/")[1]) for key, kept in noted.items() if key.split(".")[0] in same]
+def past_looks(tracking_uri: str, name: str, gate: Sequence[Task]) -> Look:
+    """Return the last of the looks that count at a gate, with what they have spent; its number is 0 without any.
+
+    Raises what MLflow raises; a model that is not registered yet has none.
+    """
+    return _looks(_tags(tracking_uri, name), gate_id(gate), sketch(gate))
 
 
-def _same(tags: Mapping[str, str], tasks: str) -> set[str]:
-    """Return the ids of the gates that are the same as one with this sketch."""
-    gates = {key.removeprefix(GATE_TAG): kept for key, kept in tags.items() if key.startswith(GATE_TAG)}
-    return {gate for gate, kept in gates.items() if is_same_gate(tasks, kept)}
+def _tags(tracking_uri: str, name: str) -> Mapping[str, str]:
+    """Return the tags of a registered model; none of one that is not registered yet."""
+    try:
+        return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).get_registered_model(name).tags
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        return {}
+
+
+def _looks(tags: Mapping[str, str], this: str, tasks: str) -> Look:
+    """Return the last of the looks that count at the gate with this id and sketch; number 0 without any."""
+    noted = [(key.removeprefix(LOOK_TAG), kept) for key, kept in tags.items() if key.startswith(LOOK_TAG)]
+    same = {this, *_same(_gates(tags), this, tasks)}
+    spent = [1 / int(kept.split("/")[1]) for key, kept in noted if key.split(".")[0] in same]
+    return Look(len(spent), sum(spent))
+
+
+def _gates(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the sketches of all gates that were looked at, by their ids."""
+    return {key.removeprefix(GATE_TAG): kept for key, kept in tags.items() if key.startswith(GATE_TAG)}
+
+
+def _same(looked_at: Mapping[str, str], this: str, tasks: str) -> set[str]:
+    """Return those of the gates that were looked at, {id: sketch}, whose looks count at this one.
+
+    They are those of which each holds more than half of its tasks. If the others together hold more than half, too,
+    they are also all that hold any: a gate made of halves of two that are spent is spent.
+    """
+    others = {gate: kept for gate, kept in looked_at.items() if gate != this}
+    alone = {gate for gate, kept in others.items() if is_same_gate(tasks, kept)}
+    rest = {gate: kept for gate, kept in others.items() if gate not in alone and shared(tasks, kept) > 0}
+    return alone | (set(rest) if is_same_gate(tasks, *rest.values()) else set[str]())
 
 
 def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str, squared: float) -> None:
@@ -68,8 +100,9 @@ def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
 
     Raises what MLflow raises.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
-    tags, this = client.get_registered_model(name).tags, gate_id(gate)
-    noted = {gate: tags.get(f"{DIFFERS_TAG}{gate}.{metric}") for gate in {this, *_same(tags, sketch(gate))}}
+    tags, this = _tags(tracking_uri, name), gate_id(gate)
+    noted = {
+        gate: tags.get(f"{DIFFERS_TAG}{gate}.{metric}") for gate in {this, *_same(_gates(tags), this, sketch(gate))}
+    }
     found = {gate: float(kept) for gate, kept in noted.items() if kept is not None}
     return found.get(this, max(found.values(), default=None))

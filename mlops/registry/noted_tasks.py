@@ -11,10 +11,10 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.names import ABSENT
-from rlft.gates import task_hash
+from rlft.gates.identity import task_hash
 from rlft.types import SPLITS, Split, TaskSet
 
-HASHES = "task_hashes.json"
+HASHES = "task_questions.json"
 _LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
 
 

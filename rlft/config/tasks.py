@@ -36,7 +36,7 @@ class SourceConfig(Section):
     )
     generator_kwargs: dict[str, Any] = Field(default={}, description="Arguments of the generator (reasoning_gym only).")
     first_index: int = Field(
-        default=0, ge=0, le=2**62, description="Index of the first item that each split draws (reasoning_gym only)."
+        default=0, ge=0, le=2**62, description="Index of the first item that is drawn (reasoning_gym only)."
     )
     prompt: Text | None = Field(
         default=None,
@@ -54,8 +54,8 @@ class SourceConfig(Section):
     )
     group: Text | None = Field(
         default=None,
-        description="Field whose equal values keep rows in the same split. null means that rows with the same prompt "
-        "stay together.",
+        description="Field whose equal values keep rows in the same split. null means that rows which ask the same "
+        "stay together, whatever template they are shown in.",
     )
 
     @model_validator(mode="after")

@@ -1,46 +1,59 @@
-"""Fills splits from a generator: each split draws with a seed of its own, until it has its count of tasks.
+"""Fills splits from a generator: one stream of items, of which every split keeps those that are its own.
 
-reasoning-gym seeds an item with the generator's seed plus the item's index, and some generators prepare all items up to
-the largest index. So ranges far apart are made by seeds far apart, and indices begin at `first_index` in each.
+Which split a question belongs to is decided by a hash (`rlft.tasks.splits.own_share`), and the stream does not depend
+on the counts. So a split has the first of its questions that the stream brings, and no count moves a task of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from rlft.config import SourceConfig
 from rlft.config.bounds import LARGEST_SEED
 from rlft.errors import TaskError
+from rlft.gates.identity import prompt_key, question_of
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
 from rlft.tasks.reasoning_gym import draw_rows
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source
-from rlft.tasks.splits import CLAIM_ORDER
-from rlft.types import Split, Task
+from rlft.tasks.splits import SHARES, own_share
+from rlft.types import SPLITS, Split, Task
 
-# Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them.
+# Drawing n of N equally likely tasks takes about N ln(N / (N - n)) draws: ten draws a task find 99.99 % of them. A
+# split whose share is a twelfth finds one of its own in twelve of these.
 DRAWS_PER_TASK = 10
 SPARE_DRAWS = 1000  # on top of these, for small counts
-# Between the seeds of two splits. Counts are at most 13 million together, so a split draws at most 131 million items
-# from `first_index` on, and its seeds plus indices never meet those of another one.
-SEED_STEP = 2**28
+# The generator is made for so many items, and for twice as many whenever they do not do. The items of a few generators
+# (acre) depend on that number, so it must not depend on the counts. word_ladder takes at most 16 times as many.
+FIRST_DRAWS = 1250
+# reasoning-gym seeds an item with the generator's seed plus its index. At most 200 million items are drawn, as a split
+# has at most 10 million tasks, so with this between their seeds two sources never share an item.
+SEED_STEP = 2**30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Drawn:
-    """The tasks drawn for all splits, and for each split its seed and the range [first, end) of indices it took."""
+    """The tasks drawn for all splits, and of the stream its seed and the range [first, end) of indices.
 
-    tasks: list[Task]
-    indices: dict[str, list[int]]
-    seeds: dict[str, int]
+    `spare` is how many different tasks of it were of splits that had enough.
+    """
+
+    seed: int
+    first: int
+    end: int
+    tasks: list[Task] = field(default_factory=list)
+    spare: int = 0
 
 
-def split_seed(seed: int, split: Split) -> int:
-    """Return the generator's seed for a split, in 0 to 2^32 - 1: `seed` for test, the others 2^28 apart from there."""
-    return (seed + SEED_STEP * CLAIM_ORDER.index(split)) % (LARGEST_SEED + 1)
+def second_seed(seed: int) -> int:
+    """Return the seed of the tasks off distribution, in 0 to 2^32 - 1: far from that of the others."""
+    return (seed + SEED_STEP) % (LARGEST_SEED + 1)
 
 
 def draw_tasks(
@@ -53,41 +66,57 @@ def draw_tasks(
     bad: BadRows,
     progress: Progress = silent,
 ) -> Drawn:
-    """Draw the `wanted` number of different tasks for each split.
+    """Draw the `wanted` number of different tasks for each split, or for `off_distribution` alone.
 
-    What a split draws does not depend on the counts of the others, but for prompts that two splits draw: these stay in
-    the first of them in `CLAIM_ORDER`. An item whose prompt has been drawn already is skipped and counted in `claims`.
-    Raises `TaskError` if the generator has too few different tasks, or more bad rows than `bad` allows.
+    An item whose prompt or question the stream has brought before is skipped, wanted or not, and counted in `claims`.
+    Raises `TaskError` if a split does not get its number in so many draws, or for more bad rows than `bad` allows.
     """
-    total = sum(wanted.values())
-    meter = Meter(progress, total, "tasks")
-    drawn = Drawn([], {}, {})
-    for split in CLAIM_ORDER:
-        if split not in wanted:
+    meter = Meter(progress, sum(wanted.values()), "tasks")
+    missing = Counter(wanted)
+    drawn = Drawn(seed, source.first_index, source.first_index)
+    alone = "off_distribution" in wanted
+    share = Fraction(1) if alone else min(SHARES[name] / count for name, count in wanted.items() if count)
+    most = math.ceil(DRAWS_PER_TASK / share) * (wanted["off_distribution"] if alone else 1) + SPARE_DRAWS
+    rows = draw_rows(source, seed=seed, expected=FIRST_DRAWS, most=most)
+    seen: set[str] = set()
+
+    def split_of(task: Task) -> Split:
+        return "off_distribution" if alone else own_share(task.group, seed=seed)
+
+    while missing.total():
+        raw = next(rows, None)
+        if raw is None:
+            raise _too_few(source, wanted, missing, drawn.end - drawn.first)
+        drawn.end += 1
+        task = _task(raw, source, environment, split_of, bad)
+        if task is None:
             continue
-        drawn.seeds[split] = split_seed(seed, split)
-        rows = draw_rows(
-            source, seed=drawn.seeds[split], expected=wanted[split], most=DRAWS_PER_TASK * total + SPARE_DRAWS
-        )
-        end, enough = source.first_index, len(drawn.tasks) + wanted[split]
-        while len(drawn.tasks) < enough:
-            raw = next(rows, None)
-            if raw is None:
-                raise _too_few(source, wanted, split, len(drawn.tasks), end - source.first_index)
-            end += 1
-            task = _task(raw, source, environment, split, bad)
-            if task is not None and claims.claim(task, distinct_prompts=True):
-                drawn.tasks.append(task)
-                meter.add()
-        drawn.indices[split] = [source.first_index, end]
+        keys = {prompt_key(task.prompt), question_of(task), f"id {task.id}"}
+        if not seen.isdisjoint(keys):
+            claims.dropped[f"{task.split}: repeated"] += 1
+            continue
+        seen |= keys
+        if not missing[task.split]:
+            drawn.spare += 1
+        elif claims.claim(task):
+            drawn.tasks.append(task)
+            missing[task.split] -= 1
+            meter.add()
     return drawn
 
 
-def _task(raw: RawRow | BadRow, source: SourceConfig, environment: str, split: Split, bad: BadRows) -> Task | None:
+def _task(
+    raw: RawRow | BadRow,
+    source: SourceConfig,
+    environment: str,
+    split_of: Callable[[Task], Split],
+    bad: BadRows,
+) -> Task | None:
     """The task of a row; `None` for a bad row, which is noted. Raises `TaskError` if there are too many of these."""
     try:
         if isinstance(raw, RawRow):
-            return replace(make_task(raw, source, environment=environment), split=split)
+            task = make_task(raw, source, environment=environment)
+            return replace(task, split=split_of(task))
     except FieldError as error:
         raw = BadRow(raw.place, str(error))
     bad.rows.append(raw)
@@ -95,10 +124,20 @@ def _task(raw: RawRow | BadRow, source: SourceConfig, environment: str, split: S
     return None
 
 
-def _too_few(source: SourceConfig, wanted: Mapping[Split, int], split: Split, found: int, draws: int) -> TaskError:
-    asked = " + ".join(f"{name} {count}" for name, count in wanted.items())
+def _too_few(source: SourceConfig, wanted: Mapping[Split, int], missing: Mapping[Split, int], draws: int) -> TaskError:
+    short: list[Split] = [name for name in SPLITS if missing.get(name)]
+    found = ", ".join(f"{wanted[name] - missing[name]} of {wanted[name]} for {name}" for name in short)
+    if "off_distribution" in wanted:
+        lower = "lower tasks.off_distribution_count"
+        why = ""
+    else:
+        lower = "lower " + ", ".join(f"tasks.splits.{name} to {wanted[name] - missing[name]}" for name in short)
+        why = (
+            "; each question belongs to one split for good (seven twelfths of them to train, two each to gate and "
+            "test, one to validation), so that no count moves a task"
+        )
     return TaskError(
-        f"only {found} different tasks after {draws} draws for {split}, {sum(wanted.values())} are needed ({asked})",
+        f"only {found} different tasks after {draws} draws{why}",
         where=describe_source(source),
-        fix="widen the generator with generator_kwargs (more terms, more digits), or lower the counts",
+        fix=f"widen the generator with generator_kwargs (more terms, more digits), or {lower}",
     )

@@ -6,37 +6,38 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rlft.tasks.rows import prompt_key
+from rlft.gates.identity import prompt_key, question_of
 from rlft.tasks.splits import CLAIM_ORDER
 from rlft.types import SPLITS, Split, Task
 
 
 @dataclass(slots=True)
 class Claims:
-    """Notes which split has which prompt, and counts the tasks that were dropped (`{"train: also in test": 3}`).
+    """Notes which split has which prompt and question, and counts what was dropped (`{"train: also in test": 3}`).
 
     Tasks must be claimed in `CLAIM_ORDER`: then a prompt that several splits have is kept by the first of test, gate,
     validation, train and off_distribution, and dropped from the others.
     """
 
-    owners: dict[str, Split] = field(default_factory=dict)  # by `prompt_key`
+    owners: dict[str, Split] = field(default_factory=dict)  # by `prompt_key` and `question_of`
     ids: set[str] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
 
-    def claim(self, task: Task, *, distinct_prompts: bool = False) -> bool:
+    def claim(self, task: Task) -> bool:
         """Return whether the task may stay in its split; if not, it is counted as dropped.
 
-        Within a split a task is a duplicate if its id has been seen, or, with `distinct_prompts`, if its prompt has.
+        Within a split a task is a duplicate if its id has been seen.
         """
-        key = prompt_key(task.prompt)
-        owner = self.owners.get(key, task.split)
-        if owner != task.split:
-            self.dropped[f"{task.split}: also in {owner}"] += 1
+        keys = (prompt_key(task.prompt), question_of(task))
+        others = [owner for key in keys if (owner := self.owners.get(key, task.split)) != task.split]
+        if others:
+            self.dropped[f"{task.split}: also in {others[0]}"] += 1
             return False
-        if task.id in self.ids or (distinct_prompts and key in self.owners):
+        if task.id in self.ids:
             self.dropped[f"{task.split}: repeated"] += 1
             return False
-        self.owners[key] = owner
+        for key in keys:
+            self.owners[key] = task.split
         self.ids.add(task.id)
         return True
 

@@ -89,6 +89,16 @@ def format_template(row: Mapping[str, Any], template: str) -> str:
         raise FieldError(f"does not fit the template: {error}") from error
 
 
+def template_values(row: Mapping[str, Any], template: str) -> list[str]:
+    """Return the values of the fields that a template names, as text and in the order of their names, each once.
+
+    Raises `FieldError` as `format_template` does.
+    """
+    formatter = _RowFormatter()
+    names = sorted({name for _, name, _, _ in formatter.parse(template) if name is not None})
+    return [str(formatter.get_field(name, (), row)[0]) for name in names]
+
+
 def to_json(value: Any, name: str) -> Any:
     """Return a value as plain JSON: arrays become lists, dates ISO strings, NaN `None`, decimals and keys text.
 

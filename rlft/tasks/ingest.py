@@ -11,11 +11,12 @@ from typing import Any
 
 from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
+from rlft.gates.identity import canonical_json
 from rlft.progress import Meter, Progress, silent
-from rlft.tasks.draw import Drawn, draw_tasks
+from rlft.tasks.draw import Drawn, draw_tasks, second_seed
 from rlft.tasks.duplicates import Claims, drop_duplicates
 from rlft.tasks.fields import FieldError, check_template
-from rlft.tasks.rows import canonical_json, make_task
+from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
 from rlft.tasks.splits import (
     DEALT_SPLITS,
@@ -85,7 +86,16 @@ def fingerprint_tasks(tasks: Iterable[Task]) -> str:
     """
     digest = hashlib.sha256()
     for task in tasks:
-        content = [task.id, task.environment, task.prompt, task.answer, task.info, task.split, task.group]
+        content = [
+            task.id,
+            task.environment,
+            task.prompt,
+            task.answer,
+            task.info,
+            task.split,
+            task.group,
+            task.question,
+        ]
         digest.update(canonical_json(content).encode() + b"\n")
     return digest.hexdigest()
 
@@ -104,7 +114,7 @@ def _ingest_main(
         drawn = draw_tasks(
             config, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
         )
-        tasks, how = drawn.tasks, {"split_by": "seeds of the generator"} | _ranges(drawn)
+        tasks, how = drawn.tasks, {"split_by": "fixed shares of a generator's questions"} | _range(drawn)
     else:
         rows = _read_all(config, bad, progress)
         column = read_split_column([raw.row for raw in rows], where)
@@ -131,9 +141,15 @@ def _ingest_off_distribution(
     if source.source == "reasoning_gym":
         wanted: dict[Split, int] = {"off_distribution": count}
         drawn = draw_tasks(
-            source, wanted, environment=environment, seed=seed, claims=claims, bad=bad, progress=progress
+            source,
+            wanted,
+            environment=environment,
+            seed=second_seed(seed),
+            claims=claims,
+            bad=bad,
+            progress=progress,
         )
-        tasks, how = drawn.tasks, _ranges(drawn)
+        tasks, how = drawn.tasks, _range(drawn)
     else:
         rows = _read_all(source, bad, progress)
         tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=False)
@@ -151,8 +167,8 @@ def _ingest_off_distribution(
     return _Ingested(tasks, _note(where, how, tasks, claims))
 
 
-def _ranges(drawn: Drawn) -> dict[str, Any]:
-    return {"seeds": drawn.seeds, "indices": drawn.indices}
+def _range(drawn: Drawn) -> dict[str, Any]:
+    return {"seed": drawn.seed, "indices": [drawn.first, drawn.end], "spare": drawn.spare}
 
 
 def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:

@@ -1,7 +1,7 @@
 """Draws rows from any generator of reasoning-gym (github.com/open-thought/reasoning-gym) by its name.
 
 reasoning-gym seeds an item with the generator's seed plus the item's index, so two seeds close to each other share
-nearly all items. Therefore the seeds of splits are far apart (`rlft.tasks.draw`).
+nearly all items. Therefore two sources draw with seeds far apart (`rlft.tasks.draw`).
 """
 
 from __future__ import annotations
@@ -107,16 +107,18 @@ def draw_rows(source: SourceConfig, *, seed: int, expected: int, most: int) -> I
 
     A row holds `question`, `answer` and `metadata`; its `info` is what scoring needs: `generator`, `generator_kwargs`,
     `seed`, `index`, and the whole item as `entry`. Some generators prepare all items at once, so the data set is made
-    for the expected number first, and made anew for twice as many only when more are asked for.
+    for the expected number first, and made anew for twice as many only when more are asked for. An item is that of the
+    first of these data sets which has it, so it depends on `expected`, and not on `most`.
     """
     name = source.generator or ""
-    drawn, upto = 0, expected
+    drawn, size = 0, expected
     while drawn < most:
         with _global_seed(seed):
-            dataset = load_generator(name, source.generator_kwargs, seed, source.first_index + upto)
+            dataset = load_generator(name, source.generator_kwargs, seed, source.first_index + size)
+        upto = min(size, most)
         for index in range(source.first_index + drawn, source.first_index + upto):
             yield _draw(dataset, source, seed, index)
-        drawn, upto = upto, min(2 * upto, most)
+        drawn, size = upto, 2 * size
 
 
 @contextmanager

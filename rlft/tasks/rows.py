@@ -6,18 +6,16 @@ verifiers' v0 (`prompt` or `question`, `answer`, `info`) load as they are.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rlft.config import SourceConfig
+from rlft.gates.identity import digest, prompt_key, question_key
 from rlft.messages import MessageError, as_messages
-from rlft.tasks.fields import FieldError, find_field, format_template, is_template, to_json
+from rlft.tasks.fields import FieldError, find_field, format_template, is_template, template_values, to_json
 from rlft.tasks.sources import RawRow
 from rlft.types import Message, Split, Task
 
@@ -31,8 +29,9 @@ LONGEST_PROMPT = 10_000_000
 def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Split | None = None) -> Task:
     """Make the task of a row. Raises `FieldError` with the reason if the row is unusable.
 
-    Without a configured `id` the id is a hash of the content; without a configured `group` the group is a hash of the
-    prompt. `split` is what the row's own `split` column says; with `None` it is `train` until tasks are dealt.
+    Without a configured `id` the id is a hash of the content; without a configured `group` the group is the task's
+    `question`: a hash of what the row asks, whatever template it is shown in. `split` is what the row's own `split`
+    column says; with `None` it is `train` until tasks are dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
     _refuse_nan(raw.row, fields)
@@ -41,6 +40,7 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         raise FieldError(f"has no prompt: none of the fields {', '.join(PROMPT_FIELDS)} (it has: {', '.join(row)})")
     prompt = to_messages(prompt_value, prompt_field)
     answer_field, answer = _read(row, fields.answer, ANSWER_FIELDS)
+    question = _question(row, prompt_field, prompt)
     read = {prompt_field, answer_field, fields.id, fields.group, "split" if split else None}
     return Task(
         id=_explicit_text(row, fields.id, "id") if fields.id else content_id(prompt, answer, environment),
@@ -49,7 +49,8 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         answer=answer,
         info=raw.info if raw.info is not None else _whole(row, read),
         split=split or "train",
-        group=_explicit_text(row, fields.group, "group") if fields.group else prompt_key(prompt),
+        group=_explicit_text(row, fields.group, "group") if fields.group else question,
+        question=question,
     )
 
 
@@ -85,26 +86,16 @@ def to_messages(value: Any, field: str) -> tuple[Message, ...]:
 
 def content_id(prompt: Sequence[Message], answer: Any, environment: str) -> str:
     """Return the id of a task by its content: 16 hexadecimal digits, which do not depend on the row's place."""
-    return _digest([environment, list(prompt), answer])
+    return digest([environment, list(prompt), answer])
 
 
-def prompt_key(prompt: Sequence[Message]) -> str:
-    """Return a hash that is equal for prompts which differ only in Unicode form, case and white space."""
-    return _digest([[message["role"], normalise_text(message["content"])] for message in prompt])
+def _question(row: dict[str, Any], field: str, prompt: Sequence[Message]) -> str:
+    """Return what a row asks, as a hash: the fields that the template of the prompt names, or the prompt's column.
 
-
-def normalise_text(text: str) -> str:
-    """Return the text as duplicates are compared: in NFKC, case folded, with single spaces as white space."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def canonical_json(value: Any) -> str:
-    """Return JSON that is the same text for equal values: sorted keys, no spaces. Raises ValueError for NaN."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+    The words of the template around them are left out, so that another wording makes no other question.
+    """
+    fields = template_values(row, field) if is_template(field) else []
+    return question_key(fields) if fields else prompt_key(prompt)
 
 
 def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) -> tuple[str | None, Any]:

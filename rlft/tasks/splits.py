@@ -1,4 +1,4 @@
-"""Decides which task is in which split: as the file's own `split` column says, or dealt by group.
+"""Decides which task is in which split: as the file's own `split` column says, dealt by group, or by fixed shares.
 
 A group is dealt by a hash of its name, and not by its rank among the others, so rows that are added later move none.
 """
@@ -11,6 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 from rlft.config import SplitsConfig
@@ -23,6 +25,14 @@ log = logging.getLogger(__name__)
 # decide something come before the one that is trained on.
 CLAIM_ORDER: tuple[Split, ...] = ("test", "gate", "validation", "train", "off_distribution")
 DEALT_SPLITS: tuple[Split, ...] = CLAIM_ORDER[:4]
+# The shares of a generator's questions that belong to each split. Counts do not enter, so that none moves a task; the
+# shares are near the proportions in which configs ask for tasks, as a split draws until it has its count.
+SHARES: dict[Split, Fraction] = {
+    "test": Fraction(2, 12),
+    "gate": Fraction(2, 12),
+    "validation": Fraction(1, 12),
+    "train": Fraction(7, 12),
+}
 
 
 def deal_group(group: str, splits: SplitsConfig, *, seed: int) -> Split:
@@ -39,6 +49,13 @@ def deal_group(group: str, splits: SplitsConfig, *, seed: int) -> Split:
 def deal_tasks(tasks: Iterable[Task], splits: SplitsConfig, *, seed: int) -> list[Task]:
     """Return the tasks in their order, each with the split to which its group was dealt."""
     return [replace(task, split=deal_group(task.group, splits, seed=seed)) for task in tasks]
+
+
+def own_share(group: str, *, seed: int) -> Split:
+    """Return the split to which a group of a generator's questions belongs, whatever the counts: see `SHARES`."""
+    place = _uniform(seed, f"drawn|{group}")
+    upto = zip(SHARES, accumulate(SHARES.values()), strict=True)
+    return next(name for name, end in upto if place < end)
 
 
 def order_by_hash(tasks: Iterable[Task], *, seed: int) -> list[Task]:

@@ -53,8 +53,11 @@ class Task:
     split: Split
     """`train`, `validation`, `gate`, `test` or `off_distribution`."""
     group: str
-    """The column that `tasks.group` names, else a hash of the prompt. Tasks of one group are never in different
-    splits."""
+    """The column that `tasks.group` names, else the `question`. Tasks of one group are never in different splits."""
+    question: str = ""
+    """16 hexadecimal digits of what the row asks: the prompt's column, or the fields that its template names, in one
+    Unicode form, without case and white space. By it a task is known again when template or answer have changed. Empty
+    in tasks that an older version has stored."""
 
     @property
     def text(self) -> str:

@@ -8,8 +8,8 @@ that asks whether the lower bound exceeds 0 promotes a policy that is no better 
 `plain_width` that of the interval by the normal approximation without imagined groups, or of Wilson's interval for
 independent tasks that are right or wrong. The cells named `difference` and `loss` are differences of two policies of
 which none is better: `worst_false_promotion` is over these. `weekly_false_promotion` is the share of series of 20 runs
-on one gate of 200 tasks, none of them better, in which at least one is promoted with `promotion.looks: 20`; the worst
-of some kinds of tasks. Last line: one JSON object.
+on one gate, none of them better, in which at least one is promoted with `promotion.looks: 20`; the worst of some kinds
+of tasks: 200 that are right or wrong, and 200 to 10,000 with small gains and rare losses. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import binom, norm
 from scipy.stats import t as student
 
-from rlft.gates import confidence_at
+from rlft.gates.looks import confidence_at
 from rlft.statistics import IMAGINED, IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds
 
 Array = NDArray[np.float64]
 GROUPS = (30, 100, 500)
 SIMULATIONS = 20_000
 LOOKS = 20
+RARE = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.2)  # shares of tasks that are lost
 AT_ONCE = 2_000_000  # values in memory
 _DIFFERENCE = Range(-1.0, 1.0)
 
@@ -212,6 +213,24 @@ def weekly(rate: float, discordance: float, groups: int, size: int, series: int,
     return passed / series
 
 
+def weekly_losses(rate: float, size: float, groups: int) -> float:
+    """Return the chance that a series of 20 runs, none of them better, has one that passes the gate.
+
+    The runs are independent, and tasks are small gains, but for rare losses of this size that outweigh them exactly. A
+    run is its number of losses, which is binomial: nothing is drawn.
+    """
+    gain = size * rate / (1 - rate)
+    confidence, passed = confidence_at(LOOKS), 0.0
+    at_once = max(1, AT_ONCE // groups)
+    # With more losses than expected the mean is below 0, and no lower bound is above it.
+    for first in range(0, int(groups * rate) + 1, at_once):
+        lost = np.arange(first, min(first + at_once, int(groups * rate) + 1))
+        differences = np.where(np.arange(groups) < lost[:, None], -size, gain)
+        low, _ = bounds(*alone(differences), _DIFFERENCE, imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence)
+        passed += float(binom.pmf(lost, groups, rate)[low > 0].sum())
+    return 1 - (1 - passed) ** LOOKS
+
+
 def all_weekly(series: int) -> dict[str, float]:
     """Return the share of series with a false promotion, by the kind of tasks."""
     kinds = [
@@ -221,7 +240,11 @@ def all_weekly(series: int) -> dict[str, float]:
         if share <= 2 * rate * (1 - rate)
     ]
     found = {f"solved {rate:g}, {share:g} differ": weekly(rate, share, 200, 1, series) for rate, share in kinds}
-    return found | {"40 groups of 5": weekly(0.5, 0.3, 40, 5, series)}
+    found["40 groups of 5"] = weekly(0.5, 0.3, 40, 5, series)
+    for groups in (200, 500, 1000, 2000, 5000, 10_000):
+        for rate, size in ((rate, size) for rate in RARE for size in (1.0, 0.5)):
+            found[f"loss of {size:g} in {rate:g}, {groups} tasks"] = weekly_losses(rate, size, groups)
+    return found
 
 
 def _plain_width(sums: Array, sizes: Array, binary: bool) -> Array:

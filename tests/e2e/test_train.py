@@ -51,7 +51,7 @@ def test_the_look_at_the_gate_and_the_tasks_are_noted_for_later_runs(finished):
     home, result = finished
     looks, noted = home.query(f"""
 tags = mlflow_client.get_registered_model("tiny").tags
-path = mlflow_client.download_artifacts("{result.summary["mlflow_run_id"]}", "task_hashes.json")
+path = mlflow_client.download_artifacts("{result.summary["mlflow_run_id"]}", "task_questions.json")
 tasks = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["ingest_tasks"].outputs["tasks"][0].load()
 print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("rlft.look.")}},
     [len(json.load(open(path))["train"]), len(tasks.split("train"))]]))

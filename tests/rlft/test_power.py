@@ -31,6 +31,18 @@ def test_the_gain_is_found_about_four_times_out_of_five(groups, confidence):
     assert 0.75 < (low > 0).mean() < 0.9  # its standard error is 0.006
 
 
+@pytest.mark.parametrize("minimum", [0.02, 0.05, 0.1])
+def test_a_gain_that_must_exceed_a_minimum_is_found_as_often(minimum):
+    # The 14.6 points that 200 groups find above 0 were found above 0.02, 0.05 and 0.1 in 0.59, 0.25 and 0.02 of cases.
+    gain = smallest_gain(200, confidence=0.995, minimum=minimum)
+    assert gain is not None
+    chances = [(DISCORDANCE + gain) / 2, (DISCORDANCE - gain) / 2, 1 - DISCORDANCE]
+    drawn = np.random.default_rng(0).choice([1.0, -1.0, 0.0], size=(4000, 200), p=chances)
+    low, _ = bounds(drawn, np.ones_like(drawn), SHARE.minus(SHARE), imagined=IMAGINED_OF_DIFFERENCE, confidence=0.995)
+    assert 0.75 < (low > minimum).mean() < 0.85  # its standard error is 0.006
+    assert smallest_gain(200, minimum=0.99) is None
+
+
 def test_a_gate_that_sees_nothing_says_so():
     assert smallest_gain(1) is None
     assert smallest_gain(5) is None
@@ -72,3 +84,7 @@ def test_the_squared_difference_of_right_and_wrong_is_the_discordance():
 def test_a_reward_has_its_own_unit():
     # (1.960 + 0.842) / sqrt(100) = 0.28
     assert "0.28 standard deviations" in gate_sentence(100, 100, 100.0, metric="reward")
+    above = gate_sentence(100, 100, 100.0, metric="reward", minimum=0.1)
+    assert "a true gain of 0.1 and 0.28 standard deviations" in above
+    # 0.1 and 0.28 of a spread of sqrt(4) = 2
+    assert "a true gain of 0.66 is" in gate_sentence(100, 100, 100.0, metric="reward", minimum=0.1, measured=4.0)

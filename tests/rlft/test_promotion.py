@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.gates import Look
+from rlft.gates.looks import Look
 from rlft.promotion import decide_promotion
 from rlft.types import EvaluationReport
 

@@ -22,11 +22,25 @@ def scores(*values):
 def test_the_interval_by_hand():
     # Four tasks, three solved, and two imagined at each end: centre (3 + 2) / 8 = 0.625. Squares around it:
     # 3 * 0.375^2 + 0.625^2 = 0.8125, and of the imagined 2 * (0.625^2 + 0.375^2) = 1.0625. Spread of the centre:
-    # sqrt(1.875 * 8 / 7) / 8 = 0.18298; Student's quantile with 3 degrees is 3.18245, so it reaches 0.58233.
+    # sqrt(1.875 * 8 / 7) / 8 = 0.18298; Student's quantile with 3 degrees is 3.18245. The longer tail is below: cubes
+    # 3 * 0.375^3 - 0.625^3 = -0.08594, over 1.875^1.5 = -0.03347, times (2 * 3.18245^2 + 1) / 6 = -0.11858, so the
+    # lower end reaches (3.18245 + 0.11858) * 0.18298 = 0.60403 down.
     found = mean_interval(scores(1, 1, 1, 0), range=SHARE)
     assert (found.mean, found.count, found.groups) == (0.75, 4, 4)
-    assert found.low == pytest.approx(0.625 - 0.58233, abs=1e-5)
+    assert found.low == pytest.approx(0.625 - 0.60403, abs=1e-5)
     assert found.high == 1.0  # 1.207 is no share
+
+
+def test_only_the_end_on_the_side_of_the_longer_tail_is_moved_and_only_outward():
+    # Of 1,000 differences 30 are -1 and the others 0.05: mean 0.0185. Six imagined at each end leave a centre of 18.5 /
+    # 1012 = 0.01828; squares 30 * 1.01828^2 + 970 * 0.03172^2 + 6 * (1.01828^2 + 0.98172^2) = 44.087; spread
+    # sqrt(44.087 * 1012 / 1011) / 1012 = 0.0065642. Cubes -30 * 1.01828^3 + 970 * 0.03172^3 = -31.645, over 44.087^1.5
+    # -0.10810. The quantile of 99.5 % is 2.8133: (2 * 2.8133^2 + 1) / 6 = 2.8049, so 2.8133 + 0.3032 down.
+    lost = np.array([[-1.0] * 30 + [0.05] * 970])
+    low, high = (end[0] for end in bounds(lost, np.ones_like(lost), Range(-1, 1), imagined=(6.0,), confidence=0.995))
+    assert (low, high) == pytest.approx((0.01828 - 3.1165 * 0.0065642, 0.01828 + 2.8133 * 0.0065642), abs=2e-5)
+    mirrored = [end[0] for end in bounds(-lost, np.ones_like(lost), Range(-1, 1), imagined=(6.0,), confidence=0.995)]
+    assert mirrored == pytest.approx([-high, -low])
 
 
 def test_groups_by_hand():

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.gates import count_look, last_difference, note_difference
+from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
 from mlops.registry.versions import open_name
-from tests.rlft.test_gates import tasks
+from tests.rlft.gates.test_identity import tasks
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,27 @@ def test_looks_count_at_gates_that_share_more_than_half(client):
     assert look(client, "half", "c", range(49, 149)) == 3  # 51 were in the first, 99 in the second
     assert look(client, "half", "d", range(500, 600)) == 1
     assert look(client, "other model", "e", range(100)) == 1
+
+
+def test_a_gate_made_of_halves_of_two_that_were_looked_at_is_no_new_one(client):
+    for policy in range(3):
+        look(client, "halves", f"a{policy}", range(100))
+        look(client, "halves", f"b{policy}", range(100, 200))
+    assert look(client, "halves", "c", range(50, 150)) == 7  # neither holds more than half, together they hold all
+    assert look(client, "halves", "d", range(80, 180)) == 5  # b holds 80 and c 70: their 3 and 1 count; a holds only 20
+    assert look(client, "halves", "e", [*range(40), *range(300, 360)]) == 1  # 40 of 100 are known
+    assert look(client, "halves", "f", [*range(40), *range(300, 360)]) == 2  # and its own look does not change that
+
+
+def test_what_is_spent_is_known_before_a_run_looks(client):
+    where = (client.tracking_uri, "before")
+    assert past_looks(*where, tasks(range(30))).number == 0  # no model of this name is registered yet
+    look(client, "before", "a", range(30), looks=2)
+    look(client, "before", "b", range(30), looks=4)
+    found = past_looks(*where, tasks(range(5, 35)))
+    assert (found.number, found.spent) == (2, 1 / 2 + 1 / 4)
+    assert past_looks(*where, tasks(range(100, 130))).number == 0
+    assert past_looks(*where, tasks(range(30))).number == 2  # asking is no look
 
 
 def test_a_look_spends_its_share_of_the_chance_by_the_setting_it_was_made_with(client):

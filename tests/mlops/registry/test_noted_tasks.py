@@ -10,9 +10,9 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.noted_tasks import HASHES, hashes_by_split, last_noted, trained_on
-from rlft.gates import task_hash
+from rlft.gates.identity import task_hash
 from rlft.types import TaskSet
-from tests.rlft.test_gates import tasks
+from tests.rlft.gates.test_identity import tasks
 
 NUMBERED = tasks(range(6))
 DEALT = TaskSet((*NUMBERED[:4], *(dataclasses.replace(task, split="gate") for task in NUMBERED[4:])), "f")

@@ -12,6 +12,7 @@ import pytest
 
 from rlft.config import TasksConfig
 from rlft.errors import TaskError
+from rlft.gates.identity import gate_id
 from rlft.tasks import ingest_tasks
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.types import SPLITS, Task, TaskSet
@@ -53,6 +54,23 @@ def test_a_file_from_end_to_end(tmp_path: Path):
     }
     assert [task.split for task in tasks.tasks] == sorted((t.split for t in tasks.tasks), key=SPLITS.index)
     assert {task.environment for task in tasks.tasks} == {"my_env.py:Env"}
+
+
+def test_an_edited_template_or_answer_moves_no_row_and_makes_no_gate_new(tmp_path: Path):
+    # "Answer briefly." in the prompt had put 179 train tasks into a gate of 264, and "42 " for "42" made a gate new.
+    path = write(tmp_path / "sums.jsonl", sums(300))
+    before = ingest(path)
+    for edited in (
+        {"prompt": "{question} Answer briefly."},
+        {"prompt": "Question: {question}", "answer": "{answer} "},
+        {"answer": "The answer is {answer}"},
+        {"prompt": "question"},
+    ):
+        after = ingest(path, **edited)
+        assert [(t.question, t.split, t.group) for t in after.tasks] == [
+            (t.question, t.split, t.group) for t in before.tasks
+        ]
+        assert gate_id(after.split("gate")) == gate_id(before.split("gate"))
 
 
 def test_the_same_rows_from_jsonl_csv_and_parquet_are_the_same_tasks(tmp_path: Path):
@@ -224,10 +242,16 @@ def test_a_generator_from_end_to_end():
     json.dumps([tasks.notes, [task.info for task in tasks.tasks]], allow_nan=False)
 
 
-def test_a_group_that_straddles_a_generators_ranges_is_an_error():
-    config = {"source": "reasoning_gym", "generator": "chain_sum", "group": "metadata.num_terms", "splits": SPLITS_TEN}
-    with pytest.raises(TaskError, match=r"group '\d' stands in (.|\n)*remove the setting `group`"):
-        ingest_tasks(TasksConfig.model_validate(config), environment="e:E", seed=0)
+def test_the_groups_of_a_generator_stay_together():
+    config = {
+        "source": "reasoning_gym",
+        "generator": "chain_sum",
+        "generator_kwargs": {"min_terms": 2, "max_terms": 60},
+        "group": "metadata.num_terms",
+        "splits": SPLITS_TEN,
+    }
+    tasks = ingest_tasks(TasksConfig.model_validate(config), environment="e:E", seed=0)
+    assert len({(task.group, task.split) for task in tasks.tasks}) == len({task.group for task in tasks.tasks})
 
 
 def test_a_broken_template_names_its_setting(tmp_path: Path):
@@ -236,9 +260,9 @@ def test_a_broken_template_names_its_setting(tmp_path: Path):
 
 
 def test_fingerprint_by_value():
-    task = Task("i", "e:E", ({"role": "user", "content": "é"},), None, {"b": 1, "a": 2}, "test", "g")
-    # printf '["i","e:E",[{"content":"é","role":"user"}],null,{"a":2,"b":1},"test","g"]\n' | sha256sum
-    assert fingerprint_tasks([task]) == "8f9dae3aa1433d16a8b7f6111825c83c3d9c3194aede1936a1b87f50c794f072"
+    task = Task("i", "e:E", ({"role": "user", "content": "é"},), None, {"b": 1, "a": 2}, "test", "g", "q")
+    # printf '["i","e:E",[{"content":"é","role":"user"}],null,{"a":2,"b":1},"test","g","q"]\n' | sha256sum
+    assert fingerprint_tasks([task]) == "e1bfd0494e0b3032ca99dc237a714e7fb527d5c3397bb995917b4105974ab6a5"
 
 
 def test_fingerprint_sees_every_field_and_the_order():
@@ -253,6 +277,7 @@ def test_fingerprint_sees_every_field_and_the_order():
             {"info": {"a": None}},
             {"split": "gate"},
             {"group": "h"},
+            {"question": "q"},
         )
     ]
     sets = [[first], [], [first, changed[0]], [changed[0], first], *([task] for task in changed)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from rlft.gates import task_hash
-from rlft.tasks.moves import Move, describe_moves, find_moves
+from rlft.gates.identity import task_hash
+from rlft.tasks.moves import Move, count_new, describe_moves, find_moves
 from rlft.types import TaskSet
 from tests.factories import make_task
 
@@ -31,3 +31,8 @@ def test_a_task_that_was_in_two_splits_moves_only_out_of_both():
     twice = {"train": [task_hash(A)], "off_distribution": [task_hash(A)]}
     assert find_moves(twice, dealt(a="off_distribution")) == ()
     assert [move.task_id for move in find_moves(twice, dealt(a="gate"))] == ["a"]
+
+
+def test_tasks_that_were_in_no_split_are_counted():
+    assert count_new(BEFORE, [A, NEW, NEW]) == 2
+    assert count_new({}, [A]) == 1

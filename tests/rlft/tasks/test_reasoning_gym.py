@@ -1,22 +1,30 @@
 import importlib.util
 import json
 import random
+import re
 import subprocess
 import sys
-from itertools import islice, pairwise
+from collections import Counter
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlft.config import SourceConfig
 from rlft.config.bounds import LARGEST_SEED
+from rlft.config.file import load_config
 from rlft.errors import TaskError
 from rlft.tasks import reasoning_gym
-from rlft.tasks.draw import DRAWS_PER_TASK, SPARE_DRAWS, draw_tasks, split_seed
+from rlft.tasks.draw import DRAWS_PER_TASK, SEED_STEP, SPARE_DRAWS, Drawn, draw_tasks, second_seed
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.reasoning_gym import draw_rows, import_reasoning_gym, load_generator, pycosat_placeholder
 from rlft.tasks.sources import BadRow, BadRows, RawRow
-from rlft.types import SPLITS
+from rlft.tasks.splits import DEALT_SPLITS, SHARES, own_share
+from rlft.types import SPLITS, Split
 
 NO_PYCOSAT = importlib.util.find_spec("pycosat") is None
 # Sums of two numbers of one digit: 10 * 10 numbers and two signs are 200 different questions.
@@ -54,66 +62,117 @@ def test_items_go_on_where_the_expected_number_ends():
     assert len(list(draw_rows(source("chain_sum"), seed=0, expected=3, most=10))) == 10
 
 
-def test_splits_draw_with_seeds_far_apart():
-    claims, bad = Claims(), BadRows(0)
-    wanted = {"train": 100, "validation": 10, "gate": 20, "test": 30}
-    drawn = draw_tasks(
-        source("chain_sum", generator_kwargs=SMALL), wanted, environment="e:E", seed=7, claims=claims, bad=bad
-    )
-    # test, gate, validation, train: 7, and 2^28 = 268435456 once, twice and three times on top
-    assert drawn.seeds == {"test": 7, "gate": 268435463, "validation": 536870919, "train": 805306375}
+def drawn_of(config: SourceConfig, wanted: dict[Split, int], *, seed: int = 0, claims: Claims | None = None) -> Drawn:
+    return draw_tasks(config, wanted, environment="e:E", seed=seed, claims=claims or Claims(), bad=BadRows(0))
+
+
+def questions(drawn: Drawn) -> dict[Split, list[str]]:
+    """The questions of each split, in the order in which they were drawn."""
+    found: dict[Split, list[str]] = {name: [] for name in SPLITS}
     for task in drawn.tasks:
-        start, end = drawn.indices[task.split]
-        assert start == 0 <= task.info["index"] < end
-        assert task.info["seed"] == drawn.seeds[task.split]
-    # All 160 are different questions; every index drawn was either kept or counted as dropped.
-    assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 160
-    assert {name: sum(task.split == name for task in drawn.tasks) for name in wanted} == wanted
-    assert 160 + sum(claims.dropped.values()) == sum(end for _, end in drawn.indices.values())
+        found[task.split].append(task.question)
+    return found
 
 
-def test_the_seeds_of_splits_stay_what_numpy_takes_and_never_meet():
-    # 5 * 2^28 is less than 2^32, so no two of five seeds are equal where they begin anew at 0.
+def test_every_split_takes_its_own_questions_from_one_stream():
+    claims = Claims()
+    wanted: dict[Split, int] = {"train": 90, "validation": 10, "gate": 20, "test": 20}
+    drawn = drawn_of(source("chain_sum", generator_kwargs=SMALL), wanted, seed=7, claims=claims)
+    assert {name: len(found) for name, found in questions(drawn).items() if found} == wanted
+    assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 140
+    for task in drawn.tasks:
+        assert task.split == own_share(task.question, seed=7)
+        assert (task.info["seed"], drawn.first) == (7, 0)
+        assert task.info["index"] < drawn.end
+    # Every index drawn was kept, a repetition, or of a split that had enough.
+    assert 140 + drawn.spare + claims.dropped.total() == drawn.end
+
+
+def test_the_shares_of_questions_are_fixed():
+    # Of 12,000 questions four standard deviations sqrt(n p (1 - p)) are 216, 163 and 121.
+    got = Counter(own_share(f"q{number}", seed=0) for number in range(12_000))
+    for name, twelfths, most in (("train", 7, 216), ("gate", 2, 163), ("test", 2, 163), ("validation", 1, 121)):
+        assert SHARES[name] == Fraction(twelfths, 12)
+        assert abs(got[name] - 1000 * twelfths) <= most, name
+    # A change here moves the tasks of everybody's gate: printed once, and kept.
+    assert (
+        " ".join(own_share(f"q{number}", seed=0) for number in range(8))
+        == "train train train train gate train test gate"
+    )
+
+
+def test_two_sources_never_share_an_item():
+    # 10 million tasks of train take 10 / (7/12) draws each, 1 million of validation 120 each
+    most = max(10_000_000 * DRAWS_PER_TASK / SHARES["train"], 1_000_000 * DRAWS_PER_TASK / SHARES["validation"])
     for seed in (0, 2**31, LARGEST_SEED):
-        seeds = sorted(split_seed(seed, split) for split in SPLITS)
-        assert seeds[0] >= 0
-        assert seeds[-1] <= LARGEST_SEED
-        # a split draws ten times all tasks that a config can ask for, and 1000 more
-        gaps = [after - before for before, after in pairwise([*seeds, seeds[0] + 2**32])]
-        assert min(gaps) == 2**28 > DRAWS_PER_TASK * 14_000_000 + SPARE_DRAWS
+        apart = abs(seed - second_seed(seed))
+        assert 0 <= second_seed(seed) <= LARGEST_SEED
+        assert min(apart, 2**32 - apart) == SEED_STEP > most + SPARE_DRAWS
 
 
-def test_the_count_of_a_split_moves_no_task_of_another():
-    # 500 gate tasks instead of 200 had taken 200 of the train tasks. Sums of ten terms are all different.
-    def drawn(**counts: int) -> dict[str, list[str]]:
-        wanted = {"train": 20, "validation": 5, "gate": 5, "test": 5} | counts
-        config = source("chain_sum", generator_kwargs={"min_terms": 10, "max_terms": 10})
-        tasks = draw_tasks(config, wanted, environment="e:E", seed=0, claims=Claims(), bad=BadRows(0)).tasks
-        return {name: [task.id for task in tasks if task.split == name] for name in wanted}
+counts = st.fixed_dictionaries(
+    {"train": st.integers(1, 60), **{name: st.integers(1, 9) for name in ("validation", "gate", "test")}}
+)
 
-    before = drawn()
-    for name in before:
-        after = drawn(**{name: 50})
-        assert after[name][: len(before[name])] == before[name]
-        assert all(after[other] == before[other] for other in before if other != name)
+
+@settings(max_examples=30, deadline=None)
+@given(counts, st.sampled_from(DEALT_SPLITS), st.integers(1, 60), st.integers(0, 3))
+def test_no_count_moves_a_task_of_another_split(wanted: dict[Split, int], name: Split, count: int, seed: int):
+    # Only 200 questions, so nearly all draws repeat one. What a split gains by a larger count comes after what it had.
+    config = source("chain_sum", generator_kwargs=SMALL)
+    before = questions(drawn_of(config, wanted, seed=seed))
+    after = questions(drawn_of(config, wanted | {name: min(count, 60 if name == "train" else 9)}, seed=seed))
+    for split in DEALT_SPLITS:
+        shorter = min(len(before[split]), len(after[split]))
+        assert before[split][:shorter] == after[split][:shorter]
+        assert len(before[split]) == len(after[split]) or split == name
+
+
+@pytest.mark.parametrize("name", ["gate", "validation"])
+def test_the_counts_of_the_shipped_sums_move_no_task(name: Split):
+    # A gate of 500 instead of 200 had taken 188 tasks of train: of 4,000 sums the splits ask for 3,200.
+    config = load_config(Path("configs/sums.yaml")).tasks
+    wanted: dict[Split, int] = {"train": 2000, "validation": 200, "gate": 200, "test": 500}
+    before = questions(drawn_of(config, wanted))
+    after = questions(drawn_of(config, wanted | {name: wanted[name] + 50}))
+    assert after[name][: wanted[name]] == before[name]
+    assert len(set(after[name])) == wanted[name] + 50
+    assert all(after[other] == before[other] for other in SPLITS if other != name)
+
+
+def test_the_items_of_a_generator_that_depend_on_its_size_do_not_depend_on_counts():
+    few = questions(drawn_of(source("acre"), {"train": 3, "test": 2}))
+    more = questions(drawn_of(source("acre"), {"train": 3, "test": 20}))
+    assert few["train"] == more["train"]
+    assert few["test"] == more["test"][:2]
+
+
+def test_a_prompt_that_two_questions_make_stays_with_the_first():
+    # Of "4 + 3" and "4 - 1" only the 4 is shown, so two questions that may be of two splits make one prompt.
+    config = source("chain_sum", generator_kwargs=SMALL, prompt="{metadata[expression]:.1}")
+    drawn = drawn_of(config, {"train": 4, "test": 1})
+    assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 5
+    first = {task.prompt[0]["content"]: task.question for task in drawn_of(config, {"train": 1, "test": 1}).tasks}
+    assert first.items() <= {task.prompt[0]["content"]: task.question for task in drawn.tasks}.items()
 
 
 def test_too_few_different_tasks():
-    wanted = {"train": 150, "test": 51}
     with pytest.raises(TaskError) as raised:
-        draw_tasks(
-            source("chain_sum", generator_kwargs=SMALL),
-            wanted,
-            environment="e:E",
-            seed=0,
-            claims=Claims(),
-            bad=BadRows(0),
-        )
-    # test gets 51; then 10 draws for each of 201 tasks and 1000 to spare find all 200 that there are.
-    assert raised.value.what == (
-        "only 200 different tasks after 3010 draws for train, 201 are needed (train 150 + test 51)"
+        drawn_of(source("chain_sum", generator_kwargs=SMALL), {"train": 50, "test": 51})
+    # A sixth of 200 questions is test's: 33, give or take 5. 10 * 6 * 51 draws and 1000 to spare find them all.
+    assert re.fullmatch(
+        r"only (\d\d) of 51 for test different tasks after 4060 draws; each question belongs to one split for good .*",
+        raised.value.what,
     )
-    assert "lower the counts" in raised.value.fix
+    assert re.search(r"widen the generator .* or lower tasks.splits.test to (2[5-9]|3\d|4[01])$", raised.value.fix)
+
+
+def test_too_few_off_distribution():
+    with pytest.raises(
+        TaskError, match="only 200 of 201 for off_distribution different tasks after 3010 draws"
+    ) as raised:
+        drawn_of(source("chain_sum", generator_kwargs=SMALL), {"off_distribution": 201})
+    assert raised.value.fix.endswith("or lower tasks.off_distribution_count")
 
 
 @pytest.mark.parametrize("generator", ["list_functions", "pool_matrix", "acre"])

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rlft.calls import make_call
 from rlft.config import SourceConfig
+from rlft.gates.identity import normalise_text, prompt_key, question_key
 from rlft.tasks.fields import FieldError
-from rlft.tasks.rows import content_id, make_task, normalise_text, prompt_key, to_messages
+from rlft.tasks.rows import content_id, make_task, to_messages
 from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Message, Task
 
@@ -67,6 +68,21 @@ def test_configured_fields_and_templates():
     assert plain.info == row
     filled = task(row, prompt="{meta[e]}\nAnswer:", answer="#### {final}")
     assert (filled.prompt, filled.answer, filled.info) == ((user("1 + 2\nAnswer:"),), "#### 3", row)
+
+
+def test_a_question_is_what_the_row_asks_whatever_template_and_answer():
+    row = {"q": "1 + 2?", "context": "Numbers.", "final": "3"}
+    plain = task(row, prompt="q", answer="final")
+    assert plain.question == plain.group == prompt_key([user("1 + 2?")])
+    told = task(row, prompt="{q} Answer briefly.", answer="{final} ")
+    assert (told.question, told.group) == (plain.question, plain.question)
+    assert told.id != plain.id
+    assert task({**row, "q": "1  + 2\uff1f"}, prompt="Q: {q}", answer="final").question == plain.question
+    both = task(row, prompt="{context}\n{q}", answer="final")
+    assert both.question == task(row, prompt="{q} ({context!s}), {q}", answer="final").question != plain.question
+    assert task({**row, "q": ["1 + 2?"]}, prompt="{q}", answer="final").question == question_key(['["1 + 2?"]'])
+    fixed = task(row, prompt="Say {{something}}.", answer="final")  # it names no field, so it is the question
+    assert fixed.question == prompt_key([user("Say {something}.")])
 
 
 def test_the_first_default_field_that_holds_something_counts():

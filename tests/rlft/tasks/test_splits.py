@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rlft.config import SplitsConfig
 from rlft.errors import TaskError
+from rlft.gates.identity import prompt_key
 from rlft.tasks.duplicates import Claims, drop_duplicates
-from rlft.tasks.rows import prompt_key
 from rlft.tasks.splits import (
     DEALT_SPLITS,
     check_groups,
@@ -157,7 +157,17 @@ def test_within_a_split_the_same_id_is_a_duplicate_and_the_same_prompt_is_not():
     kept = drop_duplicates([task("a", prompt="p"), task("b", prompt="p"), task("a", prompt="p")], claims)
     assert [row.id for row in kept] == ["a", "b"]
     assert claims.dropped == {"train: repeated": 1}
-    assert not claims.claim(task("c", prompt="P"), distinct_prompts=True)
+
+
+def test_a_question_in_two_wordings_stays_in_one_split():
+    # "4 + 3 =" and "4+3 =" are two prompts of one question, "4 + 3" and "4  + 3" in a template, say.
+    one, other = task("a", "test", prompt="4 + 3 ="), task("b", "train", prompt="4+3 =")
+    assert len(drop_duplicates([one, other], Claims())) == 2
+    claims = Claims()
+    assert drop_duplicates([replace(one, question="q"), replace(other, question="q")], claims) == [
+        replace(one, question="q")
+    ]
+    assert claims.dropped == {"train: also in test": 1}
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(SPLITS), st.integers(0, 2)), max_size=40))

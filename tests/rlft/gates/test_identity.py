@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft import gates
-from rlft.gates import confidence_at, gate_id, is_same_gate, shared, sketch, task_hash
+from rlft.gates import identity
+from rlft.gates.identity import gate_id, is_same_gate, prompt_key, question_key, question_of, shared, sketch, task_hash
 from tests.rlft.attempts import make_task
 
 
@@ -11,12 +13,18 @@ def tasks(numbers):
     return [make_task(f"t{n}", f"What is {n}?", str(n)) for n in numbers]
 
 
-def test_a_task_is_what_it_asks_and_what_is_right():
+def test_a_task_is_what_it_asks():
     one = make_task("a", "2 + 2", "4")
-    assert task_hash(one) == task_hash(make_task("another id", "2 + 2", "4", note="another column"))
-    assert task_hash(one) != task_hash(make_task("a", "2 + 2", "5"))
+    assert task_hash(one) == task_hash(make_task("another id", " 2  + 2\n", "5", note="another column"))
     assert task_hash(one) != task_hash(make_task("a", "2 + 3", "4"))
+    assert task_hash(replace(one, question="0123456789abcdef")) == "01234567"
     assert len(task_hash(make_task("lone surrogate", "\ud800", None))) == 8
+
+
+def test_a_question_in_one_field_is_that_of_a_prompt_which_is_this_field():
+    assert question_key(["What is  2 + 2?"]) == prompt_key(({"role": "user", "content": "what is 2 + 2?"},))
+    assert question_key(["1", "23"]) != question_key(["12", "3"])
+    assert question_of(make_task("a", "2 + 2", "4")) == question_key(["2 + 2"])
 
 
 def test_the_order_of_a_gate_does_not_matter():
@@ -47,7 +55,7 @@ def test_that_of_large_gates_is_estimated(start, share):
 
 
 def test_a_sketch_fits_into_a_tag():
-    assert len(sketch(tasks(range(1000)))) == 8 * gates.SKETCH < 5000
+    assert len(sketch(tasks(range(1000)))) == 8 * identity.SKETCH < 5000
 
 
 @given(st.sets(st.integers(0, 60), min_size=1), st.sets(st.integers(0, 60), min_size=1))
@@ -55,8 +63,10 @@ def test_the_share_of_small_gates_is_that_of_the_sets(ours, theirs):
     assert shared(sketch(tasks(ours)), sketch(tasks(theirs))) == pytest.approx(len(ours & theirs) / len(ours))
 
 
-def test_five_percent_are_split_over_the_looks():
-    # One-sided 0.05 / 20 = 0.0025 a look, so two-sided 1 - 2 * 0.0025. One or two looks have the usual 95 %.
-    assert confidence_at(20) == pytest.approx(0.995)
-    assert confidence_at(1) == confidence_at(2) == 0.95
-    assert confidence_at(5) == pytest.approx(0.98)
+def test_gates_are_taken_together():
+    # Half of it was in one gate and half in another, of which neither holds more than half.
+    ours, one, other = (sketch(tasks(numbers)) for numbers in (range(20), range(10), range(10, 40)))
+    assert (shared(ours, one), shared(ours, other), shared(ours, one, other)) == (0.5, 0.5, 1.0)
+    assert not is_same_gate(ours, one)
+    assert is_same_gate(ours, one, other)
+    assert not is_same_gate(ours)
