@@ -45,12 +45,7 @@ class Rounds:
 
         Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
         """
-        better = (
-            bool(report.per_task.get(metric))
-            if self.best_report is None
-            else is_better(report, self.best_report, metric)
-        )
-        if better:
+        if is_better(report, self.best_report, metric):
             self.best, self.best_round, self.best_report = policy, number, report
             self.validations_without_best = 0
         else:

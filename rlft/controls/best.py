@@ -58,7 +58,7 @@ class Best:
     def __init__(self, policy: Policy, judge: Judge) -> None:
         self._policy, self._judge = policy, judge
         self._start = self._weights = _copy(policy)
-        self._report: EvaluationReport | None = None
+        self._reports: list[tuple[Candidate, EvaluationReport]] = []
         self.candidates: list[Candidate] = []
         self.chosen: Candidate | None = None
         self.losses: tuple[float, ...] = ()
@@ -71,11 +71,18 @@ class Best:
         self.candidates.append(found)
         where = f"{form}, round {rounds}, " if form else ""
         logger.info("%slearning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, found.validation)
-        best = self._report
-        if bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric):
-            self._report, self._weights, self.chosen = report, _copy(self._policy), found
-            self.losses = tuple(losses)
+        self._reports.append((found, report))
+        if self.leading() is found:
+            self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)
         return flops
+
+    def leading(self, form: str | None = None) -> Candidate | None:
+        """Return the best checkpoint so far, of this form if one is given; the first of several equally good ones."""
+        best: tuple[Candidate, EvaluationReport] | None = None
+        for found, report in self._reports:
+            if form in (None, found.form) and is_better(report, best and best[1], self._judge.metric):
+                best = found, report
+        return best and best[0]
 
     def note_failure(self, candidate: Candidate) -> None:
         """Note a checkpoint that could not be validated, since its numbers went wrong."""

@@ -172,6 +172,5 @@ class PromptSearch:
         found = PromptTrial(number, form, guarded_mean(report, metric))
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
-        best = self._report
-        if bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric):
+        if is_better(report, self._report, metric):
             self._report, self.chosen, self.examples = report, found, examples

@@ -18,8 +18,7 @@ from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.controls.best import Best, Candidate, ControlReport
 from rlft.controls.judging import Judge
 from rlft.controls.own_attempts import Form, Imitator, RoundCost, choose_attempts
-from rlft.controls.search import FACTORS
-from rlft.controls.sft import usual_rate
+from rlft.controls.rates import FACTORS, rate_after_trials, usual_rate
 from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, shape_of
@@ -53,7 +52,7 @@ def run_rejection_control(
     `validation_flops`. Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises
     as `collect_rollouts` and `score_rollouts` do.
     """
-    started = time.perf_counter()
+    started, usual = time.perf_counter(), settings or WarmStartConfig(steps=1)
     loop = Rejection(
         policy,
         judge,
@@ -61,8 +60,8 @@ def run_rejection_control(
         training,
         rounds=rounds,
         validate_every=validate_every,
-        batch_size=settings.batch_size if settings else 64,
-        warmup_steps=settings.warmup_steps if settings else 20,
+        batch_size=usual.batch_size,
+        warmup_steps=usual.warmup_steps,
         budget=flops,
         validation_flops=validation_flops,
     )
@@ -139,8 +138,7 @@ class Rejection:
             for factor in FACTORS:
                 limit = self.spent + self.budget * TRIAL
                 self._train(Course("full", learning_rate * factor, rounds, rounds, limit))
-            best = self.best.chosen
-            chosen = best.learning_rate if best else learning_rate * min(FACTORS)
+            chosen = rate_after_trials(self.best.chosen, learning_rate)
         half = (self.spent + self.budget) / 2
         self._train(Course("full", chosen, self.rounds, self.validate_every, half))
         self._train(Course("best", chosen, self.rounds, self.validate_every, self.budget))

@@ -11,7 +11,8 @@ from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
-from rlft.controls.search import Search
+from rlft.controls.rates import usual_rate
+from rlft.controls.sft_search import Search
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
@@ -20,9 +21,6 @@ from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
 from rlft.sft.encoding import that_fit
 from rlft.types import Task
 from rlft.workers.settings import Isolation
-
-# Learning rates of AdamW without a warm start whose rate is known: of random weights, of an adapter, of a whole model.
-SCRATCH_RATE, ADAPTER_RATE, FULL_RATE = 1e-3, 2e-4, 1e-5
 
 
 def run_sft_control(
@@ -43,6 +41,7 @@ def run_sft_control(
     policy cannot be shown are left out; without any it stays as it is. Raises TaskError if there are none at all.
     """
     started, environment = time.perf_counter(), judge.environment
+    usual = settings or WarmStartConfig(steps=1)
     playground = open_playground(environment, HarnessConfig(isolation=isolation))
     tasks = judge.tasks.split("train")
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
@@ -56,8 +55,8 @@ def run_sft_control(
         shown,
         judge,
         chat,
-        batch_size=settings.batch_size if settings else 64,
-        warmup_steps=settings.warmup_steps if settings else 20,
+        batch_size=usual.batch_size,
+        warmup_steps=usual.warmup_steps,
         seed=seed,
         budget=flops,
         validation_flops=validation_flops,
@@ -94,11 +93,3 @@ def all_demonstrations(
         )
         found += choose_demonstrations(wanted, tasks, environment, isolation=isolation, progress=progress)
     return found
-
-
-def usual_rate(policy: Policy) -> float:
-    """Return the learning rate that is usual for such a policy."""
-    metadata = policy.metadata
-    if metadata.base_model is None:
-        return SCRATCH_RATE
-    return ADAPTER_RATE if metadata.kind == "adapter" else FULL_RATE

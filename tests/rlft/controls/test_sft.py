@@ -10,7 +10,7 @@ import torch
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls.judging import Judge
-from rlft.controls.sft import all_demonstrations, run_sft_control, usual_rate
+from rlft.controls.sft import all_demonstrations, run_sft_control
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.errors import TaskError
 from rlft.rollout import SamplingSettings
@@ -79,7 +79,3 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
     assert "1 of 10 demonstrations are left out, such as warm_start, demonstration for '1+1='" in caplog.text
     nothing = controlled(long)
     assert (nothing.demonstrations, nothing.spent, nothing.chosen, nothing.losses) == (0, 0.0, None, ())
-
-
-def test_the_usual_rate_is_that_of_the_kind_of_policy():
-    assert usual_rate(make_policy()) == 1e-3

@@ -11,6 +11,7 @@ from itertools import accumulate, takewhile
 from rlft.chat import Chat
 from rlft.controls.best import Best, Candidate
 from rlft.controls.judging import Judge
+from rlft.controls.rates import FACTORS, rate_after_trials
 from rlft.errors import PolicyError
 from rlft.flops import ModelShape, shape_of
 from rlft.policy import Policy
@@ -22,7 +23,6 @@ from rlft.sft.training import draw_batches, train_sft
 
 logger = logging.getLogger(__name__)
 
-FACTORS = (1.0, 1 / 3, 3.0)  # of the learning rate; the given one comes first, as ties go to what was tried first
 TRIAL = 1 / 6  # share of the budget for each learning rate: half of it is left for the best one
 CHECKS = 4  # validations of the long training
 FEWEST = 10  # steps; with fewer in a trial the budget goes to the given learning rate as a whole
@@ -62,8 +62,7 @@ class Search:
         if self._steps_within(trials * TRIAL) >= FEWEST:
             for factor in FACTORS:
                 self._train(learning_rate * factor, trials * TRIAL, checks=1)
-            chosen = self.best.chosen
-            best = chosen.learning_rate if chosen else learning_rate * min(FACTORS)
+            best = rate_after_trials(self.best.chosen, learning_rate)
             self._train(best, self.budget - self.spent - CHECKS * self.validation_flops, checks=CHECKS)
         else:
             self._train(learning_rate, self.budget - self.validation_flops, checks=1)

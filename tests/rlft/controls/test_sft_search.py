@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rlft.chat import open_chat
-from rlft.controls import search as module
-from rlft.controls.search import Search, batch_flops
+from rlft.controls import sft_search as module
+from rlft.controls.sft_search import Search, batch_flops
 from rlft.flops import ModelShape
 from rlft.sft.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
