@@ -46,11 +46,9 @@ def prompted_controls(
 
 
 def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
-    config = stages.config
-    if config.policy.model is None:
+    if stages.config.policy.model is None:
         return "the policy began with random weights, and learns nothing from what stands in its prompt"
-    shows = config.warm_start is not None and config.warm_start.path is not None
-    return None if shows or stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
+    return None if stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
 
 
 def _prompted(

@@ -6,6 +6,5 @@
 - `few_shot`, `prompts`: the prompted controls, of whose prompts the best validated one is kept
 - `own_attempts`, `rejection`: the control that imitates the best of its own attempts, sampled anew in each round
 - `rates`: the learning rates that trained controls try
-- `sft`, `sft_search`: the control that imitates the gold answers of all train tasks, and its search of learning rate and
-  length within the budget
+- `sft`, `sft_search`: the control that imitates the answers of all train tasks, and its search of how to
 """

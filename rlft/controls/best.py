@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 class Candidate:
     """Reports a checkpoint: its learning rate, the steps to it, and the mean in validation, errors counted as lowest.
 
-    `validation` is `None` where nothing could be scored, or where the numbers of training went wrong. Rejection
-    sampling also says how many `rounds` it had done and in which `form`.
+    `validation` is `None` where nothing could be scored, or where the numbers of training went wrong. `form` says what
+    was imitated: of SFT whose answers, of rejection sampling which attempts; this also says how many `rounds` it had
+    done.
     """
 
     learning_rate: float
@@ -69,8 +70,8 @@ class Best:
         metric = self._judge.metric
         found = Candidate(learning_rate, len(losses), guarded_mean(report, metric), rounds, form)
         self.candidates.append(found)
-        where = f"{form}, round {rounds}, " if form else ""
-        logger.info("%slearning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, found.validation)
+        where = f"{form}, round {rounds}" if rounds else form
+        logger.info("%s, learning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, found.validation)
         self._reports.append((found, report))
         if self.leading() is found:
             self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from pathlib import Path
 from typing import Any
 
 from rlft.comparison import guarded_mean, is_better
@@ -18,8 +17,7 @@ from rlft.controls.prompts import Prompts
 from rlft.harness.examples import Example, Examples, Form
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Message, Report, Task
 from rlft.workers.settings import Isolation
 
@@ -33,13 +31,15 @@ FORMS: tuple[Form, ...] = ("turns", "text")
 class PromptTrial:
     """Reports a prompt: how many examples it has, in which form, and the mean in validation, errors counted as lowest.
 
-    `validation` is `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
+    `answers` says whose answers the examples have (`rlft.sft.demonstrations.all_demonstrations`). `validation` is
+    `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
     """
 
     examples: int
     form: str
     validation: float | None = None
     left_out: str = ""
+    answers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def choose_prompt(
     isolation: Isolation | None = None,
     progress: Progress = silent,
 ) -> PromptReport:
-    """Choose number and form of the examples in the prompt by validation; of equally good ones the first tried is kept.
+    """Choose number, form and answers of the examples in the prompt by validation; the first of equally good ones.
 
     `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
     prompts, and the others what was measured by then. A prompt whose validation would exceed the budget is not tried,
@@ -86,10 +86,9 @@ def choose_prompt(
     """
     started = time.perf_counter()
     tasks, environment = judge.tasks.split("train"), judge.environment
-    pool = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
+    pools = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
     search = PromptSearch(policy, judge, flops, validation_flops)
-    for examples in candidates(pool):
-        search.consider(examples)
+    search.run(pools)
     return PromptReport(
         budget=flops,
         spent=search.spent,
@@ -108,19 +107,13 @@ def find_examples(
     *,
     isolation: Isolation | None = None,
     progress: Progress = silent,
-) -> list[Example]:
-    """Return as many solved tasks as a prompt has at most: a sample of the warm start's file, then of train tasks.
-
-    There are fewer, or none, where these have no demonstrations. Raises as `choose_demonstrations` does.
-    """
-    found: list[Demonstration] = []
-    if settings is not None and settings.path is not None:
-        found += read_demonstrations(Path(settings.path), max(NUMBERS))
-    solved = [task for task in tasks if gives_demonstrations([task], environment)]
-    if solved and (missing := max(NUMBERS) - len(found)):
-        wanted = WarmStartConfig(steps=1, demonstrations=missing)
-        found += choose_demonstrations(wanted, solved, environment, isolation=isolation, progress=progress)
-    return [Example(prompt=list(one.prompt), turns=_up_to_the_answer(one.turns)) for one in found]
+) -> dict[Answers, list[Example]]:
+    """Return as many solved tasks as a prompt has at most, by whose answers they have, as `all_demonstrations` does."""
+    found = all_demonstrations(settings, tasks, environment, most=max(NUMBERS), isolation=isolation, progress=progress)
+    return {
+        answers: [Example(prompt=list(one.prompt), turns=_up_to_the_answer(one.turns)) for one in shown]
+        for answers, shown in found.items()
+    }
 
 
 def _up_to_the_answer(turns: Sequence[Message]) -> list[Message]:
@@ -128,12 +121,11 @@ def _up_to_the_answer(turns: Sequence[Message]) -> list[Message]:
     return [*dropwhile(lambda message: message["role"] != "assistant", reversed(turns))][::-1]
 
 
-def candidates(pool: Sequence[Example]) -> Iterator[Examples | None]:
-    """Yield the prompts in the order in which they are tried; `None` is the one without examples."""
+def candidates(pool: Sequence[Example]) -> Iterator[Examples]:
+    """Yield the prompts with examples in the order in which they are tried."""
     for number in NUMBERS:
         if number <= len(pool):
             yield from (Examples(form=form, shown=list(pool[:number])) for form in FORMS)
-    yield None
 
 
 @dataclass
@@ -153,8 +145,18 @@ class PromptSearch:
         self._report: EvaluationReport | None = None
         self._prompts = Prompts(self.policy, self.judge)
 
-    def consider(self, examples: Examples | None) -> None:
-        """Validate with these examples, and keep them if they are the best so far."""
+    def run(self, pools: Mapping[Answers, Sequence[Example]]) -> None:
+        """Try the first prompt that can be shown with each kind of answers, others with the better kind, and none."""
+        prompts = {answers: candidates(pool) for answers, pool in pools.items()}
+        for answers, untried in prompts.items():
+            any(self.consider(examples, answers) for examples in untried)  # up to the first that was validated
+        best = next((answers for answers in prompts if answers == self.chosen.answers), next(iter(prompts), "gold"))
+        for examples in prompts.get(best, ()):
+            self.consider(examples, best)
+        self.consider(None)
+
+    def consider(self, examples: Examples | None, answers: str = "") -> bool:
+        """Validate with these examples, keep them if they are the best so far; return whether that could be done."""
         number, form = (len(examples.shown), examples.form) if examples else (0, "")
         reason = self._prompts.why_not(examples)
         reading = 0.0 if reason else self._prompts.reading_flops(examples)
@@ -162,15 +164,16 @@ class PromptSearch:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
-            self.trials.append(PromptTrial(number, form, left_out=reason))
-            return
+            self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers))
+            return False
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, flops = replace(self.judge, sampling=sampling).validate(self.policy)
         before, self.spent = self.spent, self.spent + flops
         self.expected = max(self.expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
-        found = PromptTrial(number, form, guarded_mean(report, metric))
+        found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers)
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
         if is_better(report, self._report, metric):
             self._report, self.chosen, self.examples = report, found, examples
+        return True

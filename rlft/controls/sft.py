@@ -1,14 +1,11 @@
-"""The SFT control: imitates the gold answers of all train tasks, which GRPO's reward may use, too."""
+"""The SFT control: imitates the answers of all train tasks, which GRPO's reward may use, too."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 from rlft.chat import open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
 from rlft.controls.rates import usual_rate
@@ -16,10 +13,9 @@ from rlft.controls.sft_search import Search
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.sft.demonstration_file import Demonstration
+from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.sft.encoding import that_fit
-from rlft.types import Task
 from rlft.workers.settings import Isolation
 
 
@@ -38,7 +34,7 @@ def run_sft_control(
 
     `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
     Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Demonstrations that the
-    policy cannot be shown are left out; without any it stays as it is. Raises TaskError if there are none at all.
+    policy cannot be shown are left out; without any it stays as it is. Raises as `all_demonstrations` does.
     """
     started, environment = time.perf_counter(), judge.environment
     usual = settings or WarmStartConfig(steps=1)
@@ -47,7 +43,9 @@ def run_sft_control(
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
     found = all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress)
     # The run has trained by now: an answer that the model cannot be shown must not end it.
-    shown = that_fit(policy, chat, found)
+    shown: dict[Answers, list[Demonstration]] = {
+        answers: some for answers, given in found.items() if (some := that_fit(policy, chat, given))
+    }
     if not shown:
         return ControlReport(flops, 0.0, time.perf_counter() - started, 0, judge.metric)
     search = Search(
@@ -67,29 +65,9 @@ def run_sft_control(
         budget=flops,
         spent=search.spent,
         seconds=time.perf_counter() - started,
-        demonstrations=len(search.demonstrations),
+        demonstrations=len(search.demonstrations[search.answers]),
         metric=judge.metric,
         candidates=tuple(search.best.candidates),
         chosen=search.best.chosen,
         losses=search.best.losses,
     )
-
-
-def all_demonstrations(
-    settings: WarmStartConfig | None,
-    tasks: Sequence[Task],
-    environment: BaseEnv,
-    *,
-    isolation: Isolation | None = None,
-    progress: Progress = silent,
-) -> list[Demonstration]:
-    """Return the gold answers of all train tasks that have one, and before them those of the warm start's file."""
-    found: list[Demonstration] = []
-    if settings is not None and settings.path is not None:
-        found += read_demonstrations(Path(settings.path), settings.demonstrations)
-    if not found or gives_demonstrations(tasks, environment):
-        wanted = (settings or WarmStartConfig(steps=1)).model_copy(
-            update={"path": None, "demonstrations": max(len(tasks), 1)}
-        )
-        found += choose_demonstrations(wanted, tasks, environment, isolation=isolation, progress=progress)
-    return found

@@ -54,11 +54,11 @@ class FakeJudge(Judge):
         return report, 1e9
 
 
-def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0):
+def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0, judges=FakeJudge):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     policy = make_policy(characters=CHARACTERS, max_position_embeddings=context)
     tasks = make_task_set(*train, *VALIDATION)
-    judge = FakeJudge(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    judge = judges(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     FakeJudge.means, FakeJudge.asked = means, []
     return choose_prompt(policy, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
 
@@ -67,7 +67,7 @@ def test_the_best_validated_number_and_form_are_kept():
     report, asked = chosen({(8, "text"): 0.75, (2, "text"): 0.75, (0, ""): 0.5})
     assert asked == ORDER
     assert [(trial.examples, trial.form) for trial in report.trials] == ORDER
-    assert report.chosen == PromptTrial(8, "text", 0.75)  # the first of two equally good ones
+    assert report.chosen == PromptTrial(8, "text", 0.75, answers="gold")  # the first of two equally good ones
     examples = report.read_examples()
     assert (examples.form, len(examples.shown)) == ("text", 8)
     assert json.loads(json.dumps(report.examples)) == report.examples
@@ -85,7 +85,7 @@ def test_it_stops_when_the_budget_is_spent():
     assert asked == ORDER[:2]
     assert report.spent == 2e9
     assert {trial.left_out for trial in report.trials[2:]} == {"its validation does not fit the budget any more"}
-    assert report.chosen == PromptTrial(4, "turns", 0.25)
+    assert report.chosen == PromptTrial(4, "turns", 0.25, answers="gold")
 
 
 def test_a_first_validation_that_costs_more_than_the_budget_is_not_begun():
@@ -102,16 +102,42 @@ def test_a_prompt_that_does_not_fit_the_context_is_left_out():
 
 
 def test_examples_are_those_of_the_file_and_of_train_tasks_that_have_gold(tmp_path):
-    shown = find_examples(None, TRAIN, SomeGold())
+    shown = find_examples(None, TRAIN, SomeGold())["gold"]
     assert sorted(one.prompt[0]["content"] for one in shown) == ["0+2=", "1+1=", "2+0="]
-    assert [(len(found.shown), found.form) if found else None for found in candidates(shown)] == [
-        (2, "turns"), (2, "text"), None,
-    ]  # fmt: skip
+    assert [(len(found.shown), found.form) for found in candidates(shown)] == [(2, "turns"), (2, "text")]
     file = tmp_path / "shown.jsonl"
     file.write_text(json.dumps({"messages": [user("7+1="), {"role": "assistant", "content": "8"}]}) + "\n")
-    found = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums())
+    (found,) = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums()).values()
     assert (len(found), found[0].prompt, found[0].turns[0]["content"]) == (8, [user("7+1=")], "8")
-    assert len(find_examples(None, TRAIN, Sums())) == max(few_shot.NUMBERS) == 8
+    assert len(find_examples(None, TRAIN, Sums())["gold"]) == max(few_shot.NUMBERS) == 8
+
+
+class Worked(Sums):
+    def demonstration(self, task):
+        return f"{task.prompt[0]['content']}{task.answer}"
+
+
+def test_examples_have_the_answers_that_do_better_in_validation():
+    class ByLength(FakeJudge):
+        """Likes long answers, or short ones."""
+
+        longest: ClassVar[bool] = True
+
+        def validate(self, policy):
+            examples = self.sampling.examples
+            is_long = bool(examples) and len(examples.shown[0].turns[0]["content"]) > 2
+            FakeJudge.means = dict.fromkeys(ORDER, 0.75 if is_long == self.longest else 0.25)
+            return super().validate(policy)
+
+    for ByLength.longest, answers in ((True, "demonstration"), (False, "gold")):
+        report, asked = chosen({}, environment=Worked(), judges=ByLength)
+        assert asked == [(4, "turns"), (4, "turns"), *ORDER[1:]]
+        assert [trial.answers for trial in report.trials] == ["gold", "demonstration", *5 * [answers], ""]
+        assert report.chosen == PromptTrial(4, "turns", 0.75, answers=answers)
+    # the first prompt with long answers that fits is compared, whatever its number
+    report, asked = chosen({}, environment=Worked(), judges=ByLength, context=48)
+    fitting = [(trial.examples, trial.answers) for trial in report.trials if not trial.left_out]
+    assert fitting[:2] == [(4, "gold"), (2, "demonstration")]
 
 
 def test_what_the_environment_says_after_the_answer_is_no_part_of_an_example():
@@ -121,7 +147,7 @@ def test_what_the_environment_says_after_the_answer_is_no_part_of_an_example():
         def respond(self, rollout_id, trajectory):
             return "Right!"
 
-    (one, *_) = find_examples(None, TRAIN, Talks())
+    (one, *_) = find_examples(None, TRAIN, Talks())["gold"]
     assert [message["role"] for message in one.turns] == ["assistant"]
 
 
@@ -151,7 +177,7 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
     judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    shown = find_examples(None, TRAIN, Adds())[:2]
+    shown = find_examples(None, TRAIN, Adds())["gold"][:2]
     assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
     prompts = Prompts(policy, judge)
     assert prompts.why_not(Examples(form="turns", shown=shown)) is None
