@@ -18,10 +18,10 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
+from mlops.runs.controls import cost_of
 from mlops.runs.record import Record
 from mlops.runs.redo import has_step
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import ControlCost
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
@@ -54,7 +54,7 @@ def conclude(
     started = time.perf_counter()
     find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
     arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
-    _summarise_arms(stages, arms, record)
+    _summarise_arms(stages, arms, rounds, record)
     if stages.config.evaluation.pass_at_k:
         _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
     record.seconds.evaluate = time.perf_counter() - started
@@ -79,7 +79,7 @@ def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunRespons
     return None if own and not has_step(run.original_run, fetch_champion.name) else champion
 
 
-def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
+def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) -> None:
     """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     metric = stages.config.evaluation.metric
     loaded, controls = arms.load(), arms.load_controls()
@@ -98,10 +98,7 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
         name: difference(trained, result, metric) for name, result in controls.items()
     }
     record.summary.control_costs = {
-        name: ControlCost(
-            flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
-        )
-        for name, report in arms.reports.items()
+        name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }
     named = stages.config.other_model
     record.summary.control_model = named.model if named else ""

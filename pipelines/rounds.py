@@ -73,6 +73,10 @@ class Rounds:
         """Return the most FLOPs that a validation took."""
         return max(self.validations, default=0.0)
 
+    def attempt_tokens(self) -> float | None:
+        """Return the mean length of the attempts of the first round in tokens; `None` if all failed before any."""
+        return self.reports[0].metrics.get("completions/mean_length") if self.reports else None
+
     def seconds(self) -> dict[str, float]:
         """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""
         return _seconds(self.reports)

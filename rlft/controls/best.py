@@ -39,7 +39,8 @@ class ControlReport(Report):
 
     `demonstrations` is how many answers it imitated; of rejection sampling, how many of its `attempts`, trials
     included. `losses` are those of each step of the training that the chosen checkpoint is from, in nats per imitated
-    token.
+    token. SFT also says whose `answers` the chosen checkpoint imitates (`rlft.sft.demonstrations.Answers`), and how
+    many tokens these have after their prompts, in the mean.
     """
 
     budget: float
@@ -51,6 +52,8 @@ class ControlReport(Report):
     chosen: Candidate | None = None
     losses: tuple[float, ...] = ()
     attempts: int = 0
+    answers: str = ""
+    answer_tokens: float = 0.0
 
 
 class Best:

@@ -70,4 +70,6 @@ def run_sft_control(
         candidates=tuple(search.best.candidates),
         chosen=search.best.chosen,
         losses=search.best.losses,
+        answers=search.answers,
+        answer_tokens=search.answer_tokens(),
     )

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, takewhile
+from statistics import fmean
 
 from rlft.chat import Chat
 from rlft.controls.best import Best, Candidate
@@ -63,6 +64,10 @@ class Search:
         """Whose answers did best in validation; the first before anything was validated."""
         chosen = self.best.chosen
         return next(each for each in self.demonstrations if chosen is None or chosen.form == each)
+
+    def answer_tokens(self) -> float:
+        """Return the mean number of tokens after the prompt in these answers."""
+        return fmean(len(ids) - imitated.index(True) for ids, imitated in self._rows[self.answers])
 
     def run(self, learning_rate: float) -> None:
         """Try all answers at this learning rate, then other rates with the better ones, and train longest at the best.

@@ -23,7 +23,7 @@ from rlft.workers.settings import Isolation
 logger = logging.getLogger(__name__)
 
 
-Answers = Literal["gold", "demonstration"]
+Answers = Literal["gold", "demonstration", "file"]
 
 
 def choose_demonstrations(
@@ -63,12 +63,13 @@ def all_demonstrations(
     isolation: Isolation | None = None,
     progress: Progress = silent,
 ) -> dict[Answers, list[Demonstration]]:
-    """Return all that can be shown, at most `most`, by whose answers: rows of the warm start's file, then train tasks.
+    """Return all that can be shown, at most `most`, by whose answers these are.
 
-    `gold` has each task's gold completion, and the environment's demonstration where there is none; `demonstration` the
-    reverse. Neither is the better one to imitate in general: a demonstration may be there to show less than what is to
-    be learnt, and a gold completion may be a bare answer. Where they are the same, or a file has `most` rows, there is
-    `gold` alone, and nothing where nothing can be shown. Raises TaskError if one cannot be read or played.
+    `gold` has the rows of the warm start's file, then each task's gold completion, or the environment's demonstration
+    where there is none; `demonstration` the reverse, and `file` the rows alone. None is the best to imitate in general:
+    a demonstration may be there to show less than what is to be learnt, and a gold completion may be a bare answer.
+    What would be the same as another is left out, and so is what is empty. Raises TaskError if one cannot be read or
+    played.
     """
     rows: list[Demonstration] = []
     if settings is not None and settings.path is not None:
@@ -78,10 +79,12 @@ def all_demonstrations(
     chosen = {task.id for task in sample_tasks([task for task, said in golds if said is not None], missing)}
     gold = [(task, said) for task, said in golds if task.id in chosen]
     shown = [(task, _first_of(task, environment, _shown, _gold)) for task, _ in gold]
-    found: dict[Answers, list[Demonstration]] = {"gold": rows + _play(gold, environment, isolation, progress)}
+    found: dict[Answers, list[Demonstration]] = {}
+    if gold:
+        found["gold"] = rows + _play(gold, environment, isolation, progress)
     if [_script(said, task) for task, said in gold] != [_script(said, task) for task, said in shown]:
         found["demonstration"] = rows + _play(shown, environment, isolation, progress)
-    return found if found["gold"] else {}
+    return {**found, "file": rows} if rows else found
 
 
 def can_demonstrate(settings: WarmStartConfig | None, tasks: Sequence[Task], environment: BaseEnv) -> bool:
@@ -111,8 +114,6 @@ def _play(
 ) -> list[Demonstration]:
     """Return what was said to each task, with what the tools answered; tasks to which nothing was said are left out."""
     parts = [Part(f"shown/{task.id}", task, _script(given, task)) for task, given in said if given is not None]
-    if not parts:
-        return []
     played = play_scripts(parts, environment, HarnessConfig(isolation=isolation), progress=progress)
     _warn_of_failed_calls(played)
     return [_demonstration(rollout, environment, part.task) for rollout, part in zip(played, parts, strict=True)]

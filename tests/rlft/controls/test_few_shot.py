@@ -107,7 +107,7 @@ def test_examples_are_those_of_the_file_and_of_train_tasks_that_have_gold(tmp_pa
     assert [(len(found.shown), found.form) for found in candidates(shown)] == [(2, "turns"), (2, "text")]
     file = tmp_path / "shown.jsonl"
     file.write_text(json.dumps({"messages": [user("7+1="), {"role": "assistant", "content": "8"}]}) + "\n")
-    (found,) = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums()).values()
+    found = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums())["gold"]
     assert (len(found), found[0].prompt, found[0].turns[0]["content"]) == (8, [user("7+1=")], "8")
     assert len(find_examples(None, TRAIN, Sums())["gold"]) == max(few_shot.NUMBERS) == 8
 

@@ -89,4 +89,6 @@ def test_of_gold_and_demonstrations_the_control_imitates_what_does_better_in_val
     assert report.chosen.form == answers
     assert {each.form for each in report.candidates[2:]} == {answers}
     assert report.chosen.validation >= 0.5
+    # a digit and the end of the turn, or an equals sign before these
+    assert (report.answers, report.answer_tokens) == (answers, 2.0 if answers == "gold" else 3.0)
     assert report.spent <= report.budget

@@ -44,10 +44,10 @@ def sizes(*given, **options):
 
 def test_all_answers_are_shown_and_the_sample_of_the_file_before_them(file):
     assert sizes(SETTINGS, TRAIN, BaseEnv()) == sizes(None, TRAIN, BaseEnv()) == {"gold": 9}  # the warm start shows 2
-    assert sizes(file, TRAIN, BaseEnv()) == {"gold": 2 + 9}
-    assert sizes(file, TRAIN, BaseEnv(), most=4) == {"gold": 4}
-    assert sizes(file, TRAIN, BaseEnv(), most=1) == {"gold": 1}
-    assert sizes(file, TRAIN, WithoutGold()) == {"gold": 2}
+    assert sizes(file, TRAIN, BaseEnv()) == {"gold": 2 + 9, "file": 2}
+    assert sizes(file, TRAIN, BaseEnv(), most=4) == {"gold": 4, "file": 2}
+    assert sizes(file, TRAIN, BaseEnv(), most=1) == {"file": 1}
+    assert sizes(file, TRAIN, WithoutGold()) == {"file": 2}
     assert sizes(SETTINGS, TRAIN, WithoutGold()) == {}
     assert sizes(SETTINGS, TRAIN, Demonstrates()) == {"gold": 3}  # 0 + 2, 1 + 1 and 2 + 0: no other answer is known
     assert sizes(SETTINGS, TRAIN, Demonstrates(), most=2) == {"gold": 2}
