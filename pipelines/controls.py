@@ -50,6 +50,8 @@ def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tu
             config.policy.device,
             rounds.flops(),
             rounds.validation_flops(),
+            config.training.per_step_token_budget,
+            config.training.gradient_checkpointing,
             id="sft_control",
         )
 

@@ -118,6 +118,8 @@ class Stages:
                 config.policy.device,
                 config.seed,
                 config.harness.isolation,
+                config.training.per_step_token_budget,
+                config.training.gradient_checkpointing,
                 id="warm_start",
             )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 
-from rlft.chat import open_chat
+from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
@@ -16,6 +17,7 @@ from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.sft.encoding import that_fit
+from rlft.sft.training import ENOUGH, Memory
 from rlft.workers.settings import Isolation
 
 
@@ -29,23 +31,23 @@ def run_sft_control(
     seed: int,
     isolation: Isolation | None = None,
     progress: Progress = silent,
+    memory: Memory = ENOUGH,
 ) -> ControlReport:
     """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
 
     `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
-    Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Demonstrations that the
-    policy cannot be shown are left out; without any it stays as it is. Raises as `all_demonstrations` does.
+    `memory` bounds what a step needs. Batch size, warm-up and the middle learning rate are those of the warm start
+    `settings`. Demonstrations that the policy cannot be shown are left out; without any it stays as it is. Raises as
+    `all_demonstrations` does.
     """
     started, environment = time.perf_counter(), judge.environment
     usual = settings or WarmStartConfig(steps=1)
     playground = open_playground(environment, HarnessConfig(isolation=isolation))
-    tasks = judge.tasks.split("train")
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
-    found = all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress)
-    # The run has trained by now: an answer that the model cannot be shown must not end it.
-    shown: dict[Answers, list[Demonstration]] = {
-        answers: some for answers, given in found.items() if (some := that_fit(policy, chat, given))
-    }
+    found = all_demonstrations(
+        settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
+    )
+    shown = _that_fit(policy, chat, found)
     if not shown:
         return ControlReport(flops, 0.0, time.perf_counter() - started, 0, judge.metric)
     search = Search(
@@ -59,6 +61,7 @@ def run_sft_control(
         budget=flops,
         validation_flops=validation_flops,
         progress=progress,
+        memory=memory,
     )
     search.run(settings.learning_rate if settings else usual_rate(policy))
     return ControlReport(
@@ -73,3 +76,10 @@ def run_sft_control(
         answers=search.answers,
         answer_tokens=search.answer_tokens(),
     )
+
+
+def _that_fit(
+    policy: Policy, chat: Chat, found: Mapping[Answers, Sequence[Demonstration]]
+) -> dict[Answers, list[Demonstration]]:
+    """Return what the policy can be shown, as the run has trained by now: an answer that it cannot must not end it."""
+    return {answers: fitting for answers, shown in found.items() if (fitting := that_fit(policy, chat, shown))}

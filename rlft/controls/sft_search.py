@@ -14,14 +14,15 @@ from rlft.controls.best import Best, Candidate
 from rlft.controls.judging import Judge
 from rlft.controls.rates import FACTORS, rate_after_trials
 from rlft.errors import PolicyError
-from rlft.flops import ModelShape, shape_of
+from rlft.flops import shape_of
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers
-from rlft.sft.encoding import Row, encode_demonstrations
+from rlft.sft.encoding import as_rollout, encode_demonstrations
 from rlft.sft.state import SftState
-from rlft.sft.training import draw_batches, train_sft
+from rlft.sft.training import ENOUGH, Memory, draw_batches, train_sft
+from rlft.training.imitation import imitation_flops
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +50,16 @@ class Search:
     budget: float
     validation_flops: float
     progress: Progress = silent
+    memory: Memory = ENOUGH
     spent: float = 0.0
 
     def __post_init__(self) -> None:
         self.best = Best(self.policy, self.judge)
         self._rows = {
-            answers: encode_demonstrations(self.policy, self.chat, shown, self.progress)
+            answers: [
+                as_rollout(row, number)
+                for number, row in enumerate(encode_demonstrations(self.policy, self.chat, shown, self.progress))
+            ]
             for answers, shown in self.demonstrations.items()
         }
         self._shape = shape_of(self.policy.model)
@@ -67,7 +72,7 @@ class Search:
 
     def answer_tokens(self) -> float:
         """Return the mean number of tokens after the prompt in these answers."""
-        return fmean(len(ids) - imitated.index(True) for ids, imitated in self._rows[self.answers])
+        return fmean(row.completion_length for row in self._rows[self.answers])
 
     def run(self, learning_rate: float) -> None:
         """Try all answers at this learning rate, then other rates with the better ones, and train longest at the best.
@@ -128,6 +133,7 @@ class Search:
                 decays=True,
                 chat=self.chat,
                 progress=self.progress,
+                memory=self.memory,
                 ends=checked,
             )
         except PolicyError as cause:
@@ -136,20 +142,13 @@ class Search:
             self.best.note_failure(Candidate(learning_rate, taken, None, form=answers))
 
     def _costs(self, answers: Answers) -> Iterator[float]:
-        """Yield the FLOPs of each step of a training, padding included, without end."""
-        rows = self._rows[answers]
+        """Yield the FLOPs of each step of a training, without end."""
+        rows, shares = self._rows[answers], self.policy.shares_prompts
         for batch in draw_batches(len(rows), self.batch_size, self.seed):
-            yield batch_flops(self._shape, [rows[index] for index in batch])
+            yield imitation_flops(self._shape, [rows[index] for index in batch], shares_prompts=shares)
 
     def _steps_within(self, answers: Answers, flops: float) -> int:
         """Return how many steps cost at most so many FLOPs and are at most `EPOCHS` epochs."""
         count = len(self._rows[answers])
         most = math.ceil(EPOCHS * count / min(self.batch_size, count))
         return sum(1 for _ in takewhile(lambda spent: spent <= flops, accumulate(islice(self._costs(answers), most))))
-
-
-def batch_flops(shape: ModelShape, rows: Sequence[Row]) -> float:
-    """Return the FLOPs of training on these rows, padded to the longest, with logits at every token."""
-    width = max(len(ids) for ids, _ in rows)
-    tokens = len(rows) * width
-    return shape.training(tokens, tokens, tokens * width)

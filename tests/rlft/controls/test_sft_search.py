@@ -9,8 +9,7 @@ import torch
 
 from rlft.chat import open_chat
 from rlft.controls import sft_search as module
-from rlft.controls.sft_search import Search, batch_flops
-from rlft.flops import ModelShape
+from rlft.controls.sft_search import Search
 from rlft.sft.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
 from tests.factories import make_policy, user
@@ -58,13 +57,6 @@ def step_flops():
     """What a step costs at most: prompts of 5 tokens with marks, answers of 1 and the end token."""
     _, search = searched(FakeJudge(0.5), 1.0)
     return search.spent - VALIDATION
-
-
-def test_a_batch_costs_what_its_padded_rows_do():
-    # two rows of width 3 are 6 tokens, with logits at each, and 18 pairs: 6 * 10 * 6 + 6 * 5 * 6 + 12 * 18 = 756
-    shape = ModelShape(body=10, head=5, trained_body=10, trained_head=5, attention=1)
-    rows = [([1, 2, 3], [False, True, True]), ([1, 2], [False, True])]
-    assert batch_flops(shape, rows) == 756
 
 
 def test_the_best_rate_of_the_trials_gets_the_long_training():
