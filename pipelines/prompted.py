@@ -68,7 +68,7 @@ def _prompted(
             stages.fingerprints.harness + stages.fingerprints.reward,
             config.policy.device,
             rounds.flops(),
-            rounds.validation_flops(),
+            rounds.validation_flops() if name == "few_shot" else None,  # another model has another size
             id=step_id("choose_prompt", name),
         )
     report = chosen.load()

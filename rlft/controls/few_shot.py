@@ -73,14 +73,15 @@ def choose_prompt(
     judge: Judge,
     *,
     flops: float,
-    validation_flops: float,
+    validation_flops: float | None,
     isolation: Isolation | None = None,
     progress: Progress = silent,
 ) -> PromptReport:
     """Choose number, form and answers of the examples in the prompt by validation; the first of equally good ones.
 
     `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
-    prompts, and the others what was measured by then. A prompt whose validation would exceed the budget is not tried,
+    prompts, and the others what was measured by then. `None`, for another model than the one that was measured, expects
+    attempts of the full length. A prompt whose validation would exceed the budget is not tried,
     and neither is one with which a task does not fit the context any more. Raises TaskError for a demonstration that
     cannot be played.
     """
@@ -135,7 +136,7 @@ class PromptSearch:
     policy: Policy
     judge: Judge
     budget: float
-    expected: float  # FLOPs of a validation beside reading its prompts
+    expected: float | None  # FLOPs of a validation beside reading its prompts; `None` before anything is known
     spent: float = 0.0
     trials: list[PromptTrial] = field(default_factory=list)
     chosen: PromptTrial = field(default=PromptTrial(0, ""))
@@ -160,7 +161,8 @@ class PromptSearch:
         number, form = (len(examples.shown), examples.form) if examples else (0, "")
         reason = self._prompts.why_not(examples)
         reading = 0.0 if reason else self._prompts.reading_flops(examples)
-        if not reason and self.spent + reading + self.expected > self.budget:
+        expected = self._prompts.answering_flops(examples) if self.expected is None else self.expected
+        if not reason and self.spent + reading + expected > self.budget:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
@@ -169,7 +171,7 @@ class PromptSearch:
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, flops = replace(self.judge, sampling=sampling).validate(self.policy)
         before, self.spent = self.spent, self.spent + flops
-        self.expected = max(self.expected, flops - reading) if before else flops - reading
+        self.expected = max(expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
         found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers)
         self.trials.append(found)

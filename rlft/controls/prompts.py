@@ -32,6 +32,8 @@ class Prompts:
         self._prompts = [prompt_messages(task, environment) for task in tasks]
         self._validated = len(judge.tasks.split("validation"))
         contexts = [policy.context_length, sampling.engine.vllm.max_model_len]
+        self._turns, self._longest = playground.max_turns, sampling.max_completion_length
+        self._attempts = judge.num_generations
         self._room = min((each for each in contexts if each), default=1 << 62) - sampling.max_completion_length
         self._plain = self._measure(None)
         self._last: tuple[Examples | None, list[int]] = None, self._plain
@@ -53,8 +55,24 @@ class Prompts:
 
     def reading_flops(self, examples: Examples | None) -> float:
         """Return the FLOPs of reading each validation prompt once."""
+        return sum(self._shape.forward(length, 1, length**2) for length in self._lengths(examples))
+
+    def answering_flops(self, examples: Examples | None) -> float:
+        """Return the FLOPs of a validation beside that, if every attempt has all its turns, each of the full length.
+
+        Later turns read everything before them anew. What tools say, which they read too, is not known and left out.
+        """
+        longest, total = self._longest, 0.0
+        for length in self._lengths(examples):
+            starts = [length + turn * longest for turn in range(self._turns)]
+            total += sum(self._shape.forward(start, 1, start**2) for start in starts[1:])
+            total += sum(self._shape.forward(longest, longest, longest * (start + longest)) for start in starts)
+        return self._attempts * total
+
+    def _lengths(self, examples: Examples | None) -> list[int]:
+        """Return the lengths of the validation prompts."""
         lengths = self._last[1] if self._last[0] is examples else self._measure(examples)
-        return sum(self._shape.forward(length, 1, length**2) for length in lengths[: self._validated])
+        return lengths[: self._validated]
 
     def _measure(self, examples: Examples | None) -> list[int]:
         shown = (examples.before(prompt) if examples else prompt for prompt in self._prompts)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import replace
 from typing import ClassVar
 
-from rlft.chat import apply_chat_template_setting
+from rlft.chat import apply_chat_template_setting, open_chat
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
@@ -14,6 +15,7 @@ from rlft.controls.few_shot import PromptTrial, candidates, choose_prompt, find_
 from rlft.controls.judging import Judge
 from rlft.controls.prompts import Prompts
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.flops import shape_of
 from rlft.harness.examples import Examples
 from rlft.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set, user
@@ -91,6 +93,41 @@ def test_it_stops_when_the_budget_is_spent():
 def test_a_first_validation_that_costs_more_than_the_budget_is_not_begun():
     report, asked = chosen({}, flops=2.5e9, expected=3e9)
     assert (asked, report.chosen, report.spent) == ([], PromptTrial(0, ""), 0.0)
+
+
+def test_of_another_model_the_first_validation_is_expected_to_cost_what_its_size_says():
+    # 4 prompts, of a user's 4 characters and the examples; two tokens are fed and predicted after each
+    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
+    shape, tasks = shape_of(policy.model), make_task_set(*TRAIN, *VALIDATION)
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
+    judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 3, "accuracy")
+    prompts, examples = Prompts(policy, judge), next(candidates(find_examples(None, TRAIN, Sums())["gold"]))
+    length = len(open_chat(policy.tokenizer).prompt(examples.before(VALIDATION[0].prompt)))
+    assert prompts.answering_flops(examples) == 3 * 4 * shape.forward(2, 2, 2 * (length + 2))
+    spent = replace(judge, sampling=sampling.model_copy(update={"examples": examples})).validate(policy)[1]
+    assert spent <= prompts.reading_flops(examples) + prompts.answering_flops(examples)
+    # with one attempt each: a budget of a little less begins with fewer examples, and a tenth of it not at all
+    expected = prompts.reading_flops(examples) + prompts.answering_flops(examples) / 3
+    for share, begun in ((1.01, (4, "turns")), (0.99, (2, "turns")), (0.1, None)):
+        _, asked = chosen({}, flops=expected * share, expected=None)
+        assert next(iter(asked), None) == begun
+
+
+def test_later_turns_read_what_was_before_them_anew():
+    class Talks(Sums):
+        max_turns = 2
+
+        def respond(self, rollout_id, trajectory):
+            return "Again!"
+
+    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
+    shape = shape_of(policy.model)
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=3, batch_size=16, seed=0)
+    judge = Judge(make_task_set(*VALIDATION), Talks(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    length = len(open_chat(policy.tokenizer, multi_turn=True).prompt(VALIDATION[0].prompt))
+    later = length + 3
+    each = shape.forward(3, 3, 3 * later) + shape.forward(later, 1, later**2) + shape.forward(3, 3, 3 * (later + 3))
+    assert Prompts(policy, judge).answering_flops(None) == 4 * each
 
 
 def test_a_prompt_that_does_not_fit_the_context_is_left_out():
