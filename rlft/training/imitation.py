@@ -51,7 +51,7 @@ def imitation_flops(shape: ModelShape, rollouts: Sequence[Rollout], *, shares_pr
 
 def _backward(policy: Policy, pairs: Sequence[Pair], tokens: int, temperature: float, checkpointing: bool) -> float:
     """Add this part's gradients and return its share of the mean over `tokens`."""
-    batch = make_batch(policy, pairs)
+    batch = make_batch(policy, pairs, joins_single=True)  # a demonstration has a prompt of its own
     packed: AbstractContextManager[Any] = attending(policy.model) if batch.attention else nullcontext()
     with packed, gradient_checkpointing(policy.model, checkpointing), fused(policy.fusible):
         found = token_logprobs(policy, batch, temperature, with_entropy=False)
