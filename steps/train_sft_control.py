@@ -1,4 +1,4 @@
-"""The step `train_sft_control` trains the SFT control, which imitates the gold answers of all train tasks."""
+"""The step `train_sft_control` trains the SFT control, which imitates the answers of all train tasks."""
 
 from typing import Annotated
 
