@@ -51,8 +51,8 @@ class Config(Section):
         description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
         "imitates an answer to every train task that has one, `rejection_sampling` in as many rounds as GRPO the best "
         "of its own attempts, `few_shot` is the base model with some answers in its prompt, and `{model: NAME}` "
-        "another model (hub name or folder, with `revision` if need be) with them in its prompt. null means all that apply but "
-        "another model, and [] none.",
+        "another model (hub name or folder, with `revision` if need be) with them in its prompt. null means all that "
+        "apply but another model, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
