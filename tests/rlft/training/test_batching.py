@@ -48,7 +48,7 @@ def test_rollouts_that_share_no_prompt_are_put_side_by_side_as_whole_sequences()
     assert batch.positions.tolist() == [[0, 1, 2, 3, 2, 0, 1, 0]]
     assert batch.attention is not None
     assert batch.attention.groups == (Group(0, 2, (2, 1)), Group(5, 0, (2, 1)))
-    # by rollout: [9] is predicted at 7, [4 1] at the end of the prompt and at 4, [5 6 1] at 1, 2 and 3, [9 4] at 5 and 6
+    # [9] is predicted at 7, [4 1] at the end of the prompt and at 4, [5 6 1] at 1, 2 and 3, [9 4] at 5 and 6
     assert batch.sources.tolist() == [7, 1, 4, 1, 2, 3, 5, 6]
     assert batch.targets.tolist() == [9, 4, 1, 5, 6, 1, 9, 4]
 
