@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs.controls import controls_that_do, cost_note, label_of
+from mlops.runs.controls import controls_that_do, cost_note, label_of, weak_controls
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Summary
 from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from rlft.errors import StorageError, TrackerError
@@ -101,6 +101,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
             for name, change in summary.difference_controls.items()
             if change is not None
         ]
+        parts += weak_controls(summary)
     if summary.pass_at_k:
         parts.append(_several_attempts(summary.pass_at_k))
     if len(summary.differences) > 1:  # a single part is the reward itself

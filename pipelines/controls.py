@@ -31,10 +31,7 @@ class Control:
 
 
 def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
-    config = stages.config.warm_start
-    if (config is not None and config.path is not None) or stages.has_demonstrations(tasks.load()):
-        return None
-    return "no train task has a gold answer"
+    return None if stages.has_demonstrations(tasks.load()) else "no train task has a gold answer"
 
 
 def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
@@ -53,6 +50,8 @@ def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tu
             config.policy.device,
             rounds.flops(),
             rounds.validation_flops(),
+            config.training.per_step_token_budget,
+            config.training.gradient_checkpointing,
             id="sft_control",
         )
 

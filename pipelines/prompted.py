@@ -46,11 +46,9 @@ def prompted_controls(
 
 
 def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
-    config = stages.config
-    if config.policy.model is None:
+    if stages.config.policy.model is None:
         return "the policy began with random weights, and learns nothing from what stands in its prompt"
-    shows = config.warm_start is not None and config.warm_start.path is not None
-    return None if shows or stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
+    return None if stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
 
 
 def _prompted(
@@ -58,7 +56,8 @@ def _prompted(
 ) -> Prompted:
     config, model = stages.config, stages.config.other_model
     is_asked = name == "model" and model is not None and model.endpoint is not None
-    flops, first = (None, 0.0) if is_asked else (rounds.flops(), rounds.validation_flops())
+    flops = None if is_asked else rounds.flops()
+    first = rounds.validation_flops() if name == "few_shot" else None  # another model has another size
     with stages.show(f"prompts {name}", "sampling"):
         chosen = choose_prompt(
             policy,

@@ -18,19 +18,17 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
+from mlops.runs.controls import cost_of
 from mlops.runs.record import Record
 from mlops.runs.redo import has_step
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import ControlCost
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
 from pipelines.conclusion import Arms, Starts, evaluate_arms, promote
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.controls.best import ControlReport
 from rlft.controls.constant import ConstantAnswer
-from rlft.controls.few_shot import PromptReport
 from rlft.errors import TrackerError
 from rlft.evaluation import flat_metrics
 from rlft.pass_at_k import compare_pass_at_k
@@ -57,7 +55,7 @@ def conclude(
     started = time.perf_counter()
     find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
     arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
-    _summarise_arms(stages, arms, record)
+    _summarise_arms(stages, arms, rounds, record)
     if stages.config.evaluation.pass_at_k:
         _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
     record.seconds.evaluate = time.perf_counter() - started
@@ -82,7 +80,7 @@ def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunRespons
     return None if own and not has_step(run.original_run, fetch_champion.name) else champion
 
 
-def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
+def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) -> None:
     """Log the metrics of all arms, and put them, their differences and the run's status into the summary."""
     metric = stages.config.evaluation.metric
     loaded, controls = arms.load(), arms.load_controls()
@@ -102,14 +100,7 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
         name: difference(trained, result, metric) for name, result in controls.items()
     }
     record.summary.control_costs = {
-        name: ControlCost(
-            flops=report.spent,
-            budget=report.budget,
-            seconds=report.seconds,
-            demonstrations=report.demonstrations,
-            **_tokens(report),
-        )
-        for name, report in arms.reports.items()
+        name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }
     named = stages.config.other_model
     record.summary.control_model = named.model if named else ""
@@ -124,13 +115,6 @@ def _summarise_arms(stages: Stages, arms: Arms, record: Record) -> None:
             "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
             "errors of its rollouts (`rlft show`) name the cause"
         )
-
-
-def _tokens(report: ControlReport | PromptReport) -> dict[str, int | None]:
-    """Return the tokens that the endpoint of a control reports; nothing for a control that is trained."""
-    if not isinstance(report, PromptReport):
-        return {}
-    return {"prompt_tokens": report.prompt_tokens, "completion_tokens": report.completion_tokens}
 
 
 def _compare_several_attempts(

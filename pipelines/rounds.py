@@ -45,12 +45,7 @@ class Rounds:
 
         Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
         """
-        better = (
-            bool(report.per_task.get(metric))
-            if self.best_report is None
-            else is_better(report, self.best_report, metric)
-        )
-        if better:
+        if is_better(report, self.best_report, metric):
             self.best, self.best_round, self.best_report = policy, number, report
             self.validations_without_best = 0
         else:
@@ -77,6 +72,10 @@ class Rounds:
     def validation_flops(self) -> float:
         """Return the most FLOPs that a validation took."""
         return max(self.validations, default=0.0)
+
+    def attempt_tokens(self) -> float | None:
+        """Return the mean length of the attempts of the first round in tokens; `None` if all failed before any."""
+        return self.reports[0].metrics.get("completions/mean_length") if self.reports else None
 
     def seconds(self) -> dict[str, float]:
         """Return the wall seconds of `rollout`, `score` and `train`, over all rounds."""

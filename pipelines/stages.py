@@ -15,7 +15,7 @@ from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fing
 from rlft.harness.examples import Examples
 from rlft.progress import Progress
 from rlft.rollout import SamplingSettings, Selection
-from rlft.sft.demonstrations import gives_demonstrations
+from rlft.sft.demonstrations import can_demonstrate
 from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
 from steps.ask_model import ask_model
@@ -133,12 +133,15 @@ class Stages:
                 config.policy.device,
                 config.seed,
                 config.harness.isolation,
+                config.training.per_step_token_budget,
+                config.training.gradient_checkpointing,
                 id="warm_start",
             )
 
     def has_demonstrations(self, tasks: TaskSet) -> bool:
-        """Return whether the environment gives a demonstration of any train task."""
-        return gives_demonstrations(tasks.split("train"), pipeline_environment(self.config.environment))
+        """Return whether there is anything to show: rows of the warm start's file, or an answer to a train task."""
+        environment = pipeline_environment(self.config.environment)
+        return can_demonstrate(self.config.warm_start, tasks.split("train"), environment)
 
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Sample and score groups of attempts at the train tasks of a round."""

@@ -122,12 +122,13 @@ def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "h
     return fmean(completed(report, metric, getattr(ends, bound)).values())
 
 
-def is_better(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> bool:
+def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: str) -> bool:
     """Return whether the mean of `ours` is higher, where errors of both count as the lowest score that either has.
 
-    A report without scores is never better, and never as good as one with some.
+    A report without scores is never better, and never as good as one with some; the first one, before which there is
+    none (`theirs` is `None`), is better if it has some.
     """
-    if not ours.per_task.get(metric) or not theirs.per_task.get(metric):
+    if theirs is None or not ours.per_task.get(metric) or not theirs.per_task.get(metric):
         return bool(ours.per_task.get(metric))
     low = _ends(metric, ours, theirs).low
     return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())

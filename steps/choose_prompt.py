@@ -30,7 +30,7 @@ def choose_prompt(
     environment_fingerprint: str,
     device: str,
     flops: float | None,
-    validation_flops: float,
+    validation_flops: float | None,
 ) -> Annotated[PromptReport, "prompt_report"]:
     """Validate the policy with examples in its prompt, as `flops` allow, and say with which it does best."""
     del environment_fingerprint  # part of the cache key

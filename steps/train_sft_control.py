@@ -1,4 +1,4 @@
-"""The step `train_sft_control` trains the SFT control, which imitates the gold answers of all train tasks."""
+"""The step `train_sft_control` trains the SFT control, which imitates the answers of all train tasks."""
 
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from rlft.controls.judging import Judge
 from rlft.controls.sft import run_sft_control
 from rlft.policy import PolicyFolder, save_policy
 from rlft.rollout import SamplingSettings
+from rlft.sft.training import Memory
 from rlft.types import TaskSet
 
 
@@ -34,6 +35,8 @@ def train_sft_control(
     device: str,
     flops: float,
     validation_flops: float,
+    token_budget: int | None = None,
+    checkpointing: bool = False,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[ControlReport, "control_report"]]:
     """Search learning rate and length of supervised fine-tuning within `flops`, and keep the best validated policy."""
     del environment_fingerprint  # part of the cache key
@@ -52,6 +55,7 @@ def train_sft_control(
         seed=sampling.seed,
         isolation=sampling.harness.isolation,
         progress=progress,
+        memory=Memory(token_budget, checkpointing),
     )
     folder = save_policy(live, runtime.new_folder(), stage="sft_control", parent=parent)
     runtime.keep(live)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mlops.runs.summary import Summary
+from mlops.runs.summary import ControlCost, Summary
+from rlft.controls.best import ControlReport
+from rlft.controls.few_shot import PromptReport
 
 LABELS = {
     "sft": "SFT on your gold answers",
@@ -11,12 +13,32 @@ LABELS = {
     "model": "other model with examples in its prompt",
     "constant": "best constant answer",
 }
+_IMITATED = {"bare": "bare answers", "demonstration": "demonstrations", "file": "demonstrations"}
+_BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own
+
+
+def cost_of(report: ControlReport | PromptReport, attempt_tokens: float | None) -> ControlCost:
+    """Return what a control was made from; `attempt_tokens` is the mean length of attempts before training."""
+    cost = ControlCost(
+        flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
+    )
+    if isinstance(report, PromptReport):
+        told = {"prompt_tokens": report.prompt_tokens, "completion_tokens": report.completion_tokens}
+        return cost.model_copy(update=told)
+    if not report.answers:
+        return cost
+    alone = {candidate.form for candidate in report.candidates} <= {"gold"}
+    bare = alone and attempt_tokens is not None and report.answer_tokens < _BARE * attempt_tokens
+    told = {"answer_tokens": report.answer_tokens, "attempt_tokens": attempt_tokens}
+    return cost.model_copy(update={"answers": "bare" if bare else report.answers, **told})
 
 
 def label_of(summary: Summary, name: str) -> str:
     """Return what a control is called for a person; another model is called by its name."""
     named = summary.control_model if name == "model" else ""
-    return f"{named} with examples in its prompt" if named else LABELS.get(name, name)
+    label = f"{named} with examples in its prompt" if named else LABELS.get(name, name)
+    cost = summary.control_costs.get(name)
+    return label.replace("gold answers", _IMITATED.get(cost.answers, "gold answers")) if cost else label
 
 
 def controls_that_do(summary: Summary) -> list[str]:
@@ -41,7 +63,19 @@ def _named(name: str, summary: Summary) -> str:
     """Return what a control is called at the start of a sentence, with the number of answers that SFT imitates."""
     label, cost = label_of(summary, name), summary.control_costs.get(name)
     label = label if name == "model" else label[0].upper() + label[1:]
-    return label.replace("your gold", f"your {cost.demonstrations:,} gold") if cost else label
+    return label.replace("on your", f"on your {cost.demonstrations:,}") if cost else label
+
+
+def weak_controls(summary: Summary) -> list[str]:
+    """Return a sentence if the SFT control had bare answers alone to imitate, and what would make it stronger."""
+    cost = summary.control_costs.get("sft")
+    if cost is None or cost.answers != "bare" or cost.answer_tokens is None or cost.attempt_tokens is None:
+        return []
+    return [
+        f"{_named('sft', summary)} is a weak control: they have {cost.answer_tokens:.0f} tokens in the mean, and the "
+        f"model's own attempts {cost.attempt_tokens:.0f}, so it learns to leave out what comes before an answer. "
+        "Worked solutions make a stronger one (`warm_start.path`, or `demonstration` of the environment)."
+    ]
 
 
 def _cost(name: str, summary: Summary) -> str:

@@ -107,6 +107,16 @@ class ControlCost(Section):
         "reports them; null where none does.",
     )
     completion_tokens: int | None = Field(default=None, description="Tokens that it has written meanwhile.")
+    answers: Literal["", "gold", "bare", "demonstration", "file"] = Field(
+        default="",
+        description="What `sft` imitates, as did best in validation: `gold` answers, the environment's "
+        "`demonstration`s, or the rows of `warm_start.path` alone (`file`). `bare` are gold answers that are all there "
+        "is to imitate, and less than a quarter as long as the model's attempts before training.",
+    )
+    answer_tokens: float | None = Field(default=None, description="Mean length of these answers in tokens.")
+    attempt_tokens: float | None = Field(
+        default=None, description="Mean length of the attempts of the first round, before training, in tokens."
+    )
 
 
 class Baseline(Section):

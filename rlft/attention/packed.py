@@ -25,8 +25,8 @@ _SAW_NOTHING = 1e30  # a log-sum-exp so large that the weights exp(score - it), 
 class Group:
     """Says where a prompt and its completions stand in the row.
 
-    The prompt has `prompt` tokens from `start` on. The completions follow it, of as many tokens as `lengths` says,
-    which run from long to short and may be 0.
+    The prompt has `prompt` tokens from `start` on, 0 for sequences that have none in common. The completions follow it,
+    of as many tokens as `lengths` says, which run from long to short and may be 0.
     """
 
     start: int
@@ -143,7 +143,7 @@ def _forward_group(
     prompt, rest = slice(group.start, group.completions), slice(group.completions, group.end)
     keys, values = k[None, :, prompt], v[None, :, prompt]
     for part, causal in ((prompt, True), (rest, False)):
-        if part.stop > part.start:
+        if group.prompt and part.stop > part.start:
             found, sums = attend(q[None, :, part], keys, values, scale=scale, causal=causal)
             output[:, part], log_sum_exp[:, part] = found[0], sums[0]
     for block in group.blocks():
@@ -152,9 +152,14 @@ def _forward_group(
         found, sums = attend(*rows, scale=scale, causal=True)
         if real is not None:  # back to tokens without padding
             found, sums = found.transpose(0, 1)[:, real], sums.transpose(0, 1)[:, real]
-            merge_(output[:, block.start : block.end], log_sum_exp[:, block.start : block.end], found, sums)
+            whole = output[:, block.start : block.end], log_sum_exp[:, block.start : block.end]
         else:
-            merge_(block.rows(output, None), block.rows(log_sum_exp, None), found, sums)
+            whole = block.rows(output, None), block.rows(log_sum_exp, None)
+        if group.prompt:
+            merge_(*whole, found, sums)
+        else:
+            whole[0].copy_(found)
+            whole[1].copy_(sums)
 
 
 def _backward_group(
@@ -166,14 +171,18 @@ def _backward_group(
     """
     gradient, q, k, v, output, log_sum_exp = whole
     prompt, rest = slice(group.start, group.completions), slice(group.completions, group.end)
-    for target, found in zip(gradients, _backward_part(whole, prompt, prompt, scale, causal=True), strict=True):
-        target[:, prompt] = found[0]
+    if group.prompt:
+        for target, found in zip(gradients, _backward_part(whole, prompt, prompt, scale, causal=True), strict=True):
+            target[:, prompt] = found[0]
     if rest.stop == rest.start:
         return
-    by_query, by_key, by_value = _backward_part(whole, rest, prompt, scale, causal=False)
-    gradients[0][:, rest] = by_query[0]
-    gradients[1][:, prompt] += by_key[0]
-    gradients[2][:, prompt] += by_value[0]
+    if group.prompt:
+        by_query, by_key, by_value = _backward_part(whole, rest, prompt, scale, causal=False)
+        gradients[0][:, rest] = by_query[0]
+        gradients[1][:, prompt] += by_key[0]
+        gradients[2][:, prompt] += by_value[0]
+    else:
+        gradients[0][:, rest] = 0
     for block in group.blocks():
         index, real = block.padding(q.device) or (None, None)
         rows = [block.rows(tensor, index) for tensor in (gradient, q, k, v, output, log_sum_exp)]

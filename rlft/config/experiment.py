@@ -49,9 +49,9 @@ class Config(Section):
         default=None,
         max_length=10,
         description="Which controls are made for comparison, each with at most the FLOPs of the training: `sft` "
-        "imitates the gold answers of all train tasks, `rejection_sampling` in as many rounds as GRPO the best of its "
-        "own attempts, `few_shot` is the base model with some gold answers in its prompt, and `{model: NAME}` another "
-        "model with them in its prompt (hub name or folder, or behind an `endpoint`: [its settings]"
+        "imitates an answer to every train task that has one, `rejection_sampling` in as many rounds as GRPO the best "
+        "of its own attempts, `few_shot` is the base model with some answers in its prompt, and `{model: NAME}` "
+        "another model with them in its prompt (hub name or folder, or behind an `endpoint`: [its settings]"
         "(#a-model-in-controls)). null means all that apply but another model, and [] none.",
     )
     promotion: PromotionConfig = PromotionConfig()

@@ -190,7 +190,10 @@ class BaseEnv:
         return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
 
     def demonstration(self, task: Task) -> str | Sequence[Message] | None:
-        """Return the attempt that supervised fine-tuning trains on for this task; by default the gold completion."""
+        """Return the attempt that a warm start trains on for this task; by default the gold completion.
+
+        Where the two differ, controls choose between them by validation.
+        """
         return self.gold_completion(task)
 
     def final_answer(self, completion: Trajectory) -> str | None:

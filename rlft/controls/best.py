@@ -21,8 +21,9 @@ logger = logging.getLogger(__name__)
 class Candidate:
     """Reports a checkpoint: its learning rate, the steps to it, and the mean in validation, errors counted as lowest.
 
-    `validation` is `None` where nothing could be scored, or where the numbers of training went wrong. Rejection
-    sampling also says how many `rounds` it had done and in which `form`.
+    `validation` is `None` where nothing could be scored, or where the numbers of training went wrong. `form` says what
+    was imitated: of SFT whose answers, of rejection sampling which attempts; this also says how many `rounds` it had
+    done.
     """
 
     learning_rate: float
@@ -38,7 +39,8 @@ class ControlReport(Report):
 
     `demonstrations` is how many answers it imitated; of rejection sampling, how many of its `attempts`, trials
     included. `losses` are those of each step of the training that the chosen checkpoint is from, in nats per imitated
-    token.
+    token. SFT also says whose `answers` the chosen checkpoint imitates (`rlft.sft.demonstrations.Answers`), and how
+    many tokens these have after their prompts, in the mean.
     """
 
     budget: float
@@ -50,6 +52,8 @@ class ControlReport(Report):
     chosen: Candidate | None = None
     losses: tuple[float, ...] = ()
     attempts: int = 0
+    answers: str = ""
+    answer_tokens: float = 0.0
 
 
 class Best:
@@ -58,7 +62,7 @@ class Best:
     def __init__(self, policy: Policy, judge: Judge) -> None:
         self._policy, self._judge = policy, judge
         self._start = self._weights = _copy(policy)
-        self._report: EvaluationReport | None = None
+        self._reports: list[tuple[Candidate, EvaluationReport]] = []
         self.candidates: list[Candidate] = []
         self.chosen: Candidate | None = None
         self.losses: tuple[float, ...] = ()
@@ -69,13 +73,20 @@ class Best:
         metric = self._judge.metric
         found = Candidate(learning_rate, len(losses), guarded_mean(report, metric), rounds, form)
         self.candidates.append(found)
-        where = f"{form}, round {rounds}, " if form else ""
-        logger.info("%slearning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, found.validation)
-        best = self._report
-        if bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric):
-            self._report, self._weights, self.chosen = report, _copy(self._policy), found
-            self.losses = tuple(losses)
+        where = f"{form}, round {rounds}" if rounds else form
+        logger.info("%s, learning rate %g, step %d: %s %s", where, learning_rate, found.steps, metric, found.validation)
+        self._reports.append((found, report))
+        if self.leading() is found:
+            self._weights, self.chosen, self.losses = _copy(self._policy), found, tuple(losses)
         return flops
+
+    def leading(self, form: str | None = None) -> Candidate | None:
+        """Return the best checkpoint so far, of this form if one is given; the first of several equally good ones."""
+        best: tuple[Candidate, EvaluationReport] | None = None
+        for found, report in self._reports:
+            if form in (None, found.form) and is_better(report, best and best[1], self._judge.metric):
+                best = found, report
+        return best and best[0]
 
     def note_failure(self, candidate: Candidate) -> None:
         """Note a checkpoint that could not be validated, since its numbers went wrong."""

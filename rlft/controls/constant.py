@@ -65,7 +65,7 @@ def best_constant(
         if found is None or metric not in found.metrics:
             continue
         tried[text] = found.metrics[metric].mean
-        if chosen is None or is_better(found, chosen[1], metric):
+        if is_better(found, chosen and chosen[1], metric):
             chosen = text, found
     if chosen is None:
         return ConstantAnswer({})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from pathlib import Path
 from typing import Any
 
 from rlft.comparison import guarded_mean, is_better
@@ -20,8 +19,7 @@ from rlft.harness.asked import COMPLETION_TOKENS, PROMPT_TOKENS
 from rlft.harness.examples import Example, Examples, Form
 from rlft.progress import Progress, silent
 from rlft.rollout import Player
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.types import EvaluationReport, Message, Report, Task
 from rlft.workers.settings import Isolation
 
@@ -35,13 +33,15 @@ FORMS: tuple[Form, ...] = ("turns", "text")
 class PromptTrial:
     """Reports a prompt: how many examples it has, in which form, and the mean in validation, errors counted as lowest.
 
-    `validation` is `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
+    `answers` says whose answers the examples have (`rlft.sft.demonstrations.all_demonstrations`). `validation` is
+    `None` where nothing could be scored, and for a prompt that `left_out` says why it was not tried.
     """
 
     examples: int
     form: str
     validation: float | None = None
     left_out: str = ""
+    answers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +79,23 @@ def choose_prompt(
     judge: Judge,
     *,
     flops: float | None,
-    validation_flops: float,
+    validation_flops: float | None,
     isolation: Isolation | None = None,
     progress: Progress = silent,
 ) -> PromptReport:
-    """Choose number and form of the examples in the prompt by validation; of equally good ones the first tried is kept.
+    """Choose number, form and answers of the examples in the prompt by validation; the first of equally good ones.
 
     `flops` is the budget of all validations; the first is expected to cost `validation_flops` beside reading its
-    prompts, and the others what was measured by then. A prompt whose validation would exceed the budget is not tried,
-    and neither is one with which a task does not fit the context any more. `flops` is `None` for a model behind an
-    address, with which all are tried. Raises TaskError for a demonstration that cannot be played.
+    prompts, and the others what was measured by then. `None`, for another model than the one that was measured, expects
+    attempts of the full length. A prompt whose validation would exceed the budget is not tried, and neither is one with
+    which a task does not fit the context any more. `flops` is `None` for a model behind an address, with which all are
+    tried. Raises TaskError for a demonstration that cannot be played.
     """
     started = time.perf_counter()
     tasks, environment = judge.tasks.split("train"), judge.environment
-    pool = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
+    pools = find_examples(settings, tasks, environment, isolation=isolation, progress=progress)
     search = PromptSearch(player, judge, flops, validation_flops)
-    for examples in candidates(pool):
-        search.consider(examples)
+    search.run(pools)
     return PromptReport(
         budget=flops,
         spent=None if flops is None else search.spent,
@@ -116,19 +116,13 @@ def find_examples(
     *,
     isolation: Isolation | None = None,
     progress: Progress = silent,
-) -> list[Example]:
-    """Return as many solved tasks as a prompt has at most: a sample of the warm start's file, then of train tasks.
-
-    There are fewer, or none, where these have no demonstrations. Raises as `choose_demonstrations` does.
-    """
-    found: list[Demonstration] = []
-    if settings is not None and settings.path is not None:
-        found += read_demonstrations(Path(settings.path), max(NUMBERS))
-    solved = [task for task in tasks if gives_demonstrations([task], environment)]
-    if solved and (missing := max(NUMBERS) - len(found)):
-        wanted = WarmStartConfig(steps=1, demonstrations=missing)
-        found += choose_demonstrations(wanted, solved, environment, isolation=isolation, progress=progress)
-    return [Example(prompt=list(one.prompt), turns=_up_to_the_answer(one.turns)) for one in found]
+) -> dict[Answers, list[Example]]:
+    """Return as many solved tasks as a prompt has at most, by whose answers they have, as `all_demonstrations` does."""
+    found = all_demonstrations(settings, tasks, environment, most=max(NUMBERS), isolation=isolation, progress=progress)
+    return {
+        answers: [Example(prompt=list(one.prompt), turns=_up_to_the_answer(one.turns)) for one in shown]
+        for answers, shown in found.items()
+    }
 
 
 def _up_to_the_answer(turns: Sequence[Message]) -> list[Message]:
@@ -136,12 +130,11 @@ def _up_to_the_answer(turns: Sequence[Message]) -> list[Message]:
     return [*dropwhile(lambda message: message["role"] != "assistant", reversed(turns))][::-1]
 
 
-def candidates(pool: Sequence[Example]) -> Iterator[Examples | None]:
-    """Yield the prompts in the order in which they are tried; `None` is the one without examples."""
+def candidates(pool: Sequence[Example]) -> Iterator[Examples]:
+    """Yield the prompts with examples in the order in which they are tried."""
     for number in NUMBERS:
         if number <= len(pool):
             yield from (Examples(form=form, shown=list(pool[:number])) for form in FORMS)
-    yield None
 
 
 @dataclass
@@ -151,7 +144,7 @@ class PromptSearch:
     player: Player
     judge: Judge
     budget: float | None
-    expected: float  # FLOPs of a validation beside reading its prompts
+    expected: float | None  # FLOPs of a validation beside reading its prompts; `None` before anything is known
     spent: float = 0.0
     measured: dict[str, float] = field(default_factory=dict)  # the sums of what the validations measured
     trials: list[PromptTrial] = field(default_factory=list)
@@ -166,27 +159,38 @@ class PromptSearch:
         """Return how many tokens all validations took, by the name of a count; `None` if none has told it."""
         return int(self.measured[name]) if name in self.measured else None
 
-    def consider(self, examples: Examples | None) -> None:
-        """Validate with these examples, and keep them if they are the best so far."""
+    def run(self, pools: Mapping[Answers, Sequence[Example]]) -> None:
+        """Try the first prompt that can be shown with each kind of answers, others with the better kind, and none."""
+        prompts = {answers: candidates(pool) for answers, pool in pools.items()}
+        for answers, untried in prompts.items():
+            any(self.consider(examples, answers) for examples in untried)  # up to the first that was validated
+        best = next((answers for answers in prompts if answers == self.chosen.answers), next(iter(prompts), "gold"))
+        for examples in prompts.get(best, ()):
+            self.consider(examples, best)
+        self.consider(None)
+
+    def consider(self, examples: Examples | None, answers: str = "") -> bool:
+        """Validate with these examples, keep them if they are the best so far; return whether that could be done."""
         number, form = (len(examples.shown), examples.form) if examples else (0, "")
         reason = self._prompts.why_not(examples)
         reading = 0.0 if reason else self._prompts.reading_flops(examples)
-        if not reason and self.budget is not None and self.spent + reading + self.expected > self.budget:
+        expected = self._prompts.answering_flops(examples) if self.expected is None else self.expected
+        if not reason and self.budget is not None and self.spent + reading + expected > self.budget:
             reason = "its validation does not fit the budget any more"
         if reason:
             logger.info("a prompt with %d examples is left out: %s", number, reason)
-            self.trials.append(PromptTrial(number, form, left_out=reason))
-            return
+            self.trials.append(PromptTrial(number, form, left_out=reason, answers=answers))
+            return False
         sampling = self.judge.sampling.model_copy(update={"examples": examples})
         report, measured = replace(self.judge, sampling=sampling).validate_player(self.player)
         self.measured |= {name: self.measured.get(name, 0.0) + value for name, value in measured.items()}
         flops = measured.get(ROLLOUT_FLOPS, 0.0)
         before, self.spent = self.spent, self.spent + flops
-        self.expected = max(self.expected, flops - reading) if before else flops - reading
+        self.expected = max(expected, flops - reading) if before else flops - reading
         metric = self.judge.metric
-        found = PromptTrial(number, form, guarded_mean(report, metric))
+        found = PromptTrial(number, form, guarded_mean(report, metric), answers=answers)
         self.trials.append(found)
         logger.info("%d examples as %s: %s %s", number, form or "none", metric, found.validation)
-        best = self._report
-        if bool(report.per_task.get(metric)) if best is None else is_better(report, best, metric):
+        if is_better(report, self._report, metric):
             self._report, self.chosen, self.examples = report, found, examples
+        return True

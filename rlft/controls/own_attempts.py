@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from rlft.attention.interface import attending
 from rlft.config import TrainingConfig
 from rlft.errors import PolicyError
-from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_flops, shape_of, training_flops
+from rlft.flops import ROLLOUT_FLOPS, ModelShape, sampling_flops, shape_of
 from rlft.policy import Policy
-from rlft.policy.fused import fused
 from rlft.policy.optimizer import Optimizer
 from rlft.statistics import varies
-from rlft.training.batching import Pair
-from rlft.training.checkpointing import gradient_checkpointing
-from rlft.training.logprobs import token_logprobs
-from rlft.training.parts import make_batch, split_parts
+from rlft.training.imitation import imitate, imitation_flops
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 Form = Literal["full", "best"]
@@ -48,9 +42,8 @@ def choose_attempts(
 class Imitator:
     """Trains `policy` in place by cross-entropy on the tokens that it sampled, with an AdamW of its own.
 
-    Rollouts are read as GRPO reads them: by their stored tokens and masks, prompts once where the model allows it, in
-    parts that fit `training.per_step_token_budget`. `losses` are those of the steps, in nats per token, under the
-    distribution at the `temperature` of the sampling.
+    Rollouts are read as GRPO reads them (`rlft.training.imitation`). `losses` are those of the steps, in nats per
+    token, under the distribution at the `temperature` of the sampling.
     """
 
     def __init__(self, policy: Policy, training: TrainingConfig, temperature: float) -> None:
@@ -63,20 +56,19 @@ class Imitator:
 
     def flops(self, rollouts: Sequence[Rollout]) -> float:
         """Return what a step on these rollouts costs."""
-        trained = {rollout.rollout_id for rollout in rollouts}
-        shares = self.policy.shares_prompts
-        return training_flops(self._shape, rollouts, trained, updates=1, iterations=1, shares_prompts=shares)
+        return imitation_flops(self._shape, rollouts, shares_prompts=self.policy.shares_prompts)
 
     def step(self, rollouts: Sequence[Rollout], learning_rate: float) -> None:
         """Take one optimizer step. Raises PolicyError, before the weights change, if its numbers are not finite."""
-        groups: dict[str, list[Pair]] = {}
-        for rollout in rollouts:
-            groups.setdefault(rollout.task_id, []).append((rollout, 0.0))  # an advantage is not needed
-        tokens = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
-        parts = split_parts(self.policy, list(groups.values()), self.training.per_step_token_budget)
         self._optimizer.zero_grad()
         with self._optimizer.accumulating():
-            loss = sum(self._backward(part, tokens) for part in parts)
+            loss = imitate(
+                self.policy,
+                rollouts,
+                temperature=self.temperature,
+                token_budget=self.training.per_step_token_budget,
+                checkpointing=self.training.gradient_checkpointing,
+            )
         norm = self._optimizer.clip(self.training.max_grad_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise PolicyError(
@@ -87,17 +79,6 @@ class Imitator:
         self._optimizer.step(learning_rate)
         self.policy.note_change(update=0)
         self.losses.append(loss)
-
-    def _backward(self, pairs: Sequence[Pair], tokens: int) -> float:
-        """Add this part's gradients and return its share of the mean over `tokens`."""
-        model, batch = self.policy.model, make_batch(self.policy, pairs)
-        packed: AbstractContextManager[Any] = attending(model) if batch.attention else nullcontext()
-        again = gradient_checkpointing(model, self.training.gradient_checkpointing)
-        with packed, again, fused(self.policy.fusible):
-            found = token_logprobs(self.policy, batch, self.temperature, with_entropy=False)
-            loss = -found.logprobs.sum() / tokens
-            loss.backward()
-        return float(loss.detach())
 
 
 @dataclass(frozen=True, slots=True)

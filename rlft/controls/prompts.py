@@ -29,6 +29,10 @@ class Prompts(Protocol):
         """Return the FLOPs of reading each validation prompt once; 0 where they are not known."""
         ...
 
+    def answering_flops(self, examples: Examples | None) -> float:
+        """Return the most FLOPs that a validation takes beside that; 0 where they are not known."""
+        ...
+
 
 def open_prompts(player: Player, judge: Judge) -> Prompts:
     """Return what measures the prompts for whatever attempts the tasks."""
@@ -60,6 +64,8 @@ class AskedPrompts:
         del examples
         return 0.0
 
+    answering_flops = reading_flops
+
 
 def _read_prompts(judge: Judge) -> list[tuple[Message, ...]]:
     """Return the prompts of all tasks that models are evaluated on, those of `validation` first."""
@@ -84,6 +90,8 @@ class PolicyPrompts:
         self._validated = len(judge.tasks.split("validation"))
         context = sampling.engine.context_length(policy.context_length)
         self._room = (1 << 62 if context is None else context) - sampling.max_completion_length
+        self._turns, self._longest = playground.max_turns, sampling.max_completion_length
+        self._attempts = judge.num_generations
         self._plain = self._measure(None)
         self._last: tuple[Examples | None, list[int]] = None, self._plain
 
@@ -104,8 +112,24 @@ class PolicyPrompts:
 
     def reading_flops(self, examples: Examples | None) -> float:
         """Return the FLOPs of reading each validation prompt once."""
+        return sum(self._shape.forward(length, 1, length**2) for length in self._lengths(examples))
+
+    def answering_flops(self, examples: Examples | None) -> float:
+        """Return the FLOPs of a validation beside that, if every attempt has all its turns, each of the full length.
+
+        Later turns read everything before them anew. What tools say, which they read too, is not known and left out.
+        """
+        longest, total = self._longest, 0.0
+        for length in self._lengths(examples):
+            starts = [length + turn * longest for turn in range(self._turns)]
+            total += sum(self._shape.forward(start, 1, start**2) for start in starts[1:])
+            total += sum(self._shape.forward(longest, longest, longest * (start + longest)) for start in starts)
+        return self._attempts * total
+
+    def _lengths(self, examples: Examples | None) -> list[int]:
+        """Return the lengths of the validation prompts."""
         lengths = self._last[1] if self._last[0] is examples else self._measure(examples)
-        return sum(self._shape.forward(length, 1, length**2) for length in lengths[: self._validated])
+        return lengths[: self._validated]
 
     def _measure(self, examples: Examples | None) -> list[int]:
         shown = (examples.before(prompt) if examples else prompt for prompt in self._prompts)

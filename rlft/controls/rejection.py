@@ -18,8 +18,7 @@ from rlft.config import TrainingConfig, WarmStartConfig
 from rlft.controls.best import Best, Candidate, ControlReport
 from rlft.controls.judging import Judge
 from rlft.controls.own_attempts import Form, Imitator, RoundCost, choose_attempts
-from rlft.controls.search import FACTORS
-from rlft.controls.sft import usual_rate
+from rlft.controls.rates import FACTORS, rate_after_trials, usual_rate
 from rlft.engines.base import derive_seed
 from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, shape_of
@@ -29,8 +28,9 @@ from rlft.types import Rollout
 
 logger = logging.getLogger(__name__)
 
-TRIAL = 1 / 12  # share of the budget for each learning rate: three quarters are left for the two forms
+TRIAL = 1 / 12  # share of the budget for each trial: two thirds or more are left for the two forms
 TRIAL_ROUNDS = 1 / 6  # share of the rounds in a trial
+SCARCE = 1 / 20  # with a smaller share of the attempts solved in a trial the form `full` says nothing about rates
 FEWEST_ROUNDS = 2  # with fewer in a trial the given learning rate is taken without trials
 
 
@@ -53,7 +53,7 @@ def run_rejection_control(
     `validation_flops`. Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Raises
     as `collect_rollouts` and `score_rollouts` do.
     """
-    started = time.perf_counter()
+    started, usual = time.perf_counter(), settings or WarmStartConfig(steps=1)
     loop = Rejection(
         policy,
         judge,
@@ -61,8 +61,8 @@ def run_rejection_control(
         training,
         rounds=rounds,
         validate_every=validate_every,
-        batch_size=settings.batch_size if settings else 64,
-        warmup_steps=settings.warmup_steps if settings else 20,
+        batch_size=usual.batch_size,
+        warmup_steps=usual.warmup_steps,
         budget=flops,
         validation_flops=validation_flops,
     )
@@ -127,24 +127,39 @@ class Rejection:
         self._cost: RoundCost | None = None
 
     def run(self, learning_rate: float) -> None:
-        """Try learning rates around this one on the first rounds of the form `full`, then run each form at the best.
+        """Find the best learning rate around this one, then run each form at it.
 
-        A budget too small for trials goes to the given learning rate. One that holds no round and no validation gets
-        one of each nevertheless. Without any, as where all of GRPO's attempts failed, nothing is done.
+        A budget that holds no round and no validation gets one of each nevertheless. Without any, as where all of
+        GRPO's attempts failed, nothing is done.
         """
         if self.budget <= 0:
             return
-        rounds, chosen = self._rounds_of_trial(), learning_rate
-        if rounds >= FEWEST_ROUNDS:
-            for factor in FACTORS:
-                limit = self.spent + self.budget * TRIAL
-                self._train(Course("full", learning_rate * factor, rounds, rounds, limit))
-            best = self.best.chosen
-            chosen = best.learning_rate if best else learning_rate * min(FACTORS)
+        chosen = self._best_rate(learning_rate)
         half = (self.spent + self.budget) / 2
         self._train(Course("full", chosen, self.rounds, self.validate_every, half))
         self._train(Course("best", chosen, self.rounds, self.validate_every, self.budget))
         self.best.restore()
+
+    def _best_rate(self, middle: float) -> float:
+        """Try the first rounds at several learning rates; a budget too small for that goes to the one in the middle.
+
+        The form is `full`, or `best` where that finds next to nothing to imitate: its trials would measure noise.
+        """
+        rounds = self._rounds_of_trial()
+        if rounds < FEWEST_ROUNDS:
+            return middle
+        form: Form = "full"
+        self._try(form, middle, rounds)
+        if self.imitated < SCARCE * self.attempts:
+            form = "best"
+            self._try(form, middle, rounds)
+        for factor in FACTORS[1:]:
+            self._try(form, middle * factor, rounds)
+        return rate_after_trials(self.best.leading(form), middle)
+
+    def _try(self, form: Form, learning_rate: float, rounds: int) -> None:
+        limit = self.spent + self.budget * TRIAL
+        self._train(Course(form, learning_rate, rounds, rounds, limit))
 
     def _rounds_of_trial(self) -> int:
         """Return how many rounds with groups of 2 a trial has, if attempts cost what they cost in GRPO's rounds."""

@@ -1,28 +1,24 @@
-"""The SFT control: imitates the gold answers of all train tasks, which GRPO's reward may use, too."""
+"""The SFT control: imitates the answers of all train tasks, which GRPO's reward may use, too."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from rlft.chat import open_chat
+from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
-from rlft.contract.base import BaseEnv
 from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
-from rlft.controls.search import Search
+from rlft.controls.rates import usual_rate
+from rlft.controls.sft_search import Search
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.sft.demonstration_file import Demonstration, read_demonstrations
-from rlft.sft.demonstrations import choose_demonstrations, gives_demonstrations
+from rlft.sft.demonstration_file import Demonstration
+from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.sft.encoding import that_fit
-from rlft.types import Task
+from rlft.sft.training import ENOUGH, Memory
 from rlft.workers.settings import Isolation
-
-# Learning rates of AdamW without a warm start whose rate is known: of random weights, of an adapter, of a whole model.
-SCRATCH_RATE, ADAPTER_RATE, FULL_RATE = 1e-3, 2e-4, 1e-5
 
 
 def run_sft_control(
@@ -35,20 +31,23 @@ def run_sft_control(
     seed: int,
     isolation: Isolation | None = None,
     progress: Progress = silent,
+    memory: Memory = ENOUGH,
 ) -> ControlReport:
     """Change `policy` in place to the best validated one of supervised fine-tuning on all demonstrations there are.
 
     `flops` is the budget, search and validation included; one validation is expected to cost `validation_flops`.
-    Batch size, warm-up and the middle learning rate are those of the warm start `settings`. Demonstrations that the
-    policy cannot be shown are left out; without any it stays as it is. Raises TaskError if there are none at all.
+    `memory` bounds what a step needs. Batch size, warm-up and the middle learning rate are those of the warm start
+    `settings`. Demonstrations that the policy cannot be shown are left out; without any it stays as it is. Raises as
+    `all_demonstrations` does.
     """
     started, environment = time.perf_counter(), judge.environment
+    usual = settings or WarmStartConfig(steps=1)
     playground = open_playground(environment, HarnessConfig(isolation=isolation))
-    tasks = judge.tasks.split("train")
     chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
-    found = all_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress)
-    # The run has trained by now: an answer that the model cannot be shown must not end it.
-    shown = that_fit(policy, chat, found)
+    found = all_demonstrations(
+        settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
+    )
+    shown = _that_fit(policy, chat, found)
     if not shown:
         return ControlReport(flops, 0.0, time.perf_counter() - started, 0, judge.metric)
     search = Search(
@@ -56,49 +55,31 @@ def run_sft_control(
         shown,
         judge,
         chat,
-        batch_size=settings.batch_size if settings else 64,
-        warmup_steps=settings.warmup_steps if settings else 20,
+        batch_size=usual.batch_size,
+        warmup_steps=usual.warmup_steps,
         seed=seed,
         budget=flops,
         validation_flops=validation_flops,
         progress=progress,
+        memory=memory,
     )
     search.run(settings.learning_rate if settings else usual_rate(policy))
     return ControlReport(
         budget=flops,
         spent=search.spent,
         seconds=time.perf_counter() - started,
-        demonstrations=len(search.demonstrations),
+        demonstrations=len(search.demonstrations[search.answers]),
         metric=judge.metric,
         candidates=tuple(search.best.candidates),
         chosen=search.best.chosen,
         losses=search.best.losses,
+        answers=search.answers,
+        answer_tokens=search.answer_tokens(),
     )
 
 
-def all_demonstrations(
-    settings: WarmStartConfig | None,
-    tasks: Sequence[Task],
-    environment: BaseEnv,
-    *,
-    isolation: Isolation | None = None,
-    progress: Progress = silent,
-) -> list[Demonstration]:
-    """Return the gold answers of all train tasks that have one, and before them those of the warm start's file."""
-    found: list[Demonstration] = []
-    if settings is not None and settings.path is not None:
-        found += read_demonstrations(Path(settings.path), settings.demonstrations)
-    if not found or gives_demonstrations(tasks, environment):
-        wanted = (settings or WarmStartConfig(steps=1)).model_copy(
-            update={"path": None, "demonstrations": max(len(tasks), 1)}
-        )
-        found += choose_demonstrations(wanted, tasks, environment, isolation=isolation, progress=progress)
-    return found
-
-
-def usual_rate(policy: Policy) -> float:
-    """Return the learning rate that is usual for such a policy."""
-    metadata = policy.metadata
-    if metadata.base_model is None:
-        return SCRATCH_RATE
-    return ADAPTER_RATE if metadata.kind == "adapter" else FULL_RATE
+def _that_fit(
+    policy: Policy, chat: Chat, found: Mapping[Answers, Sequence[Demonstration]]
+) -> dict[Answers, list[Demonstration]]:
+    """Return what the policy can be shown, as the run has trained by now: an answer that it cannot must not end it."""
+    return {answers: fitting for answers, shown in found.items() if (fitting := that_fit(policy, chat, shown))}

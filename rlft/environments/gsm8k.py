@@ -35,6 +35,7 @@ _DECLARATION: dict[str, re.Pattern[str]] = {
     "answer_is": re.compile(r"\bthe (?:final )?answer is\b:?", re.IGNORECASE),
     "boxed": re.compile(r"\\boxed\s*\{"),
 }
+_NOTE = re.compile(r"<<[^<>\n]*>>")
 _WRITTEN = {"hashes": "#### {}", "a_colon": "A: {}", "answer_is": "The answer is {}.", "boxed": "\\boxed{{{}}}"}
 _PLACE = {
     "hashes": "as the last line",
@@ -93,7 +94,26 @@ class GSM8K(BaseEnv):
 
     def gold_completion(self, task: Task) -> str | None:
         """Return the declaration of the gold number, without any reasoning."""
-        return None if task.answer is None else _WRITTEN[self.form].format(format_number(_gold(task.answer)))
+        return None if task.answer is None else self._declaration(_gold(task.answer))
+
+    def demonstration(self, task: Task) -> str | None:
+        """Return the data's own reasoning with the declaration of the gold number as its last line.
+
+        It is that of the task's answer or else of the columns `answer` and `solution` of its row. Without reasoning it
+        is the gold completion, and so it is where this form would find another declaration in the reasoning.
+        """
+        if task.answer is None:
+            return None
+        gold = _gold(task.answer)
+        for text in (task.answer, task.info.get("answer"), task.info.get("solution")):
+            worked = _reasoning(text) if isinstance(text, str) else ""
+            shown = f"{worked}\n{self._declaration(gold)}"
+            if worked and declared_number(shown, self.form) == gold:
+                return shown
+        return self._declaration(gold)
+
+    def _declaration(self, number: Fraction) -> str:
+        return _WRITTEN[self.form].format(format_number(number))
 
 
 def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fraction | None:
@@ -112,6 +132,15 @@ def declared_number(text: str, form: Form, *, truncated: bool = False) -> Fracti
     if is_cut or any(_has_digit(line) for line in following):
         return None
     return _number(first)
+
+
+def _reasoning(text: str) -> str:
+    """Return what stands before the data's own declaration, without its notes for a calculator (`<<48/2=24>>`).
+
+    That is nothing for a text that is a number alone.
+    """
+    worked = _NOTE.sub("", text.rsplit("####", 1)[0]).strip()
+    return "" if _number(worked) is not None else worked
 
 
 def _number(text: str) -> Fraction | None:

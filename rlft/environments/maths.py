@@ -66,6 +66,20 @@ class Maths(BaseEnv):
         """Return the boxed gold answer, without any reasoning."""
         return None if task.answer is None else f"\\boxed{{{_gold(task.answer)}}}"
 
+    def demonstration(self, task: Task) -> str | None:
+        r"""Return the data's own solution with its boxed gold answer; the box is put at its end if it has none.
+
+        It is the column `solution` of the task's row, or else the task's answer. Without one, and for a solution that
+        boxes something else or boxes twice, it is the gold completion.
+        """
+        gold, solution = self.gold_completion(task), task.info.get("solution")
+        if gold is None:
+            return None
+        if isinstance(solution, str) and solution.strip() and "\\boxed" not in solution:
+            solution = f"{solution.rstrip()}\n{gold}"
+        worked = (text for text in (solution, task.answer) if isinstance(text, str))
+        return next((text for text in worked if (boxed_answer(text) or "").strip() == _gold(gold)), gold)
+
 
 def _declared(completion: Trajectory) -> str | None:
     answer = boxed_answer(completion.text)

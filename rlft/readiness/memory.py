@@ -37,18 +37,17 @@ def memory_error(stage: str, uses: Collection[Use], config: Config, kind: Shorta
 def lower_settings(uses: Collection[Use], config: Config, *, on_gpu: bool) -> list[tuple[str, object, object]]:
     """Return (name, lower value, value now) of the settings that decide how much memory a stage needs."""
     numbers: list[tuple[str, int, int]] = []
-    if "updates" in uses:
+    trains = bool({"updates", "supervised"} & set(uses))
+    if trains:
         budget = config.training.per_step_token_budget or (_GPU_TOKENS if on_gpu else _CPU_TOKENS)
         numbers.append(("training.per_step_token_budget", budget // 2, budget))
-    if "supervised" in uses and config.warm_start is not None:
-        numbers.append(_half("warm_start.batch_size", config.warm_start.batch_size))
     if "sampling" in uses:
         attempts = config.training.tasks_per_round * config.training.num_generations
         numbers.append(_half("rollout.batch_size", min(config.rollout.batch_size, attempts)))
     if {"updates", "sampling"} & set(uses):
         numbers.append(_half("rollout.max_completion_length", config.rollout.max_completion_length))
     lower: list[tuple[str, object, object]] = [each for each in numbers if 1 <= each[1] < each[2]]
-    if "updates" in uses and not config.training.gradient_checkpointing:
+    if trains and not config.training.gradient_checkpointing:
         lower.insert(1, ("training.gradient_checkpointing", "true", "false"))
     if {"model", "updates", "supervised"} & set(uses) and config.policy.dtype == "float32" and on_gpu:
         lower.append(("policy.dtype", "bfloat16", "float32"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
@@ -21,6 +21,9 @@ from rlft.visible import visible
 from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
+
+
+Answers = Literal["gold", "demonstration", "file"]
 
 
 def choose_demonstrations(
@@ -40,13 +43,8 @@ def choose_demonstrations(
     """
     if settings.path is not None:
         return read_demonstrations(Path(settings.path), settings.demonstrations)
-    shown = [(task, _shown(task, environment)) for task in sample_tasks(tasks, settings.demonstrations)]
-    parts = [Part(f"shown/{task.id}", task, _script(said, task)) for task, said in shown if said is not None]
-    played = list(
-        zip(play_scripts(parts, environment, HarnessConfig(isolation=isolation), progress=progress), parts, strict=True)
-    )
-    _warn_of_failed_calls([rollout for rollout, _ in played])
-    found = [_demonstration(rollout, environment, part.task) for rollout, part in played]
+    said = [(task, _shown(task, environment)) for task in sample_tasks(tasks, settings.demonstrations)]
+    found = _play(said, environment, isolation, progress)
     if not found:
         raise TaskError(
             "no train task has a gold answer to show",
@@ -56,14 +54,69 @@ def choose_demonstrations(
     return found
 
 
-def gives_demonstrations(tasks: Sequence[Task], environment: BaseEnv) -> bool:
-    """Return whether the environment has a demonstration for any of the tasks."""
-    return any(_shown(task, environment) is not None for task in tasks)
+def all_demonstrations(
+    settings: WarmStartConfig | None,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    most: int | None = None,
+    isolation: Isolation | None = None,
+    progress: Progress = silent,
+) -> dict[Answers, list[Demonstration]]:
+    """Return all that can be shown, at most `most`, by whose answers these are.
+
+    `gold` has the rows of the warm start's file, then each task's gold completion, or the environment's demonstration
+    where there is none; `demonstration` the reverse, and `file` the rows alone. None is the best to imitate in general:
+    a demonstration may be there to show less than what is to be learnt, and a gold completion may be a bare answer.
+    What would be the same as another is left out, and so is what is empty. Raises TaskError if one cannot be read or
+    played.
+    """
+    rows: list[Demonstration] = []
+    if settings is not None and settings.path is not None:
+        rows = read_demonstrations(Path(settings.path), min(settings.demonstrations, most or settings.demonstrations))
+    missing = None if most is None else most - len(rows)
+    golds = [(task, _first_of(task, environment, _gold, _shown)) for task in tasks] if missing != 0 else []
+    chosen = {task.id for task in sample_tasks([task for task, said in golds if said is not None], missing)}
+    gold = [(task, said) for task, said in golds if task.id in chosen]
+    shown = [(task, _first_of(task, environment, _shown, _gold)) for task, _ in gold]
+    found: dict[Answers, list[Demonstration]] = {}
+    if gold:
+        found["gold"] = rows + _play(gold, environment, isolation, progress)
+    if [_script(said, task) for task, said in gold] != [_script(said, task) for task, said in shown]:
+        found["demonstration"] = rows + _play(shown, environment, isolation, progress)
+    return {**found, "file": rows} if rows else found
+
+
+def can_demonstrate(settings: WarmStartConfig | None, tasks: Sequence[Task], environment: BaseEnv) -> bool:
+    """Return whether there is anything to show: a file of the warm start, or an answer to any of the tasks."""
+    has_file = settings is not None and settings.path is not None
+    return has_file or any(_first_of(task, environment, _shown, _gold) is not None for task in tasks)
+
+
+def _first_of(task: Task, environment: BaseEnv, *ask: Callable[[Task, BaseEnv], Any]) -> Any:
+    """Return the first answer to a task that there is, in the order in which it is asked for; `None` without any."""
+    answers = (each(task, environment) for each in ask)
+    return next((said for said in answers if said is not None), None)
+
+
+def _gold(task: Task, environment: BaseEnv) -> Any:
+    with calling("gold_completion", task):
+        return environment.gold_completion(task)
 
 
 def _shown(task: Task, environment: BaseEnv) -> Any:
     with calling("demonstration", task):
         return environment.demonstration(task)
+
+
+def _play(
+    said: Sequence[tuple[Task, Any]], environment: BaseEnv, isolation: Isolation | None, progress: Progress
+) -> list[Demonstration]:
+    """Return what was said to each task, with what the tools answered; tasks to which nothing was said are left out."""
+    parts = [Part(f"shown/{task.id}", task, _script(given, task)) for task, given in said if given is not None]
+    played = play_scripts(parts, environment, HarnessConfig(isolation=isolation), progress=progress)
+    _warn_of_failed_calls(played)
+    return [_demonstration(rollout, environment, part.task) for rollout, part in zip(played, parts, strict=True)]
 
 
 def _script(said: Any, task: Task) -> Script:

@@ -7,13 +7,15 @@ import json
 import logging
 from collections.abc import Sequence
 
+import numpy as np
+
 from rlft.chat import Chat
 from rlft.errors import PolicyError
 from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.sft.demonstration_file import Demonstration
-from rlft.types import Message
+from rlft.types import Message, Rollout
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,41 @@ def identity_of(rows: Sequence[Row]) -> str:
     for ids, imitated in rows:
         digest.update(json.dumps([ids, imitated]).encode())
     return digest.hexdigest()
+
+
+def as_rollout(row: Row, number: int) -> Rollout:
+    """Return a row as a rollout of this number, whose sampled tokens are those to imitate, at probability 1.
+
+    Rows with the same prompt, what stands before the first imitated token, are of one task. The very first token of a
+    row is never imitated, as nothing predicts it.
+    """
+    ids, imitated = row
+    tokens, mask = np.asarray(ids, dtype=np.int32), np.asarray(imitated, dtype=np.bool_)
+    mask[0] = False
+    start = int(mask.argmax()) if mask.any() else len(ids) - 1
+    return Rollout(
+        rollout_id=str(number),
+        task_id=tokens[:start].tobytes().hex(),
+        sample=0,
+        round=0,
+        messages=(),
+        token_ids=tokens,
+        loss_mask=mask,
+        logprobs=np.zeros(len(ids), dtype=np.float32),
+        prompt_length=start,
+        turns=1,
+        tool_calls=0,
+        tool_errors=0,
+        state={},
+        stop_reason="stop",
+        truncated=False,
+        error=None,
+        seconds=0.0,
+        policy="",
+        sampling="",
+        environment="",
+        seed=0,
+    )
 
 
 def encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> Row:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from torch import Tensor
 
 from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig, WarmStartConfig
@@ -23,10 +22,22 @@ from rlft.progress import Progress, silent
 from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import choose_demonstrations
-from rlft.sft.encoding import Row, encode_demonstrations, identity_of
+from rlft.sft.encoding import as_rollout, encode_demonstrations, identity_of
 from rlft.sft.state import Budget, SftState
-from rlft.types import Report, Task
+from rlft.training.imitation import imitate
+from rlft.types import Report, Rollout, Task
 from rlft.workers.settings import Isolation
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bounds what a step needs: `training.per_step_token_budget`, and whether layers are computed again going back."""
+
+    token_budget: int | None = None
+    checkpointing: bool = False
+
+
+ENOUGH = Memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ def run_sft(
     isolation: Isolation | None = None,
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
+    memory: Memory = ENOUGH,
 ) -> SftReport:
     """Train `policy` in place on demonstrations of the tasks: for `settings.steps`, or for `seconds` as a control arm.
 
@@ -91,6 +103,7 @@ def run_sft(
         chat=chat,
         progress=progress,
         checkpoints=checkpoints,
+        memory=memory,
     )
 
 
@@ -107,6 +120,7 @@ def train_sft(
     chat: Chat | None = None,
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
+    memory: Memory = ENOUGH,
     decays: bool = False,
     ends: Callable[[SftState], bool] | None = None,
 ) -> SftReport:
@@ -115,21 +129,19 @@ def train_sft(
     `chat` makes tokens of messages; by default that of the tokenizer, without tools. With `checkpoints` a policy that
     was saved goes on where it was cut off; writing them is not part of `seconds`. Batches follow from `seed`, each
     epoch in an order of its own. AdamW has a linear warm-up and, with `decays`, falls to 0; its state is dropped, as an
-    earlier one is. `ends` is asked after each step whether it was the last.
+    earlier one is. `memory` bounds what a step needs. `ends` is asked after each step whether it was the last.
     Raises PolicyError before a loss or gradient that is not finite reaches the weights, and for a demonstration that is
     too long or has unknown characters; ValueError unless exactly one of `steps` and `seconds` is given.
     """
     budget = Budget.of(steps, seconds)
     chat = chat or open_chat(policy.tokenizer, multi_turn=any(len(shown.turns) > 1 for shown in demonstrations))
     rows = encode_demonstrations(policy, chat, demonstrations, progress)
+    rollouts = [as_rollout(row, number) for number, row in enumerate(rows)]
     start = policy.metadata.content_hash  # empty for weights that were never saved, which have no identity
-    policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
-    optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
-    optimizer.zero_grad()
-    policy.model.eval()  # without dropout, as in reinforcement learning
+    optimizer = _new_optimizer(policy)
     state = SftState()
     if checkpoints is not None and start:
-        settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit]
+        settings = [batch_size, learning_rate, warmup_steps, seed, budget.amount, budget.unit, memory.token_budget]
         state = checkpoints.restore([start, identity_of(rows), *settings], optimizer)
         if state.steps:
             policy.note_change(update=0)
@@ -141,7 +153,7 @@ def train_sft(
         if budget.spent(state) >= budget.amount:
             break
         rate = learning_rate * (1 - budget.spent(state) / budget.amount if decays else 1)
-        _step(policy, optimizer, [rows[i] for i in batch], state, rate, warmup_steps)
+        _step(policy, optimizer, [rollouts[i] for i in batch], state, rate, warmup_steps, memory)
         tokens += sum(len(rows[i][0]) for i in batch)
         if checkpoints is not None:
             state.seconds = time.perf_counter() - started
@@ -151,32 +163,42 @@ def train_sft(
     return SftReport.of(state, len(rows))
 
 
+def _new_optimizer(policy: Policy) -> Optimizer:
+    """Return a new AdamW for a policy, which is made ready for `imitate` and has none of its own any more."""
+    policy.optimizer, policy.metadata = None, dataclasses.replace(policy.metadata, update=0)
+    policy.model.eval()  # without dropout, as in reinforcement learning
+    policy.find_out()  # it runs the model with its own attention, which `imitate` replaces
+    optimizer = Optimizer(policy.trainable(), betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer.zero_grad()
+    return optimizer
+
+
 def _step(
     policy: Policy,
     optimizer: Optimizer,
-    rows: Sequence[Row],
+    rows: Sequence[Rollout],
     state: SftState,
     learning_rate: float,
     warmup_steps: int,
+    memory: Memory,
 ) -> None:
     """Take one optimizer step and note it in `state`.
 
     Raises PolicyError, with the weights as they were, if the loss or the gradient's norm is not finite.
     """
-    loss = _loss(policy, rows)
     with optimizer.accumulating():
-        loss.backward()
-    norm, value = optimizer.clip(1.0), loss.item()
-    if not (math.isfinite(value) and math.isfinite(norm)):
+        loss = imitate(policy, rows, token_budget=memory.token_budget, checkpointing=memory.checkpointing)
+    norm = optimizer.clip(1.0)
+    if not (math.isfinite(loss) and math.isfinite(norm)):
         raise PolicyError(
-            f"the loss of step {state.steps + 1} is {value:g}, the norm of its gradient {norm:g}",
+            f"the loss of step {state.steps + 1} is {loss:g}, the norm of its gradient {norm:g}",
             where="warm_start",
             fix="lower warm_start.learning_rate",
         )
     rate = learning_rate * min(1.0, (state.steps + 1) / max(warmup_steps, 1))
     optimizer.step(rate)
     policy.note_change(update=0)
-    state.note_step(value, rate, norm)
+    state.note_step(loss, rate, norm)
 
 
 def draw_batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
@@ -190,18 +212,3 @@ def draw_batches(count: int, batch_size: int, seed: int) -> Iterator[list[int]]:
         order = torch.randperm(count, generator=generator).tolist()
         for start in range(0, count - size + 1, size):
             yield order[start : start + size]
-
-
-def _loss(policy: Policy, rows: Sequence[Row]) -> Tensor:
-    """Return the mean cross-entropy over the imitated tokens of the rows, in nats."""
-    width = max(len(ids) for ids, _ in rows)
-    token_ids = torch.zeros(len(rows), width, dtype=torch.int64)
-    labels = torch.full((len(rows), width), -100)  # what `ignore_index` below leaves out
-    attention = torch.zeros(len(rows), width, dtype=torch.int64)
-    for row, (ids, imitated) in enumerate(rows):
-        token_ids[row, : len(ids)] = torch.tensor(ids)
-        labels[row, : len(ids)] = torch.tensor(ids).where(torch.tensor(imitated), torch.tensor(-100))
-        attention[row, : len(ids)] = 1
-    token_ids, labels, attention = (t.to(policy.device) for t in (token_ids, labels, attention))
-    logits = policy.model(input_ids=token_ids, attention_mask=attention, use_cache=False).logits[:, :-1]
-    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=-100)

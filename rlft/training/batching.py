@@ -48,31 +48,64 @@ class Batch:
         return values.new_zeros(self.mask.shape).index_put((self.rollouts, self.columns), values)
 
 
-def pack_groups(pairs: Sequence[Pair], device: torch.device) -> Batch:
+def pack_groups(pairs: Sequence[Pair], device: torch.device, *, joins_single: bool = False) -> Batch:
     """Make a batch of one row in which every prompt stands once, followed by its completions without padding.
 
-    Raises ValueError for a rollout without a prompt, as `pad_rows` does.
+    With `joins_single` the rollouts that share their prompt with no other are put side by side as whole sequences,
+    whose attention is computed for many at once, which is faster. Raises ValueError for a rollout without a prompt, as
+    `pad_rows` does.
     """
-    ids: list[np.ndarray] = []
-    positions: list[np.ndarray] = []
-    groups: list[Group] = []
-    sources: dict[int, np.ndarray] = {}
-    start = 0
+    row, single = _PackedRow(pairs), list[int]()
     for prompt, members in _by_prompt(pairs):
-        lengths = [_encoded(pairs[member][0]) for member in members]
-        groups.append(Group(start, len(prompt), tuple(lengths)))
-        ids.append(prompt)
-        positions.append(np.arange(len(prompt)))
-        last_of_prompt, start = start + len(prompt) - 1, start + len(prompt)
+        if joins_single and len(members) == 1:
+            single += members
+        else:
+            row.add_group(len(prompt), members)
+    if single:
+        row.add_whole(single)
+    ids, positions = (
+        torch.from_numpy(np.concatenate(part).astype(np.int64))[None] for part in (row.ids, row.positions)
+    )
+    return _batch(pairs, ids, positions, None, PackedGroups(row.groups), row.sources, device)
+
+
+class _PackedRow:
+    """Puts groups of rollouts one after the other, and notes where the tokens after each prompt are predicted."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self._pairs, self._end = pairs, 0
+        self.ids: list[np.ndarray] = []
+        self.positions: list[np.ndarray] = []
+        self.groups: list[Group] = []
+        self.sources: dict[int, np.ndarray] = {}
+
+    def add_group(self, prompt: int, members: Sequence[int]) -> None:
+        """Add a prompt of so many tokens and the completions of these rollouts, from long to short."""
+        lengths = [_encoded(self._pairs[member][0]) for member in members]
+        self.groups.append(Group(self._end, prompt, tuple(lengths)))
+        self._add(members[0], 0, prompt)
+        last_of_prompt = self._end - 1
         for member, length in zip(members, lengths, strict=True):
-            ids.append(pairs[member][0].token_ids[len(prompt) : len(prompt) + length])
-            positions.append(np.arange(len(prompt), len(prompt) + length))
             # A completion's first token is predicted at the prompt's last one, which the whole group has in common.
-            sources[member] = np.concatenate([[last_of_prompt], np.arange(start, start + length)])
-            start += length
-    row = torch.from_numpy(np.concatenate(ids).astype(np.int64))[None]
-    columns = torch.from_numpy(np.concatenate(positions).astype(np.int64))[None]
-    return _batch(pairs, row, columns, None, PackedGroups(groups), sources, device)
+            self.sources[member] = np.concatenate([[last_of_prompt], np.arange(self._end, self._end + length)])
+            self._add(member, prompt, length)
+
+    def add_whole(self, members: Sequence[int]) -> None:
+        """Add these rollouts as sequences that have no prompt in common."""
+        lengths = {
+            member: self._pairs[member][0].prompt_length + _encoded(self._pairs[member][0]) for member in members
+        }
+        ordered = sorted(members, key=lambda member: -lengths[member])
+        self.groups.append(Group(self._end, 0, tuple(lengths[member] for member in ordered)))
+        for member in ordered:
+            first = self._end + self._pairs[member][0].prompt_length - 1
+            self._add(member, 0, lengths[member])
+            self.sources[member] = np.arange(first, self._end)
+
+    def _add(self, member: int, start: int, length: int) -> None:
+        self.ids.append(self._pairs[member][0].token_ids[start : start + length])
+        self.positions.append(np.arange(start, start + length))
+        self._end += length
 
 
 def pad_rows(pairs: Sequence[Pair], device: torch.device) -> Batch:

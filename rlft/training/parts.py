@@ -19,9 +19,11 @@ def split_parts(policy: Policy, groups: Sequence[Sequence[Pair]], budget: int | 
     return list(split_by_tokens([pair for group in groups for pair in group], most))
 
 
-def make_batch(policy: Policy, pairs: Sequence[Pair]) -> Batch:
-    """Return rollouts as a batch: packed where the policy can read that, or else padded."""
-    return (pack_groups if policy.shares_prompts else pad_rows)(pairs, policy.device)
+def make_batch(policy: Policy, pairs: Sequence[Pair], *, joins_single: bool = False) -> Batch:
+    """Return rollouts as a batch: packed where the policy can read that (`joins_single` as there), or else padded."""
+    if policy.shares_prompts:
+        return pack_groups(pairs, policy.device, joins_single=joins_single)
+    return pad_rows(pairs, policy.device)
 
 
 def _default_budget(policy: Policy, groups: Sequence[Sequence[Pair]]) -> int:

@@ -178,6 +178,32 @@ def test_errors_count_against_the_trained_model_beside_a_control_too():
 
 
 @pytest.mark.parametrize(
+    ("answers", "label"),
+    [
+        ("gold", "gold answers"),
+        ("bare", "bare answers"),
+        ("demonstration", "demonstrations"),
+        ("file", "demonstrations"),
+    ],
+)
+def test_a_control_says_what_it_imitates_and_that_bare_answers_are_weak(answers, label):
+    cost = ControlCost(
+        demonstrations=6000, flops=1, budget=1, seconds=9, answers=answers, answer_tokens=6.2, attempt_tokens=143.0
+    )
+    arms = {"difference": minus(0.01), "controls": {"sft": {"accuracy": 0.66}}, "control_costs": {"sft": cost}}
+    text = " ".join(shown(difference_controls={"sft": minus(0.01)}, **arms).replace("│", "").split())
+    assert f"GRPO minus SFT on your {label}: +0.020" in text
+    weak = (
+        "SFT on your 6,000 bare answers is a weak control: they have 6 tokens in the mean, and the model's own "
+        "attempts 143, so it learns to leave out what comes before an answer."
+    )
+    assert (weak in text) == (answers == "bare")
+    assert f"SFT on your 6,000 {label} reaches 66.0 %" in " ".join(
+        shown(difference_controls={"sft": minus(-0.01)}, **arms).replace("│", "").split()
+    )
+
+
+@pytest.mark.parametrize(
     ("effect", "said"),
     [
         ("widened", "training widened what the model can do"),

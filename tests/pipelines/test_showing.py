@@ -16,7 +16,8 @@ def test_memory_that_runs_out_names_the_settings_of_what_the_stage_uses():
     show = telling_memory(load_config(TINY, []), unshown)
     with pytest.raises(MemoryShortError) as told, show("rejection sampling control", "supervised", "sampling"):
         raise RuntimeError(OUT_OF_MEMORY)
-    assert "--set warm_start.batch_size=8 --set rollout.batch_size=16" in str(told.value)
+    lower = "--set training.gradient_checkpointing=true --set rollout.batch_size=16"
+    assert f"--set training.per_step_token_budget=1536 {lower}" in str(told.value)
     with pytest.raises(MemoryShortError) as told, show("decision"):
         raise RuntimeError(OUT_OF_MEMORY)
     assert "--set" not in str(told.value)

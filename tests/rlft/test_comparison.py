@@ -130,6 +130,8 @@ def test_two_policies_are_compared_on_one_scale():
     assert not is_better(b, a, "reward")
     assert is_better(a, report({}, metric="reward"), "reward")
     assert not is_better(report({}, metric="reward"), a, "reward")
+    assert is_better(a, None, "reward")  # the first one
+    assert not is_better(report({}, metric="reward"), None, "reward")
 
 
 def test_few_tasks_of_a_score_without_a_range_show_nothing():

@@ -64,6 +64,9 @@ SHAPES = {
     "equal lengths, no padding": [(3, [4, 4, 4])],
     "lengths alike, in one padded block": [(3, [8, 7, 7, 6])],
     "lengths far apart, in blocks of their own": [(2, [40, 9, 8, 2, 1, 1, 0])],
+    "no prompt in common": [(0, [9, 8, 8, 7, 1])],
+    "no prompt in common, equal lengths": [(0, [5, 5, 5])],
+    "some without a prompt in common": [(3, [4, 2]), (0, [6, 5, 1]), (2, [1])],
     "several groups": [(5, [3, 2, 2]), (1, [6]), (2, [0, 0]), (7, [1, 1, 5, 5])],
 }
 

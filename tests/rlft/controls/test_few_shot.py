@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import replace
 from typing import ClassVar
 
-from rlft.chat import apply_chat_template_setting
+from rlft.chat import apply_chat_template_setting, open_chat
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls import few_shot
@@ -15,7 +16,7 @@ from rlft.controls.judging import Judge
 from rlft.controls.prompts import AskedPrompts, PolicyPrompts, open_prompts
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.flops import ROLLOUT_FLOPS
+from rlft.flops import ROLLOUT_FLOPS, shape_of
 from rlft.harness.examples import Examples
 from rlft.rollout import AskedPlayer, SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set, user
@@ -57,11 +58,11 @@ class FakeJudge(Judge):
         return report, measured | ({ROLLOUT_FLOPS: 1e9} if ROLLOUT_FLOPS in measured else {})
 
 
-def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0):
+def chosen(means, *, flops=1e12, context=512, environment=None, train=TRAIN, expected=0.0, judges=FakeJudge):
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     policy = make_policy(characters=CHARACTERS, max_position_embeddings=context)
     tasks = make_task_set(*train, *VALIDATION)
-    judge = FakeJudge(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    judge = judges(tasks, environment or Sums(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
     FakeJudge.means, FakeJudge.asked = means, []
     player = judge.player_of(policy)
     return choose_prompt(player, None, judge, flops=flops, validation_flops=expected), FakeJudge.asked
@@ -71,7 +72,7 @@ def test_the_best_validated_number_and_form_are_kept():
     report, asked = chosen({(8, "text"): 0.75, (2, "text"): 0.75, (0, ""): 0.5})
     assert asked == ORDER
     assert [(trial.examples, trial.form) for trial in report.trials] == ORDER
-    assert report.chosen == PromptTrial(8, "text", 0.75)  # the first of two equally good ones
+    assert report.chosen == PromptTrial(8, "text", 0.75, answers="gold")  # the first of two equally good ones
     examples = report.read_examples()
     assert (examples.form, len(examples.shown)) == ("text", 8)
     assert json.loads(json.dumps(report.examples)) == report.examples
@@ -89,12 +90,47 @@ def test_it_stops_when_the_budget_is_spent():
     assert asked == ORDER[:2]
     assert report.spent == 2e9
     assert {trial.left_out for trial in report.trials[2:]} == {"its validation does not fit the budget any more"}
-    assert report.chosen == PromptTrial(4, "turns", 0.25)
+    assert report.chosen == PromptTrial(4, "turns", 0.25, answers="gold")
 
 
 def test_a_first_validation_that_costs_more_than_the_budget_is_not_begun():
     report, asked = chosen({}, flops=2.5e9, expected=3e9)
     assert (asked, report.chosen, report.spent) == ([], PromptTrial(0, ""), 0.0)
+
+
+def test_of_another_model_the_first_validation_is_expected_to_cost_what_its_size_says():
+    # 4 prompts, of a user's 4 characters and the examples; two tokens are fed and predicted after each
+    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
+    shape, tasks = shape_of(policy.model), make_task_set(*TRAIN, *VALIDATION)
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
+    judge = Judge(tasks, Sums(), TransformersEngine(16), sampling, RewardConfig(), 3, "accuracy")
+    prompts, examples = PolicyPrompts(policy, judge), next(candidates(find_examples(None, TRAIN, Sums())["gold"]))
+    length = len(open_chat(policy.tokenizer).prompt(examples.before(VALIDATION[0].prompt)))
+    assert prompts.answering_flops(examples) == 3 * 4 * shape.forward(2, 2, 2 * (length + 2))
+    spent = replace(judge, sampling=sampling.model_copy(update={"examples": examples})).validate(policy)[1]
+    assert spent <= prompts.reading_flops(examples) + prompts.answering_flops(examples)
+    # with one attempt each: a budget of a little less begins with fewer examples, and a tenth of it not at all
+    expected = prompts.reading_flops(examples) + prompts.answering_flops(examples) / 3
+    for share, begun in ((1.01, (4, "turns")), (0.99, (2, "turns")), (0.1, None)):
+        _, asked = chosen({}, flops=expected * share, expected=None)
+        assert next(iter(asked), None) == begun
+
+
+def test_later_turns_read_what_was_before_them_anew():
+    class Talks(Sums):
+        max_turns = 2
+
+        def respond(self, rollout_id, trajectory):
+            return "Again!"
+
+    policy = make_policy(characters=CHARACTERS, max_position_embeddings=512)
+    shape = shape_of(policy.model)
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=3, batch_size=16, seed=0)
+    judge = Judge(make_task_set(*VALIDATION), Talks(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    length = len(open_chat(policy.tokenizer, multi_turn=True).prompt(VALIDATION[0].prompt))
+    later = length + 3
+    each = shape.forward(3, 3, 3 * later) + shape.forward(later, 1, later**2) + shape.forward(3, 3, 3 * (later + 3))
+    assert PolicyPrompts(policy, judge).answering_flops(None) == 4 * each
 
 
 def test_a_prompt_that_does_not_fit_the_context_is_left_out():
@@ -106,16 +142,42 @@ def test_a_prompt_that_does_not_fit_the_context_is_left_out():
 
 
 def test_examples_are_those_of_the_file_and_of_train_tasks_that_have_gold(tmp_path):
-    shown = find_examples(None, TRAIN, SomeGold())
+    shown = find_examples(None, TRAIN, SomeGold())["gold"]
     assert sorted(one.prompt[0]["content"] for one in shown) == ["0+2=", "1+1=", "2+0="]
-    assert [(len(found.shown), found.form) if found else None for found in candidates(shown)] == [
-        (2, "turns"), (2, "text"), None,
-    ]  # fmt: skip
+    assert [(len(found.shown), found.form) for found in candidates(shown)] == [(2, "turns"), (2, "text")]
     file = tmp_path / "shown.jsonl"
     file.write_text(json.dumps({"messages": [user("7+1="), {"role": "assistant", "content": "8"}]}) + "\n")
-    found = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums())
+    found = find_examples(WarmStartConfig(steps=5, path=str(file)), TRAIN, Sums())["gold"]
     assert (len(found), found[0].prompt, found[0].turns[0]["content"]) == (8, [user("7+1=")], "8")
-    assert len(find_examples(None, TRAIN, Sums())) == max(few_shot.NUMBERS) == 8
+    assert len(find_examples(None, TRAIN, Sums())["gold"]) == max(few_shot.NUMBERS) == 8
+
+
+class Worked(Sums):
+    def demonstration(self, task):
+        return f"{task.prompt[0]['content']}{task.answer}"
+
+
+def test_examples_have_the_answers_that_do_better_in_validation():
+    class ByLength(FakeJudge):
+        """Likes long answers, or short ones."""
+
+        longest: ClassVar[bool] = True
+
+        def validate_player(self, player):
+            examples = self.sampling.examples
+            is_long = bool(examples) and len(examples.shown[0].turns[0]["content"]) > 2
+            FakeJudge.means = dict.fromkeys(ORDER, 0.75 if is_long == self.longest else 0.25)
+            return super().validate_player(player)
+
+    for ByLength.longest, answers in ((True, "demonstration"), (False, "gold")):
+        report, asked = chosen({}, environment=Worked(), judges=ByLength)
+        assert asked == [(4, "turns"), (4, "turns"), *ORDER[1:]]
+        assert [trial.answers for trial in report.trials] == ["gold", "demonstration", *5 * [answers], ""]
+        assert report.chosen == PromptTrial(4, "turns", 0.75, answers=answers)
+    # the first prompt with long answers that fits is compared, whatever its number
+    report, asked = chosen({}, environment=Worked(), judges=ByLength, context=48)
+    fitting = [(trial.examples, trial.answers) for trial in report.trials if not trial.left_out]
+    assert fitting[:2] == [(4, "gold"), (2, "demonstration")]
 
 
 def test_what_the_environment_says_after_the_answer_is_no_part_of_an_example():
@@ -125,7 +187,7 @@ def test_what_the_environment_says_after_the_answer_is_no_part_of_an_example():
         def respond(self, rollout_id, trajectory):
             return "Right!"
 
-    (one, *_) = find_examples(None, TRAIN, Talks())
+    (one, *_) = find_examples(None, TRAIN, Talks())["gold"]
     assert [message["role"] for message in one.turns] == ["assistant"]
 
 
@@ -155,7 +217,7 @@ def test_calls_of_tools_are_shown_as_turns_by_a_chat_template():
     sampling = SamplingSettings(temperature=0.0, max_completion_length=2, batch_size=16, seed=0)
     tasks = make_task_set(*TRAIN, *VALIDATION)
     judge = Judge(tasks, Adds(), TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
-    shown = find_examples(None, TRAIN, Adds())[:2]
+    shown = find_examples(None, TRAIN, Adds())["gold"][:2]
     assert [message["role"] for message in shown[0].turns] == ["assistant", "tool", "assistant"]
     prompts = PolicyPrompts(policy, judge)
     assert prompts.why_not(Examples(form="turns", shown=shown)) is None
@@ -183,7 +245,7 @@ def test_a_model_behind_an_address_gets_the_prompt_with_which_it_does_best():
 
     report, server = chosen_by_asking(answer)
     assert [(trial.examples, trial.form) for trial in report.trials] == ORDER
-    assert report.chosen == PromptTrial(2, "turns", 1.0)
+    assert report.chosen == PromptTrial(2, "turns", 1.0, answers="gold")
     assert len(report.read_examples().shown) == 2
     # Seven prompts for each of four tasks; nobody knows the FLOPs.
     assert (len(server.bodies), report.prompt_tokens, report.completion_tokens) == (28, 28 * 9, 28 * 2)

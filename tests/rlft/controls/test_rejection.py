@@ -27,6 +27,14 @@ class Never(BaseEnv):
         return 0.0
 
 
+class Larger(BaseEnv):
+    """Pays for a large digit and never in full, so that the form `full` has nothing to imitate."""
+
+    def compute_reward(self, completion, answer):
+        first = completion.text[:1]
+        return int(first) / 10 if first.isdigit() else 0.0
+
+
 class Broken(BaseEnv):
     def compute_reward(self, completion, answer):
         raise ValueError("no judge today")
@@ -45,8 +53,8 @@ def sampled(temperature):
     return SamplingSettings(temperature=temperature, max_completion_length=2, batch_size=64, seed=0)
 
 
-def controlled(environment, *, rounds=12, flops=None, settings=SETTINGS):
-    judge = Judge(TASKS, environment, TransformersEngine(64), sampled(0.0), RewardConfig(), 1, "accuracy")
+def controlled(environment, *, rounds=12, flops=None, settings=SETTINGS, metric="accuracy"):
+    judge = Judge(TASKS, environment, TransformersEngine(64), sampled(0.0), RewardConfig(), 1, metric)
     policy = make_policy()
     before, validation = judge.validate(policy)
     report = run_rejection_control(
@@ -104,6 +112,19 @@ def test_rounds_without_an_attempt_to_imitate_train_nothing_and_go_on(environmen
     assert report.demonstrations == 0
     assert max(each.rounds for each in report.candidates) == 4
     assert {each.steps for each in report.candidates} == {0}
+
+
+def test_where_next_to_nothing_is_solved_the_rate_is_tuned_on_the_best_attempts():
+    _, _, report, before = controlled(Larger(), metric="reward")
+    tried = [(each.form, each.rounds, each.steps > 0) for each in report.candidates[:4]]
+    assert tried == [("full", 2, False), ("best", 2, True), ("best", 2, True), ("best", 2, True)]
+    rates = [each.learning_rate for each in report.candidates[1:4]]
+    assert rates == pytest.approx([2e-3, 2e-3 / 3, 6e-3])
+    best = max(report.candidates[1:4], key=lambda each: each.validation)
+    assert {each.learning_rate for each in report.candidates[4:]} == {best.learning_rate}
+    assert report.chosen.form == "best"
+    assert report.chosen.validation > before.metrics["reward"].mean + 0.1
+    assert report.spent <= report.budget
 
 
 def test_a_form_whose_numbers_go_wrong_ends_with_what_it_has(monkeypatch, caplog):

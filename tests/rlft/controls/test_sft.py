@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.controls.judging import Judge
-from rlft.controls.sft import all_demonstrations, run_sft_control, usual_rate
+from rlft.controls.sft import run_sft_control
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.errors import TaskError
 from rlft.rollout import SamplingSettings
 from tests.factories import make_policy, make_task, make_task_set
 
@@ -25,26 +22,26 @@ class Sums(BaseEnv):
         return float(completion.text.strip() == answer)
 
 
-class WithoutGold(Sums):
-    def gold_completion(self, task):
-        return None
+class Guesses(Sums):
+    """Demonstrates a guess, and knows better."""
+
+    def demonstration(self, task):
+        return "7"
+
+
+class Mumbles(Sums):
+    """Knows a bare answer, which its reward does not take, and demonstrates how to declare it."""
+
+    def demonstration(self, task):
+        return f"={task.answer}"
+
+    def compute_reward(self, completion, answer):
+        return float(completion.text.strip() == f"={answer}")
 
 
 TRAIN = [make_task(f"{a}+{b}", f"{a}+{b}=", str(a + b)) for a in range(3) for b in range(3)]
 VALIDATION = [make_task(f"v{a}", f"{a}+{a}=", str(a + a), split="validation") for a in range(4)]
 SETTINGS = WarmStartConfig(steps=5, demonstrations=2, batch_size=4, warmup_steps=2, learning_rate=3e-3)
-
-
-def test_all_gold_answers_are_imitated_and_the_file_of_the_warm_start_too(tmp_path):
-    assert len(all_demonstrations(SETTINGS, TRAIN, Sums())) == len(TRAIN) == 9  # the warm start shows 2
-    file = tmp_path / "shown.jsonl"
-    row = {"messages": [{"role": "user", "content": "7+1="}, {"role": "assistant", "content": "8"}]}
-    file.write_text(3 * (json.dumps(row) + "\n"))
-    settings = SETTINGS.model_copy(update={"path": str(file)})
-    assert len(all_demonstrations(settings, TRAIN, Sums())) == 2 + 9
-    assert len(all_demonstrations(settings, TRAIN, WithoutGold())) == 2
-    with pytest.raises(TaskError, match="no train task has a gold answer"):
-        all_demonstrations(SETTINGS, TRAIN, WithoutGold())
 
 
 def test_it_ends_with_the_chosen_weights_inside_its_budget():
@@ -81,5 +78,17 @@ def test_gold_that_the_model_cannot_be_shown_ends_no_run(caplog):
     assert (nothing.demonstrations, nothing.spent, nothing.chosen, nothing.losses) == (0, 0.0, None, ())
 
 
-def test_the_usual_rate_is_that_of_the_kind_of_policy():
-    assert usual_rate(make_policy()) == 1e-3
+@pytest.mark.parametrize(("environment", "answers"), [(Guesses(), "gold"), (Mumbles(), "demonstration")])
+def test_of_gold_and_demonstrations_the_control_imitates_what_does_better_in_validation(environment, answers):
+    sampling = SamplingSettings(temperature=0.0, max_completion_length=4, batch_size=16, seed=0)
+    tasks = make_task_set(*TRAIN, *VALIDATION)
+    judge = Judge(tasks, environment, TransformersEngine(16), sampling, RewardConfig(), 1, "accuracy")
+    report = run_sft_control(make_policy(), SETTINGS, judge, flops=2e10, validation_flops=1e7, seed=0)
+    assert [each.form for each in report.candidates[:2]] == ["gold", "demonstration"]  # both at the middle rate
+    assert report.candidates[0].learning_rate == report.candidates[1].learning_rate == 3e-3
+    assert report.chosen.form == answers
+    assert {each.form for each in report.candidates[2:]} == {answers}
+    assert report.chosen.validation >= 0.5
+    # a digit and the end of the turn, or an equals sign before these
+    assert (report.answers, report.answer_tokens) == (answers, 2.0 if answers == "gold" else 3.0)
+    assert report.spent <= report.budget

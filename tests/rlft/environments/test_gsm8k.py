@@ -41,6 +41,37 @@ def test_reads_every_answer_of_the_data(shared_data, name):
         assert declared_number(row["answer"], "hashes") == parse_number(row["final"]), row["id"]
 
 
+def task_of(row, **changes):
+    fields = {"answer": row["answer"], "info": row} | changes
+    return Task("t", "gsm8k", ({"role": "user", "content": row["question"]},), split="train", group="g", **fields)
+
+
+@pytest.mark.parametrize("form", ["hashes", "a_colon", "answer_is", "boxed"])
+def test_the_reasoning_of_the_data_is_shown_and_full(shared_data, form):
+    """Measured on 5,967 tasks: all are shown worked, but for four as `answer_is`, which say "the answer is" before."""
+    environment, bare, length = GSM8K(form), 0, 0
+    found = rows(shared_data / "gsm8k" / "train.jsonl")
+    for row in found:
+        shown, gold = environment.demonstration(task_of(row)), environment.gold_completion(task_of(row))
+        assert environment.demonstration(task_of(row, answer=row["final"])) == shown  # the column `answer` is there
+        assert parts(shown, row["answer"], form) == {"correct": 1.0, "format": 1.0}
+        assert "<<" not in shown
+        bare, length = bare + (shown == gold), length + len(shown)
+    assert bare == (4 if form == "answer_is" else 0)
+    assert length / len(found) > 200  # characters
+
+
+def test_without_reasoning_the_declaration_alone_is_shown():
+    row = {"question": "How many?", "answer": "18"}
+    assert GSM8K("boxed").demonstration(task_of(row)) == "\\boxed{18}"
+    assert GSM8K("boxed").demonstration(task_of(row, answer=18, info={"solution": "9 * 2 = 18."})) == (
+        "9 * 2 = 18.\n\\boxed{18}"
+    )
+    assert GSM8K("boxed").demonstration(task_of(row, answer=None)) is None
+    twice = {"question": "How many?", "answer": "So the answer is 18.\n#### 18"}
+    assert GSM8K("answer_is").demonstration(task_of(twice)) == "The answer is 18."  # two declarations earn nothing
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

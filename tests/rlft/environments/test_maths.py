@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -52,6 +53,28 @@ def test_no_single_box_earns_nothing(text):
 )
 def test_a_wrong_or_repeated_answer_earns_only_the_format(answer, text, prompt):
     assert parts(text, answer, prompt) == FORMAT
+
+
+HALF = r"One of two is $\boxed{\frac{1}{2}}$."
+
+
+@pytest.mark.parametrize(
+    ("answer", "info", "shown"),
+    [
+        (HALF, {}, HALF),
+        (r"\frac{1}{2}", {"solution": HALF}, HALF),
+        (r"\boxed{\frac{1}{2}}", {"solution": HALF}, HALF),
+        (r"\frac{1}{2}", {"solution": "One of two.\n"}, "One of two.\n" + r"\boxed{\frac{1}{2}}"),
+        (r"\frac{1}{2}", {"solution": HALF + HALF}, r"\boxed{\frac{1}{2}}"),  # two boxes would earn nothing
+        (r"\frac{1}{2}", {"solution": r"It is \boxed{0.25}."}, r"\boxed{\frac{1}{2}}"),
+        (7, {}, r"\boxed{7}"),
+        (None, {"solution": HALF}, None),
+    ],
+)
+def test_the_solution_of_the_data_is_shown_and_full(answer, info, shown):
+    assert MATHS.demonstration(dataclasses.replace(make_task("m", "?", answer), info=info)) == shown
+    if shown is not None:
+        assert parts(shown, answer) == FULL
 
 
 def test_votes_go_together():

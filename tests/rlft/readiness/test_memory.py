@@ -27,14 +27,17 @@ def test_sampling_has_fewer_rollouts_at_once():
     assert lowered(["sampling"], "rollout.batch_size=10")["rollout.batch_size"] == 5
 
 
-def test_supervised_training_has_smaller_batches():
-    assert lowered(["supervised"]) == {"warm_start.batch_size": 8}
-    assert lowered(["supervised"], on_gpu=True) == {"warm_start.batch_size": 8, "policy.dtype": "bfloat16"}
+def test_supervised_training_encodes_fewer_tokens_at_once_too():
+    lower = {"training.per_step_token_budget": 1536, "training.gradient_checkpointing": "true"}
+    assert lowered(["supervised"]) == lower
+    on_gpu = lower | {"training.per_step_token_budget": 8192, "policy.dtype": "bfloat16"}
+    assert lowered(["supervised"], on_gpu=True) == on_gpu
 
 
 def test_a_control_that_samples_and_trains_is_told_both():
     assert list(lowered(["supervised", "sampling"])) == [
-        "warm_start.batch_size",
+        "training.per_step_token_budget",
+        "training.gradient_checkpointing",
         "rollout.batch_size",
         "rollout.max_completion_length",
     ]
@@ -51,8 +54,10 @@ def test_the_sentence_is_a_command_and_names_the_values_of_now():
     error = memory_error("warm start", ["supervised"], load_config(TINY, []), "memory", said)
     assert str(error) == (
         "warm start: this machine has too little memory: it was asked for 5 GiB\n"
-        "  what to do: run it again with --set warm_start.batch_size=8 (warm_start.batch_size is 16), which takes from "
-        "the cache what these do not change; or free memory, then `rlft resume` this run"
+        "  what to do: run it again with --set training.per_step_token_budget=1536 "
+        "--set training.gradient_checkpointing=true (training.per_step_token_budget is 3072, "
+        "training.gradient_checkpointing is false), which takes from the cache what these do not change; or free "
+        "memory, then `rlft resume` this run"
     )
     assert error.exit_code == 1
     cuda = memory_error(

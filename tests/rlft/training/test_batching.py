@@ -1,5 +1,6 @@
 """Tensors from rollouts, packed and padded, and parts that fit a budget."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from rlft.training.batching import pack_groups, pad_rows, split_by_tokens, split
 from tests.factories import make_rollout
 
 CPU = torch.device("cpu")
-WAYS = {"packed": pack_groups, "padded": pad_rows}
+WAYS = {"packed": pack_groups, "whole": partial(pack_groups, joins_single=True), "padded": pad_rows}
 
 
 def rollout_of(prompt, completion, sampled=None, sample=0, task="t0"):
@@ -37,6 +38,19 @@ def groups_of_rollouts(draw):
             group.append((rollout_of(prompt, completion, sampled, sample, f"t{task}"), float(sample)))
         groups.append(group)
     return groups
+
+
+def test_rollouts_that_share_no_prompt_are_put_side_by_side_as_whole_sequences():
+    # First the two of one prompt, as below; then the longer of the others, [3 9 4] without its last token, and [6].
+    pairs = [(rollout_of(*each), 0.0) for each in (([6], [9]), ([7, 8], [4, 1]), ([7, 8], [5, 6, 1]), ([3], [9, 4]))]
+    batch = pack_groups(pairs, CPU, joins_single=True)
+    assert batch.token_ids.tolist() == [[7, 8, 5, 6, 4, 3, 9, 6]]
+    assert batch.positions.tolist() == [[0, 1, 2, 3, 2, 0, 1, 0]]
+    assert batch.attention is not None
+    assert batch.attention.groups == (Group(0, 2, (2, 1)), Group(5, 0, (2, 1)))
+    # [9] is predicted at 7, [4 1] at the end of the prompt and at 4, [5 6 1] at 1, 2 and 3, [9 4] at 5 and 6
+    assert batch.sources.tolist() == [7, 1, 4, 1, 2, 3, 5, 6]
+    assert batch.targets.tolist() == [9, 4, 1, 5, 6, 1, 9, 4]
 
 
 def test_packed_by_value():

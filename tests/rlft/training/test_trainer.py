@@ -82,9 +82,9 @@ def encoded(monkeypatch):
     """Token ids of every rollout the trainer has a model encode, with and without gradient."""
     rows = {True: [], False: []}
 
-    def spy(pairs, device):
+    def spy(pairs, device, **options):
         rows[torch.is_grad_enabled()] += [rollout.token_ids.tolist() for rollout, _ in pairs]
-        return pack_groups(pairs, device)
+        return pack_groups(pairs, device, **options)
 
     monkeypatch.setattr(parts, "pack_groups", spy)
     return rows

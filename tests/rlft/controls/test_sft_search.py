@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from rlft.chat import open_chat
-from rlft.controls import search as module
-from rlft.controls.search import Search, batch_flops
-from rlft.flops import ModelShape
+from rlft.controls import sft_search as module
+from rlft.controls.sft_search import Search
 from rlft.sft.demonstration_file import Demonstration
 from rlft.types import EvaluationReport
 from tests.factories import make_policy, user
@@ -43,10 +42,13 @@ def weights(policy):
     return torch.cat([p.detach().flatten() for p in policy.model.parameters()])
 
 
-def searched(judge, budget, rate=1e-3, policy=None):
+GOLD = {"gold": SUMS}
+
+
+def searched(judge, budget, rate=1e-3, policy=None, shown=GOLD):
     policy = policy or make_policy()
     settings = {"batch_size": 8, "warmup_steps": 2, "seed": 0, "budget": budget, "validation_flops": VALIDATION}
-    search = Search(policy, SUMS, judge, open_chat(policy.tokenizer), **settings)
+    search = Search(policy, shown, judge, open_chat(policy.tokenizer), **settings)
     search.run(rate)
     return policy, search
 
@@ -55,13 +57,6 @@ def step_flops():
     """What a step costs at most: prompts of 5 tokens with marks, answers of 1 and the end token."""
     _, search = searched(FakeJudge(0.5), 1.0)
     return search.spent - VALIDATION
-
-
-def test_a_batch_costs_what_its_padded_rows_do():
-    # two rows of width 3 are 6 tokens, with logits at each, and 18 pairs: 6 * 10 * 6 + 6 * 5 * 6 + 12 * 18 = 756
-    shape = ModelShape(body=10, head=5, trained_body=10, trained_head=5, attention=1)
-    rows = [([1, 2, 3], [False, True, True]), ([1, 2], [False, True])]
-    assert batch_flops(shape, rows) == 756
 
 
 def test_the_best_rate_of_the_trials_gets_the_long_training():
@@ -113,3 +108,31 @@ def test_a_rate_whose_numbers_go_wrong_is_left_out(monkeypatch):
     failed = [candidate for candidate in search.best.candidates if candidate.validation is None]
     assert [candidate.learning_rate for candidate in failed] == pytest.approx([3e-3])
     assert search.best.chosen is not None
+
+
+WRONG = [Demonstration(shown.prompt, ({"role": "assistant", "content": "0"},)) for shown in SUMS]
+BOTH = {"gold": SUMS, "demonstration": WRONG}
+
+
+def test_both_kinds_of_answers_are_tried_and_the_better_one_gets_the_other_rates_and_the_long_training():
+    budget = 90 * step_flops() + 8 * VALIDATION
+    _, search = searched(FakeJudge(0.3, 0.5, 0.4, 0.45, 0.6), budget, shown=BOTH)
+    found = [(each.form, each.learning_rate) for each in search.best.candidates]
+    assert [form for form, _ in found] == ["gold"] + 7 * ["demonstration"]
+    assert [rate for _, rate in found] == pytest.approx([1e-3, 1e-3, 1e-3 / 3, 3e-3] + 4 * [1e-3])
+    assert search.answers == "demonstration"
+    assert 0.9 * budget < search.spent <= budget
+    # of a tie the gold answers are taken
+    _, search = searched(FakeJudge(0.3), budget, shown=BOTH)
+    assert {each.form for each in search.best.candidates[2:]} == {"gold"}
+
+
+def test_a_small_budget_goes_to_both_kinds_of_answers_and_never_beyond():
+    budget = 20 * step_flops() + 2 * VALIDATION
+    _, search = searched(FakeJudge(0.3, 0.5), budget, shown=BOTH)
+    found = search.best.candidates
+    assert [(each.form, each.learning_rate) for each in found] == [("gold", 1e-3), ("demonstration", 1e-3)]
+    assert (search.answers, min(each.steps for each in found) >= 10) == ("demonstration", True)
+    assert search.spent <= budget
+    _, search = searched(FakeJudge(0.3), step_flops() + VALIDATION, shown=BOTH)
+    assert [each.form for each in search.best.candidates] == ["gold"]  # a step at least, and no second one
