@@ -20,7 +20,7 @@ from mlops.home.folder import find_home, quieten
 from tests.e2e.conftest import TINY, Home
 from tests.e2e.interrupts import fork, import_what_takes_long, wait
 
-SHORT = ("training.rounds=1", "controls=[]", "warm_start.steps=60")
+SHORT = ("training.rounds=1", "controls=[]")
 RUN = ("run", str(TINY), *(part for setting in SHORT for part in ("--set", setting)))
 
 

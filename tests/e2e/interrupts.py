@@ -29,7 +29,7 @@ import psutil
 
 from tests.e2e.conftest import TINY, Home
 
-SHORT = ("training.rounds=2", "controls=[]", "warm_start.steps=60")
+SHORT = ("training.rounds=2", "controls=[]")
 COMMAND = ("run", str(TINY), *(part for setting in SHORT for part in ("--set", setting)))
 SECONDS = 240.0
 
