@@ -126,18 +126,21 @@ def _task(
 
 def _too_few(source: SourceConfig, wanted: Mapping[Split, int], missing: Mapping[Split, int], draws: int) -> TaskError:
     short: list[Split] = [name for name in SPLITS if missing.get(name)]
-    found = ", ".join(f"{wanted[name] - missing[name]} of {wanted[name]} for {name}" for name in short)
-    if "off_distribution" in wanted:
-        lower = "lower tasks.off_distribution_count"
-        why = ""
-    else:
-        lower = "lower " + ", ".join(f"tasks.splits.{name} to {wanted[name] - missing[name]}" for name in short)
-        why = (
-            "; each question belongs to one split for good (seven twelfths of them to train, two each to gate and "
-            "test, one to validation), so that no count moves a task"
-        )
-    return TaskError(
-        f"only {found} different tasks after {draws} draws{why}",
-        where=describe_source(source),
-        fix=f"widen the generator with generator_kwargs (more terms, more digits), or {lower}",
+    got = {name: wanted[name] - missing[name] for name in short}
+    found = ", ".join(f"{count} of {wanted[name]} for {name}" for name, count in got.items())
+    settings = ", ".join(f"{_setting(name)} to {count}" for name, count in got.items())
+    why = (
+        "; each question belongs to one split for good (seven twelfths of them to train, two each to gate and test, "
+        "one to validation), so that no count moves a task"
     )
+    return TaskError(
+        f"only {found} different tasks after {draws} draws{'' if 'off_distribution' in short else why}",
+        where=describe_source(source),
+        fix="widen the generator with generator_kwargs (more terms, more digits)"
+        + (f", or lower {settings}" if all(got.values()) else ""),
+    )
+
+
+def _setting(split: Split) -> str:
+    """Return the name in the config of a split's count."""
+    return "tasks.off_distribution_count" if split == "off_distribution" else f"tasks.splits.{split}"

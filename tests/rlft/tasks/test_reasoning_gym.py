@@ -147,13 +147,15 @@ def test_the_items_of_a_generator_that_depend_on_its_size_do_not_depend_on_count
     assert few["test"] == more["test"][:2]
 
 
-def test_a_prompt_that_two_questions_make_stays_with_the_first():
-    # Of "4 + 3" and "4 - 1" only the 4 is shown, so two questions that may be of two splits make one prompt.
-    config = source("chain_sum", generator_kwargs=SMALL, prompt="{metadata[expression]:.1}")
-    drawn = drawn_of(config, {"train": 4, "test": 1})
-    assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 5
-    first = {task.prompt[0]["content"]: task.question for task in drawn_of(config, {"train": 1, "test": 1}).tasks}
-    assert first.items() <= {task.prompt[0]["content"]: task.question for task in drawn.tasks}.items()
+def test_a_prompt_that_two_questions_make_is_of_the_first_whatever_the_counts():
+    # Of "4 + 3" and "4 + 1" only "4 +" is shown, so two questions that may be of two splits make one of twenty prompts.
+    # The split of the first has it, also if it has enough tasks and does not take it.
+    config = source("chain_sum", generator_kwargs=SMALL, prompt="{metadata[expression]:.3}")
+    for seed in range(8):
+        few, more = (drawn_of(config, {"train": count, "test": 1}, seed=seed) for count in (1, 7))
+        assert len({task.prompt[0]["content"] for task in more.tasks}) == 8
+        assert questions(few)["test"] == questions(more)["test"]
+        assert questions(few)["train"] == questions(more)["train"][:1]
 
 
 def test_too_few_different_tasks():
@@ -167,12 +169,19 @@ def test_too_few_different_tasks():
     assert re.search(r"widen the generator .* or lower tasks.splits.test to (2[5-9]|3\d|4[01])$", raised.value.fix)
 
 
+def test_a_split_that_gets_none_is_not_told_to_ask_for_none():
+    config = source("chain_sum", generator_kwargs=SMALL, prompt="{metadata[difficulty]}")  # the same for all
+    with pytest.raises(TaskError) as raised:
+        drawn_of(config, {"train": 1, "test": 1})
+    assert raised.value.fix == "widen the generator with generator_kwargs (more terms, more digits)"
+
+
 def test_too_few_off_distribution():
     with pytest.raises(
         TaskError, match="only 200 of 201 for off_distribution different tasks after 3010 draws"
     ) as raised:
         drawn_of(source("chain_sum", generator_kwargs=SMALL), {"off_distribution": 201})
-    assert raised.value.fix.endswith("or lower tasks.off_distribution_count")
+    assert raised.value.fix.endswith("or lower tasks.off_distribution_count to 200")
 
 
 @pytest.mark.parametrize("generator", ["list_functions", "pool_matrix", "acre"])
