@@ -126,7 +126,7 @@ def _task(
 
 def _too_few(source: SourceConfig, wanted: Mapping[Split, int], missing: Mapping[Split, int], draws: int) -> TaskError:
     short: list[Split] = [name for name in SPLITS if missing.get(name)]
-    got = {name: wanted[name] - missing[name] for name in short}
+    got: dict[Split, int] = {name: wanted[name] - missing[name] for name in short}
     found = ", ".join(f"{count} of {wanted[name]} for {name}" for name, count in got.items())
     settings = ", ".join(f"{_setting(name)} to {count}" for name, count in got.items())
     why = (
