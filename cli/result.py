@@ -102,6 +102,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
             if change is not None
         ]
         parts += weak_controls(summary)
+        parts += [f"No control {name}: {reason}." for name, reason in summary.controls_left_out.items()]
     if summary.pass_at_k:
         parts.append(_several_attempts(summary.pass_at_k))
     if len(summary.differences) > 1:  # a single part is the reward itself

@@ -6,13 +6,13 @@ An arm is one of the policies that are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlops.registry.champion import ChampionVersion
 from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
-from pipelines.controls import make_controls
+from pipelines.controls import left_out_controls, make_controls
 from pipelines.gate import ask_about
 from pipelines.prompted import prompted_controls
 from pipelines.rounds import Rounds
@@ -34,7 +34,7 @@ class Arms:
     """Holds the evaluation artifact of each arm by its key in the summary; `None` for one that the run does not have.
 
     `controls` are those that are trained, by name, and `reports` theirs; `constant` is the best constant answer, a
-    control of every run.
+    control of every run. `left_out` says by name why others that the config wants do not apply.
 
     `final` is the trained policy, whose steps have ids such as `evaluate_policy_trained`.
     """
@@ -46,6 +46,7 @@ class Arms:
     final: Artifact
     champion: Artifact | None
     reports: Mapping[str, ControlReport | PromptReport]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def load(self) -> dict[str, Evaluation]:
         """Return the evaluations of the arms that there are, controls left out, by their keys in the summary."""
@@ -97,11 +98,12 @@ def evaluate_arms(
     warm = None
     if stages.config.warm_start is not None:
         warm = stages.evaluate(starts.start, tasks, FINAL_SPLITS, "warm_start")
-    made = make_controls(stages, starts.start, tasks, rounds, tracker)
+    left_out = left_out_controls(stages, tasks)
+    made = make_controls(stages, starts.start, tasks, rounds, tracker, left_out)
     controls = {
         name: stages.evaluate(policy, tasks, FINAL_SPLITS, f"{name}_control") for name, (policy, _) in made.items()
     }
-    prompted = prompted_controls(stages, starts.base, starts.other, tasks, rounds, tracker)
+    prompted = prompted_controls(stages, starts.base, starts.other, tasks, rounds, tracker, left_out)
     controls |= {
         name: stages.evaluate(each.policy, tasks, FINAL_SPLITS, f"{name}_control", each.examples)
         for name, each in prompted.items()
@@ -117,6 +119,7 @@ def evaluate_arms(
         champion=champion,
         reports={name: report for name, (_, report) in made.items()}
         | {name: each.report for name, each in prompted.items()},
+        left_out=left_out,
     )
     return arms, found
 

@@ -6,7 +6,7 @@ To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from mlops.tracking.control_curves import log_control
@@ -23,15 +23,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Says how a control is made: `why_not` says why it does not apply, `make` returns its policy and its report."""
+    """Says how a control is trained: `make` returns its policy and its report."""
 
     name: ControlName
-    why_not: Callable[[Stages, Artifact], str | None]
     make: Callable[[Stages, Artifact, Artifact, Rounds], tuple[Artifact, Artifact]]
-
-
-def _nothing_to_imitate(stages: Stages, tasks: Artifact) -> str | None:
-    return None if stages.has_demonstrations(tasks.load()) else "no train task has a gold answer"
 
 
 def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
@@ -54,10 +49,6 @@ def _sft(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tu
             config.training.gradient_checkpointing,
             id="sft_control",
         )
-
-
-def _applies_always(stages: Stages, tasks: Artifact) -> None:
-    del stages, tasks
 
 
 def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds) -> tuple[Artifact, Artifact]:
@@ -84,25 +75,39 @@ def _rejection(stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds)
         )
 
 
-CONTROLS = (
-    Control("sft", _nothing_to_imitate, _sft),
-    Control("rejection_sampling", _applies_always, _rejection),
-)
+CONTROLS = (Control("sft", _sft), Control("rejection_sampling", _rejection))
+
+
+def left_out_controls(stages: Stages, tasks: Artifact) -> dict[str, str]:
+    """Return why controls that the config wants, trained or prompted, do not apply, by their names."""
+    reasons = dict[ControlName, str]()
+    if not stages.has_demonstrations(tasks.load()):
+        reasons = {"sft": "no train task has a gold answer", "few_shot": "no train task has a gold answer to show"}
+    if stages.config.policy.model is None:
+        began = "the policy began with random weights, and learns nothing from what stands in its prompt"
+        reasons["few_shot"] = began
+    found = {name: reason for name, reason in reasons.items() if stages.config.wants_control(name)}
+    for name, reason in found.items():
+        logger.info("the control %s is left out: %s", name, reason)
+    return found
 
 
 def make_controls(
-    stages: Stages, start: Artifact, tasks: Artifact, rounds: Rounds, tracker: Tracker
+    stages: Stages,
+    start: Artifact,
+    tasks: Artifact,
+    rounds: Rounds,
+    tracker: Tracker,
+    without: Collection[str] = (),
 ) -> dict[str, tuple[Artifact, ControlReport]]:
-    """Train the controls that the config wants and that apply, and return their policies and reports by name.
+    """Train the controls that the config wants, and return their policies and reports by name.
 
-    Each gets the FLOPs of all rounds and of their validations, and starts where the rounds did.
+    Each gets the FLOPs of all rounds and of their validations, and starts where the rounds did. `without` names those
+    that do not apply.
     """
-    wanted, found = stages.config.controls, dict[str, tuple[Artifact, ControlReport]]()
+    found = dict[str, tuple[Artifact, ControlReport]]()
     for control in CONTROLS:
-        if wanted is not None and control.name not in wanted:
-            continue
-        if reason := control.why_not(stages, tasks):
-            logger.info("the control %s is left out: %s", control.name, reason)
+        if control.name in without or not stages.config.wants_control(control.name):
             continue
         policy, report = control.make(stages, start, tasks, rounds)
         found[control.name] = policy, report.load()

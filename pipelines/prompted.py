@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mlops.runs.ids import step_id
@@ -13,8 +13,6 @@ from pipelines.stages import Artifact, Stages
 from rlft.controls.few_shot import PromptReport
 from rlft.harness.examples import Examples
 from steps.choose_prompt import choose_prompt
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +25,26 @@ class Prompted:
 
 
 def prompted_controls(
-    stages: Stages, base: Artifact, other: Artifact | None, tasks: Artifact, rounds: Rounds, tracker: Tracker
+    stages: Stages,
+    base: Artifact,
+    other: Artifact | None,
+    tasks: Artifact,
+    rounds: Rounds,
+    tracker: Tracker,
+    without: Collection[str] = (),
 ) -> dict[str, Prompted]:
-    """Choose the prompts of the controls that the config wants and that apply, and return these controls by name.
+    """Choose the prompts of the controls that the config wants, and return these controls by name.
 
-    `other` is the other model that the config names; there may be no example to show it. The search for each prompt may
-    take the FLOPs of all rounds and of their validations. Those of a model behind an address nobody knows.
+    `other` is the other model that the config names; there may be no example to show it. `without` names the controls
+    that do not apply. The search for each prompt may take the FLOPs of all rounds and of their validations. Those of a
+    model behind an address nobody knows.
     """
-    wanted, found = stages.config.controls, dict[str, Prompted]()
-    if wanted is None or "few_shot" in wanted:
-        if reason := _why_no_examples(stages, tasks):
-            logger.info("the control few_shot is left out: %s", reason)
-        else:
-            found["few_shot"] = _prompted(stages, base, tasks, rounds, tracker, "few_shot")
+    found = dict[str, Prompted]()
+    if "few_shot" not in without and stages.config.wants_control("few_shot"):
+        found["few_shot"] = _prompted(stages, base, tasks, rounds, tracker, "few_shot")
     if other is not None:
         found["model"] = _prompted(stages, other, tasks, rounds, tracker, "model")
     return found
-
-
-def _why_no_examples(stages: Stages, tasks: Artifact) -> str | None:
-    if stages.config.policy.model is None:
-        return "the policy began with random weights, and learns nothing from what stands in its prompt"
-    return None if stages.has_demonstrations(tasks.load()) else "no train task has a gold answer to show"
 
 
 def _prompted(

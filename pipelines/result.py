@@ -102,6 +102,7 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     record.summary.control_costs = {
         name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }
+    record.summary.controls_left_out = dict(arms.left_out)
     named = stages.config.other_model
     record.summary.control_model = named.model if named else ""
     record.summary.sft_control = record.summary.controls.get("sft", {})

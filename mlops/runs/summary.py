@@ -216,6 +216,9 @@ class Summary(Section):
         "`constant` is the best constant answer, which every run has; `few_shot` and `model` are the base model and "
         "another one, with examples in their prompts.",
     )
+    controls_left_out: dict[str, str] = Field(
+        default={}, description="Why controls that the config wants do not apply, by their names."
+    )
     control_model: str = Field(
         default="", description="Name or folder of the model that is `controls.model`; empty without one."
     )

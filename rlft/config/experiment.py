@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from rlft.config.bounds import LARGEST_SEED
-from rlft.config.controls import AnyControl, ModelControl, without_sft_control
+from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
 from rlft.config.names import LONGEST_NAME
@@ -65,6 +65,10 @@ class Config(Section):
                 f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit"
             )
         return name
+
+    def wants_control(self, name: ControlName) -> bool:
+        """Return whether `controls` names this control, or leaves it to what applies."""
+        return self.controls is None or name in self.controls
 
     @property
     def other_model(self) -> ModelControl | None:

@@ -19,7 +19,9 @@ from rlft.errors import TrackerError
 
 
 def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_control_a_label():
-    keys = [field.name for field in fields(Arms) if field.name not in ("constant", "reports")]  # part of the controls
+    keys = [
+        field.name for field in fields(Arms) if field.name not in ("constant", "reports", "left_out")
+    ]  # part of the controls
     assert keys == [key for key in Summary.model_fields if key in keys]
     assert keys == [key for key, _ in ARMS]
     assert set(LABELS) == {"constant", "model", *get_args(ControlName)}
@@ -28,16 +30,22 @@ def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_
 class FakeStages:
     """Evaluates by name, and says what it was asked for."""
 
-    config = SimpleNamespace(warm_start=None, controls=[])
+    config = SimpleNamespace(
+        warm_start=None, policy=SimpleNamespace(model="a"), wants_control=lambda name: name == "few_shot"
+    )
 
     def __init__(self):
         self.evaluated = []
 
     show = staticmethod(unshown)
 
-    def evaluate(self, policy, tasks, splits, name):
+    def has_demonstrations(self, tasks):
+        return False
+
+    def evaluate(self, policy, tasks, splits, name, examples=None):
+        assert splits == FINAL_SPLITS
         self.evaluated.append(name)
-        return f"{name} of {policy}"
+        return f"{name} of {policy}" + (f" with {examples}" if examples else "")
 
     def constant(self, tasks, said, splits):
         assert splits == FINAL_SPLITS
@@ -46,7 +54,24 @@ class FakeStages:
 
 def evaluated(stages, find_champion):
     rounds = SimpleNamespace(best="best", often_said=lambda: ["?"])
-    return evaluate_arms(stages, "tasks", Starts("base", "base", None), rounds, find_champion, None, "home")
+    tasks = SimpleNamespace(load=lambda: "tasks")
+    return evaluate_arms(stages, tasks, Starts("base", "base", None), rounds, find_champion, None, "home")
+
+
+def test_controls_are_evaluated_as_all_arms_are_the_prompted_ones_with_their_examples(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(conclusion, "make_controls", lambda *given: {"sft": ("imitator", "its report")})
+    prompted = SimpleNamespace(policy="base", report="its prompts", examples="two examples")
+    monkeypatch.setattr(
+        conclusion, "prompted_controls", lambda *given: asked.update(without=given[-1]) or {"few_shot": prompted}
+    )
+    arms, _ = evaluated(FakeStages(), lambda: None)
+    assert arms.controls == {
+        "sft": "sft_control of imitator",
+        "few_shot": "few_shot_control of base with two examples",
+    }
+    assert arms.reports == {"sft": "its report", "few_shot": "its prompts"}
+    assert arms.left_out == asked["without"] == {"few_shot": "no train task has a gold answer to show"}
 
 
 def test_a_champion_that_cannot_be_looked_up_holds_up_no_evaluation():

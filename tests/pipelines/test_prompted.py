@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -27,20 +26,16 @@ class FakeStages:
     show = staticmethod(unshown)
     fingerprints = EnvironmentFingerprints("a", "b")
 
-    def __init__(self, controls, *, model="a", gold=True):
+    def __init__(self, controls):
         self.config = SimpleNamespace(
-            controls=controls,
+            wants_control=lambda name: controls is None or name in controls,
             other_model=next((each for each in controls or () if isinstance(each, ModelControl)), None),
-            policy=SimpleNamespace(model=model, device="cpu"),
+            policy=SimpleNamespace(device="cpu"),
             warm_start=None,
             environment=None,
             reward=None,
             evaluation=EvaluationConfig(),
         )
-        self.gold = gold
-
-    def has_demonstrations(self, tasks):
-        return self.gold
 
     def evaluation_sampling(self):
         return None
@@ -70,10 +65,10 @@ class FakeTracker:
         self.metrics |= metrics
 
 
-def made(stages, tracker=None, other=None):
+def made(stages, tracker=None, other=None, without=()):
     rounds = SimpleNamespace(flops=lambda: 9.0, validation_flops=lambda: 2.0)
     tasks = SimpleNamespace(load=lambda: None)
-    return prompted_controls(stages, "base", other, tasks, rounds, tracker or FakeTracker())
+    return prompted_controls(stages, "base", other, tasks, rounds, tracker or FakeTracker(), without)
 
 
 @pytest.mark.parametrize("controls", [None, ["few_shot"], ["sft", "few_shot"]])
@@ -90,27 +85,14 @@ def test_the_base_model_gets_examples_within_the_flops_of_the_rounds(controls, t
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"model": None}, "began with random weights"),
-        ({"gold": False}, "no train task has a gold answer to show"),
-    ],
-)
-def test_a_control_that_does_not_apply_is_left_out_with_the_reason(options, reason, caplog):
-    caplog.set_level(logging.INFO)
-    assert made(FakeStages(None, **options)) == {}
-    assert reason in caplog.text
-
-
 def test_a_control_may_be_unwanted():
     for unwanted in ([], ["sft"]):
         assert made(FakeStages(unwanted)) == {}
+    assert made(FakeStages(None), without=["few_shot"]) == {}  # it does not apply
 
 
-def test_another_model_has_a_prompt_of_its_own_even_if_the_policy_began_with_random_weights(told):
-    stages = FakeStages([ModelControl(model="b")], model=None, gold=False)
-    (found,) = made(stages, other="other").items()
+def test_another_model_has_a_prompt_of_its_own_even_if_the_base_model_has_none(told):
+    (found,) = made(FakeStages([ModelControl(model="b")]), other="other", without=["few_shot"]).items()
     assert (found[0], found[1].policy, found[1].examples) == ("model", "other", EXAMPLES)
     assert told == [("other", 9.0, None, "choose_prompt_model")]
 
