@@ -80,7 +80,7 @@ CONTROLS = (Control("sft", _sft), Control("rejection_sampling", _rejection))
 
 def left_out_controls(stages: Stages, tasks: Artifact) -> dict[str, str]:
     """Return why controls that the config wants, trained or prompted, do not apply, by their names."""
-    reasons = dict[ControlName, str]()
+    reasons: dict[ControlName, str] = {}
     if not stages.has_demonstrations(tasks.load()):
         reasons = {"sft": "no train task has a gold answer", "few_shot": "no train task has a gold answer to show"}
     if stages.config.policy.model is None:

@@ -11,6 +11,7 @@ from zenml.models import PipelineRunResponse
 from mlops.registry.champion import ChampionVersion, current_champion
 from mlops.runs.comparison import (
     arm_metrics,
+    cost_of,
     difference,
     part_differences,
     promotion_section,
@@ -18,7 +19,6 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
-from mlops.runs.controls import cost_of
 from mlops.runs.record import Record
 from mlops.runs.redo import has_step
 from mlops.runs.starting import registry_name

@@ -1,12 +1,16 @@
-"""Compares the arms of a run for its summary: their metrics, differences, and the status and promotion by these."""
+"""Compares the arms of a run for its summary: metrics, differences, costs, and the status and promotion by these."""
 
 from __future__ import annotations
 
-from mlops.runs.summary import Change, Difference, Promotion, SeveralAttempts, Status
+from mlops.runs.summary import Change, ControlCost, Difference, Promotion, SeveralAttempts, Status
 from rlft.comparison import compare
+from rlft.controls.best import ControlReport
+from rlft.controls.few_shot import PromptReport
 from rlft.pass_at_k import PassAtK
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Evaluation, Interval
+
+_BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own
 
 
 def arm_metrics(evaluation: Evaluation) -> dict[str, float]:
@@ -70,6 +74,22 @@ def several_attempts(found: PassAtK | None) -> SeveralAttempts | None:
         errors=found.errors,
         effect=found.effect,
     )
+
+
+def cost_of(report: ControlReport | PromptReport, attempt_tokens: float | None) -> ControlCost:
+    """Return what a control was made from; `attempt_tokens` is the mean length of attempts before training."""
+    cost = ControlCost(
+        flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
+    )
+    if isinstance(report, PromptReport):
+        told = {"prompt_tokens": report.prompt_tokens, "completion_tokens": report.completion_tokens}
+        return cost.model_copy(update=told)
+    if not report.answers:
+        return cost
+    alone = {candidate.form for candidate in report.candidates} <= {"gold"}
+    bare = alone and attempt_tokens is not None and report.answer_tokens < _BARE * attempt_tokens
+    told = {"answer_tokens": report.answer_tokens, "attempt_tokens": attempt_tokens}
+    return cost.model_copy(update={"answers": "bare" if bare else report.answers, **told})
 
 
 def status_of(difference_to_start: Difference | None) -> Status:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mlops.runs.summary import ControlCost, Summary
-from rlft.controls.best import ControlReport
-from rlft.controls.few_shot import PromptReport
+from mlops.runs.summary import Summary
 
 LABELS = {
     "sft": "SFT on your gold answers",
@@ -14,23 +12,6 @@ LABELS = {
     "constant": "best constant answer",
 }
 _IMITATED = {"bare": "bare answers", "demonstration": "demonstrations", "file": "demonstrations"}
-_BARE = 1 / 4  # of the length of an attempt: shorter answers leave out what a model writes before its own
-
-
-def cost_of(report: ControlReport | PromptReport, attempt_tokens: float | None) -> ControlCost:
-    """Return what a control was made from; `attempt_tokens` is the mean length of attempts before training."""
-    cost = ControlCost(
-        flops=report.spent, budget=report.budget, seconds=report.seconds, demonstrations=report.demonstrations
-    )
-    if isinstance(report, PromptReport):
-        told = {"prompt_tokens": report.prompt_tokens, "completion_tokens": report.completion_tokens}
-        return cost.model_copy(update=told)
-    if not report.answers:
-        return cost
-    alone = {candidate.form for candidate in report.candidates} <= {"gold"}
-    bare = alone and attempt_tokens is not None and report.answer_tokens < _BARE * attempt_tokens
-    told = {"answer_tokens": report.answer_tokens, "attempt_tokens": attempt_tokens}
-    return cost.model_copy(update={"answers": "bare" if bare else report.answers, **told})
 
 
 def label_of(summary: Summary, name: str) -> str:

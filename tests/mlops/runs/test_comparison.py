@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.runs.controls import cost_of
+from mlops.runs.comparison import cost_of
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.few_shot import PromptReport, PromptTrial
 
