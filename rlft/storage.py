@@ -30,7 +30,7 @@ TASK_SCHEMA = pa.schema(
         "info": _JSON,
         "split": _TEXT,
         "group": _TEXT,
-        "question": _TEXT,
+        "question_key": _TEXT,
     }
 )
 ROLLOUT_SCHEMA = pa.schema(
@@ -82,7 +82,7 @@ def tasks_to_table(task_set: TaskSet) -> pa.Table:
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
-    """Return the tasks of a table that `tasks_to_table` made; older ones lack the column `question`."""
+    """Return the tasks of a table that `tasks_to_table` made; older ones lack the column `question_key`."""
     extra = _metadata(table)
     rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))

@@ -44,8 +44,8 @@ def question_key(fields: Sequence[str]) -> str:
 
 
 def question_of(task: Task) -> str:
-    """Return what a task asks, as a hash: its `question`, or that of its prompt where none is noted."""
-    return task.question or prompt_key(task.prompt)
+    """Return what a task asks, as a hash: its `question_key`, or that of its prompt where none is noted."""
+    return task.question_key or prompt_key(task.prompt)
 
 
 def task_hash(task: Task) -> str:

@@ -94,7 +94,7 @@ def fingerprint_tasks(tasks: Iterable[Task]) -> str:
             task.info,
             task.split,
             task.group,
-            task.question,
+            task.question_key,
         ]
         digest.update(canonical_json(content).encode() + b"\n")
     return digest.hexdigest()

@@ -30,7 +30,7 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
     """Make the task of a row. Raises `FieldError` with the reason if the row is unusable.
 
     Without a configured `id` the id is a hash of the content; without a configured `group` the group is the task's
-    `question`: a hash of what the row asks, whatever template it is shown in. `split` is what the row's own `split`
+    `question_key`: a hash of what the row asks, whatever template it is shown in. `split` is what the row's own `split`
     column says; with `None` it is `train` until tasks are dealt.
     """
     row = {str(name): to_json(value, str(name)) for name, value in raw.row.items()}
@@ -50,7 +50,7 @@ def make_task(raw: RawRow, fields: SourceConfig, *, environment: str, split: Spl
         info=raw.info if raw.info is not None else _whole(row, read),
         split=split or "train",
         group=_explicit_text(row, fields.group, "group") if fields.group else question,
-        question=question,
+        question_key=question,
     )
 
 

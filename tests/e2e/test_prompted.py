@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pytest
@@ -80,11 +81,11 @@ def test_another_model_is_an_arm_that_is_called_by_its_name(prompted):
 KEY = "sk-Kq99-kept-secret-0123456789"
 
 
-def sum_if_small(body, number):
-    """The sum, with at least two examples before it and if it is below 12; else something else."""
-    terms = body["messages"][-1]["content"].rpartition("\n")[2].removesuffix("=").strip()
-    found = eval(terms, {"__builtins__": {}})
-    right = found < 12 and len(body["messages"]) > 4
+def divisor_of_small_ones(body, number):
+    """The greatest common divisor of numbers with a small sum, after at least two examples; else another number."""
+    numbers = [int(word) for word in body["messages"][-1]["content"].rpartition("\n")[2].removesuffix("=").split(",")]
+    found = math.gcd(*numbers)
+    right = sum(numbers) < 24 and len(body["messages"]) > 4
     return completion(str(found if right else found + 1), usage={"prompt_tokens": 20, "completion_tokens": 2})
 
 
@@ -92,7 +93,7 @@ def sum_if_small(body, number):
 def asked(prompted):
     """The same run in the same home with a model behind an address; what it shares comes from the cache."""
     home, _ = prompted
-    with ChatServer(sum_if_small) as server, pytest.MonkeyPatch.context() as patch:
+    with ChatServer(divisor_of_small_ones) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RLFT_TEST_KEY", KEY)
         control = {"model": "small", "endpoint": server.url, "api_key": "env:RLFT_TEST_KEY", "attempts": 2}
         wanted = [control, control | {"concurrency": 2}, control | {"endpoint": f"{server.url}1"}]

@@ -25,8 +25,9 @@ from mlops.runs.stored_files import read_round
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = pytest.mark.slow
-EVERY = ["--set", "evaluation.validate_every=1", "--set", "policy.keep.last=2"]
-ONCE = ["--set", "evaluation.validate_every=3", "--set", "policy.keep.last=1"]
+MANY = ["--set", "training.tasks_per_round=24"]  # so that most tokens are those of the rounds
+EVERY = [*MANY, "--set", "evaluation.validate_every=1", "--set", "policy.keep.last=2"]
+ONCE = [*MANY, "--set", "evaluation.validate_every=3", "--set", "policy.keep.last=1"]
 
 
 def folder_of(home: Home) -> Folder:

@@ -97,7 +97,7 @@ def test_the_calculator_is_learnt_in_conversations_that_can_be_read(make_home):
         "training__tasks_per_round": 16,
         "training__num_generations": 4,
         "baseline__num_tasks": 32,
-        "warm_start__steps": 100,
+        "warm_start__steps": 300,
         "controls": "[]",
         "tasks__splits": "{train: 1000, validation: 50, gate: 50, test: 50}",
         "tasks__off_distribution_count": 20,

@@ -35,7 +35,7 @@ class UserHome(Home):
 
     def ask(self, code: str):
         """Evaluate code in the user's own ZenML."""
-        prelude = "import json\nfrom mlops.home.folder import quieten\nquieten(False)\n"
+        prelude = "import json\nfrom mlops.home.variables import quieten\nquieten(False)\n"
         done = self.code(f"{prelude}from zenml.client import Client\nclient = Client()\n{code}")
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.strip().splitlines()[-1])

@@ -164,10 +164,10 @@ def test_failed_calls_that_were_stored_without_a_mark_get_it_where_their_count_a
 
 
 def test_tasks_that_were_stored_without_their_question_are_read():
-    tasks = make_task_set(dataclasses.replace(make_task(), question="0123456789abcdef"))
+    tasks = make_task_set(dataclasses.replace(make_task(), question_key="0123456789abcdef"))
     table = through_a_file(storage.tasks_to_table(tasks))
     assert storage.tasks_from_table(table) == tasks
-    assert storage.tasks_from_table(table.drop_columns(["question"])) == make_task_set(make_task())
+    assert storage.tasks_from_table(table.drop_columns(["question_key"])) == make_task_set(make_task())
 
 
 def test_a_mark_of_a_failed_call_is_all_that_counts():

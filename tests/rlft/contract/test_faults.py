@@ -29,7 +29,7 @@ FILE = Path(user_code.__file__)
 HAS = "has: id, queue, when"
 PROMPT = "task.prompt is a tuple of messages; task.text is the prompt's text"
 COMPLETION = "a completion is a list of messages; completion.text is the answer"
-TASK = "a task has: id, environment, prompt, answer, info, split, group, text"
+TASK = "a task has: id, environment, prompt, answer, info, split, group, question_key, text"
 ARTICLE = {"name": "look_up", "description": "Read an article.", "parameters": {"country": "Its name."}}
 
 

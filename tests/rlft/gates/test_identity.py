@@ -17,7 +17,7 @@ def test_a_task_is_what_it_asks():
     one = make_task("a", "2 + 2", "4")
     assert task_hash(one) == task_hash(make_task("another id", " 2  + 2\n", "5", note="another column"))
     assert task_hash(one) != task_hash(make_task("a", "2 + 3", "4"))
-    assert task_hash(replace(one, question="0123456789abcdef")) == "01234567"
+    assert task_hash(replace(one, question_key="0123456789abcdef")) == "01234567"
     assert len(task_hash(make_task("lone surrogate", "\ud800", None))) == 8
 
 

@@ -67,8 +67,8 @@ def test_an_edited_template_or_answer_moves_no_row_and_makes_no_gate_new(tmp_pat
         {"prompt": "question"},
     ):
         after = ingest(path, **edited)
-        assert [(t.question, t.split, t.group) for t in after.tasks] == [
-            (t.question, t.split, t.group) for t in before.tasks
+        assert [(t.question_key, t.split, t.group) for t in after.tasks] == [
+            (t.question_key, t.split, t.group) for t in before.tasks
         ]
         assert gate_id(after.split("gate")) == gate_id(before.split("gate"))
 

@@ -70,7 +70,7 @@ def questions(drawn: Drawn) -> dict[Split, list[str]]:
     """The questions of each split, in the order in which they were drawn."""
     found: dict[Split, list[str]] = {name: [] for name in SPLITS}
     for task in drawn.tasks:
-        found[task.split].append(task.question)
+        found[task.split].append(task.question_key)
     return found
 
 
@@ -81,7 +81,7 @@ def test_every_split_takes_its_own_questions_from_one_stream():
     assert {name: len(found) for name, found in questions(drawn).items() if found} == wanted
     assert len({task.prompt[0]["content"] for task in drawn.tasks}) == 140
     for task in drawn.tasks:
-        assert task.split == own_share(task.question, seed=7)
+        assert task.split == own_share(task.question_key, seed=7)
         assert (task.info["seed"], drawn.first) == (7, 0)
         assert task.info["index"] < drawn.end
     # Every index drawn was kept, a repetition, or of a split that had enough.

@@ -73,16 +73,20 @@ def test_configured_fields_and_templates():
 def test_a_question_is_what_the_row_asks_whatever_template_and_answer():
     row = {"q": "1 + 2?", "context": "Numbers.", "final": "3"}
     plain = task(row, prompt="q", answer="final")
-    assert plain.question == plain.group == prompt_key([user("1 + 2?")])
+    assert plain.question_key == plain.group == prompt_key([user("1 + 2?")])
     told = task(row, prompt="{q} Answer briefly.", answer="{final} ")
-    assert (told.question, told.group) == (plain.question, plain.question)
+    assert (told.question_key, told.group) == (plain.question_key, plain.question_key)
     assert told.id != plain.id
-    assert task({**row, "q": "1  + 2\uff1f"}, prompt="Q: {q}", answer="final").question == plain.question
+    assert task({**row, "q": "1  + 2\uff1f"}, prompt="Q: {q}", answer="final").question_key == plain.question_key
     both = task(row, prompt="{context}\n{q}", answer="final")
-    assert both.question == task(row, prompt="{q} ({context!s}), {q}", answer="final").question != plain.question
-    assert task({**row, "q": ["1 + 2?"]}, prompt="{q}", answer="final").question == question_key(['["1 + 2?"]'])
+    assert (
+        both.question_key
+        == task(row, prompt="{q} ({context!s}), {q}", answer="final").question_key
+        != plain.question_key
+    )
+    assert task({**row, "q": ["1 + 2?"]}, prompt="{q}", answer="final").question_key == question_key(['["1 + 2?"]'])
     fixed = task(row, prompt="Say {{something}}.", answer="final")  # it names no field, so it is the question
-    assert fixed.question == prompt_key([user("Say {something}.")])
+    assert fixed.question_key == prompt_key([user("Say {something}.")])
 
 
 def test_the_first_default_field_that_holds_something_counts():

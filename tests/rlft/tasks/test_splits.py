@@ -164,8 +164,8 @@ def test_a_question_in_two_wordings_stays_in_one_split():
     one, other = task("a", "test", prompt="4 + 3 ="), task("b", "train", prompt="4+3 =")
     assert len(drop_duplicates([one, other], Claims())) == 2
     claims = Claims()
-    assert drop_duplicates([replace(one, question="q"), replace(other, question="q")], claims) == [
-        replace(one, question="q")
+    assert drop_duplicates([replace(one, question_key="q"), replace(other, question_key="q")], claims) == [
+        replace(one, question_key="q")
     ]
     assert claims.dropped == {"train: also in test": 1}
 
