@@ -76,7 +76,7 @@ def test_tasks_that_moved_are_named_once_and_whether_the_gate_is_new(begin, capl
     assert "no more than half were in its gate" in caplog.text
     caplog.clear()
     others = [
-        dataclasses.replace(task, question=f"asked in other fields {task.id}") for task in dealt({3, 4, 5, 6}).tasks
+        dataclasses.replace(task, question_key=f"asked in other fields {task.id}") for task in dealt({3, 4, 5, 6}).tasks
     ]
     moved, _ = begin(TaskSet(tuple(others), "f"))
     assert (moved["tasks"], moved["new_in_gate"]) == ({}, 4)

@@ -277,7 +277,7 @@ def test_fingerprint_sees_every_field_and_the_order():
             {"info": {"a": None}},
             {"split": "gate"},
             {"group": "h"},
-            {"question": "q"},
+            {"question_key": "q"},
         )
     ]
     sets = [[first], [], [first, changed[0]], [changed[0], first], *([task] for task in changed)]
