@@ -33,7 +33,7 @@ import rlft
 
 class Deadly(rlft.BaseEnv):
     async def compute_reward(self, completion, ground_truth):
-        if completion.text.strip().endswith("1"):
+        if ground_truth in ("2", "3") and "1" in completion.text:  # some attempts, and never eight in a row
             {death}
         return {{"correct": float(completion.text.strip() == ground_truth)}}
 """
