@@ -92,7 +92,7 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 
 def _around(text: str, start: int, position: int) -> str:
-    """The text around a position, in one line and with the place marked; it begins no earlier than `start`."""
+    """Return the text around a position, in one line and with the place marked; it begins no earlier than `start`."""
     first, last = max(start, position - _BEFORE), position + _BEHIND
     shown = marked(text[first:last], position - first).replace("\n", "\\n")
     return f"{'...' * (first > start)}{shown}{'...' * (last < len(text))}"
@@ -104,7 +104,7 @@ def _kind(value: Any) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises ValueError for a key that occurs twice, of which `json` would keep the last."""
+    """Return an object of JSON. Raises ValueError for a key that occurs twice, of which `json` would keep the last."""
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()
@@ -114,7 +114,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
-    """A number of JSON. Raises ValueError for NaN and Infinity, and for 1e999, which `json` would take."""
+    """Return a number of JSON. Raises ValueError for NaN and Infinity, and for 1e999, which `json` would take."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:100]} is no finite number")
     return number

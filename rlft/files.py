@@ -52,7 +52,7 @@ def why_no_file(path: Path) -> str | None:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file belongs to an installed package."""
+    """Return whether a file belongs to an installed package."""
     return bool({"site-packages", "dist-packages"} & set(path.parts))
 
 

@@ -76,7 +76,7 @@ class Seal:
         return {name for name in self.files if name.endswith(".safetensors")}
 
     def weights_removed(self, root: Path) -> bool:
-        """Whether `policy.keep` has removed the weights, or some of them when it was cut short.
+        """Return whether `policy.keep` has removed the weights, or some of them when it was cut short.
 
         Earlier versions left no mark. They removed weights of rounds alone, always together with the optimizer's state,
         which a round without an update has not.

@@ -136,7 +136,7 @@ def _bounds(sums: Array, sizes: Array, range: Range, imagined: float, confidence
 
 
 def common_tasks(a: Mapping[str, float], b: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Both scores, {task id: score} each, over the tasks that have one in both, in the order of their ids.
+    """Return both scores, {task id: score} each, over the tasks that have one in both, in the order of their ids.
 
     A part of the reward need not apply to every task, and a rollout that failed has no score.
     """

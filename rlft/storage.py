@@ -166,7 +166,7 @@ def _rollout(row: dict[str, Any]) -> Rollout:
 
 
 def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Message, ...]:
-    """The messages; in older tables, which lack `failed`, it is set if texts agree with the count of failed calls."""
+    """Return the messages; where older tables lack `failed`, texts that agree with the count of failed calls set it."""
     if not tool_errors or any("failed" in message for message in messages):
         return messages
     says_so = [message["role"] == "tool" and message["content"].startswith("error: ") for message in messages]
@@ -176,7 +176,7 @@ def _with_failed(messages: tuple[Message, ...], tool_errors: int) -> tuple[Messa
 
 
 def _messages(stored: list[Any]) -> tuple[Message, ...]:
-    """The messages; calls in the form of older tables, `{id, name, arguments}`, become those of `Message`."""
+    """Return the messages; calls in the form of older tables, `{id, name, arguments}`, become those of `Message`."""
     calls = [call for message in stored for call in message.get("tool_calls", ())]
     return tuple(stored) if all("function" in call for call in calls) else as_messages(stored)
 

@@ -53,5 +53,8 @@ def writing(what: str, where: str, room: str = "the disk (TMPDIR may name a larg
 
 
 def _of_this_machine(kind: str) -> str:
-    """The beginning with the name of the machine: containers may share a folder, but not their process numbers."""
+    """Return the beginning with the name of the machine.
+
+    Containers may share a folder, but not their process numbers.
+    """
     return f"rlft-{kind}-{platform.node() or 'localhost'}-"

@@ -75,7 +75,10 @@ def _copy(source: sqlite3.Connection, made: sqlite3.Connection, table: str) -> b
 
 
 def _has_all(source: sqlite3.Connection, made: sqlite3.Connection, table: str) -> bool:
-    """Whether as many rows were copied as an index knows: a damaged page may hold fewer than it did and look whole."""
+    """Return whether as many rows were copied as an index knows.
+
+    A damaged page may hold fewer than it did and look whole.
+    """
     [known] = source.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # by the smallest index, if there is one
     [copied] = made.execute(f'SELECT count(*) FROM "{table}" NOT INDEXED').fetchone()
     return copied >= known

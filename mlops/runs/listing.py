@@ -171,7 +171,7 @@ def _from_summaries(home: Home) -> dict[str, list[Attempt]]:
 
 
 def _summaries(home: Home) -> list[Path]:
-    """The files of summaries; beside them are notes and locks, which have other names."""
+    """Return the files of summaries; beside them are notes and locks, which have other names."""
     return [file for file in (home.root / "runs").glob("*.json") if file.name.count(".") == 1]
 
 
@@ -188,7 +188,7 @@ def _run(home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens
 
 
 def _status(home: Home, attempts: list[Attempt], alive: set[str]) -> str:
-    """What became of a run: of an attempt that goes on or has finished, else of the newest."""
+    """Return what became of a run: of an attempt that goes on or has finished, else of the newest."""
     for attempt in attempts:
         if attempt.id in alive or (attempt.status in _UNFINISHED and goes_on(home, attempt.id, attempt.began)):
             return "running"

@@ -146,7 +146,7 @@ def own_files(home: Home, run: ListedRun) -> list[Path]:
 
 
 def _mlflow_folders(home: Home, runs: Iterable[ListedRun]) -> list[str]:
-    """The places of artifacts of MLflow runs, and of logged models that no version of the registry is made of."""
+    """Return the places of artifacts of MLflow runs, and of logged models that no registered version is made of."""
     ids = [one for run in runs for one in run.mlflow_runs]
     if not MLFLOW.file(home).is_file():
         return []
@@ -208,7 +208,7 @@ def _local(uri: str) -> Path | None:
 
 
 def _is_a_part(home: Home, path: Path) -> bool:
-    """Whether a path lies deep in the home, no link leads out of it, and no database lies below it."""
+    """Return whether a path lies deep in the home, no link leads out of it, and no database lies below it."""
     if not path.is_relative_to(home.root) or len(path.relative_to(home.root).parts) < 2:
         return False
     inner = [place for place in (path, *path.parents) if place.is_relative_to(home.root) and place != home.root]
@@ -226,7 +226,7 @@ def freed_bytes(paths: Iterable[Path]) -> int:
 
 
 def _files(path: Path) -> Iterator[os.stat_result]:
-    """The regular files at or below a path; links are not followed."""
+    """Yield the regular files at or below a path; links are not followed."""
     names = (
         [path] if not path.is_dir() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     )

@@ -124,7 +124,7 @@ def ignore() -> None:
 
 
 def installed() -> Interrupt | None:
-    """The handler of this process, if `install` was called."""
+    """Return the handler of this process, if `install` was called."""
     handlers = [signal.getsignal(number) for number in SIGNALS]
     return next((handler for handler in handlers if isinstance(handler, Interrupt)), None)
 

@@ -76,7 +76,10 @@ def open_chat(
 def _candidates(
     tokenizer: PreTrainedTokenizerBase, opening: str, tools: Sequence[ToolSpec], tool_format: str
 ) -> list[ToolFormat]:
-    """The formats that come into question, the preferred one first; `opening` is empty without a chat template."""
+    """Return the formats that come into question, the preferred one first.
+
+    `opening` is empty without a chat template.
+    """
     if tool_format in FORMATS:
         return [FORMATS[tool_format]]
     declared = [declared_format(tokenizer, opening, tools)] if declares_format(tokenizer) else []
@@ -87,12 +90,12 @@ def _candidates(
 
 
 def _opening(tokenizer: PreTrainedTokenizerBase, template: str, tools: Sequence[ToolSpec]) -> str:
-    """A rendered prompt, for the reader of a declared format."""
+    """Return a rendered prompt, for the reader of a declared format."""
     return render(tokenizer, template, QUESTION, tools, add_generation_prompt=True)
 
 
 def _reads_own_calls(chat: TemplateChat) -> bool:
-    """Whether the chat's format reads the call that its template writes."""
+    """Return whether the chat's format reads the call that its template writes."""
     try:
         turn = chat.read(chat.write({"role": "assistant", "content": "", "tool_calls": [_CALL]}))
     except PolicyError:

@@ -20,7 +20,7 @@ from rlft.types import InvalidToolCall, ToolCall
 
 
 def declares_format(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether the tokenizer declares how the turns of its model are parsed."""
+    """Return whether the tokenizer declares how the turns of its model are parsed."""
     return bool(getattr(tokenizer, "response_template", None))
 
 
@@ -49,7 +49,7 @@ def declared_format(tokenizer: PreTrainedTokenizerBase, prompt: str, tools: Sequ
 
 
 def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], list[str]]:
-    """The calls among what the parser found, and a sentence for the model about each value that is no call."""
+    """Return the calls among what the parser found, and a sentence for the model about each value that is no call."""
     calls: list[ToolCall] = []
     problems: list[str] = []
     for place, value in enumerate(values if isinstance(values, list) else [values], start=1):
@@ -66,7 +66,10 @@ def _read_calls(values: Any) -> tuple[tuple[ToolCall, ...], list[str]]:
 
 
 def _invalid(problems: Sequence[str], text: str) -> tuple[InvalidToolCall, ...]:
-    """The problems as invalid calls. The first has the whole turn as its text: the parser tells no places of calls."""
+    """Return the problems as invalid calls.
+
+    The first has the whole turn as its text: the parser tells no places of calls.
+    """
     return tuple(
         {"text": "" if place else text, "error": problem, "position": None} for place, problem in enumerate(problems)
     )

@@ -167,7 +167,7 @@ def _at(text: str, position: int) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """The text around the calls, joined by newlines; the part before the first call keeps its white space."""
+    """Return the text around the calls, joined by newlines; the part before the first call keeps its white space."""
     first, *others = parts
     return "\n".join(filter(None, [first, *(part.strip() for part in others)]))
 

@@ -98,7 +98,7 @@ class Marks:
         return ids
 
     def _behind(self, guard: str, piece: str) -> list[int]:
-        """The ids of a piece as it is tokenised behind the special token `guard`, without the id of that token."""
+        """Return the ids of a piece as it is tokenised behind the special token `guard`, without that token's id."""
         if not piece:
             return []
         ids = self._ids(guard + piece)
@@ -109,13 +109,13 @@ class Marks:
 
 
 def _starts(names: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for the first character of every occurrence of a name, also of occurrences that overlap."""
+    """Return a pattern for the first character of every occurrence of a name, also of occurrences that overlap."""
     escaped = "|".join(map(re.escape, sorted(names)))
     return re.compile(rf"(?=(?:{escaped})).", re.DOTALL) if escaped else None
 
 
 def _unused(text: str) -> str:
-    """A character that does not occur in a text: one of Unicode's noncharacters, or one for private use."""
+    """Return a character that does not occur in a text: one of Unicode's noncharacters, or one for private use."""
     candidates = itertools.chain(range(0xFDD0, 0xFDF0), range(0x100000, 0x10FFFE))
     taken = set(text)  # otherwise a text that holds all the candidates would be searched once for each
     return next(character for character in map(chr, candidates) if character not in taken)

@@ -45,7 +45,7 @@ class Reading:
         return len(self._calls) + len(self._invalid) + 1
 
     def takes_another(self, start: int) -> bool:
-        """Whether one more call may be read. If not, that becomes an invalid call the first time."""
+        """Return whether one more call may be read. If not, that becomes an invalid call the first time."""
         if self.place > MAX_CALLS and not self.is_full:
             self.is_full = True
             self.note(f"only the first {MAX_CALLS} tool calls of a turn are read", start, len(self._text))

@@ -65,7 +65,10 @@ def render(
 
 
 def _for_template(message: Any) -> dict[str, Any]:
-    """The message with the keys of its calls in one fixed order: templates print them, and storage does not keep it."""
+    """Return the message with the keys of its calls in one fixed order.
+
+    Templates print them, and storage does not keep it.
+    """
     result = as_read(message)
     calls = result.pop("tool_calls", None)
     if calls:

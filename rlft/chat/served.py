@@ -68,7 +68,7 @@ def _text(content: Any) -> str:
 
 
 def _is_thinking(part: Any) -> bool:
-    """Whether a part of the content is thinking, which some servers put beside the text."""
+    """Return whether a part of the content is thinking, which some servers put beside the text."""
     return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
 
 

@@ -93,12 +93,15 @@ class TemplateChat(Chat):
         return text[len(self._opening) : len(text) - len(self._behind_end(text))]
 
     def _behind_end(self, text: str) -> str:
-        """What the template writes after the last end token of a text, which no model samples."""
+        """Return what the template writes after the last end token of a text, which no model samples."""
         return text.rpartition(self._end)[2] if self._end else self._closing
 
 
 def _answer_to(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A turn of the assistant that these messages can follow: it calls each tool whose result they begin with."""
+    """Return a turn of the assistant that these messages can follow.
+
+    It calls each tool whose result they begin with.
+    """
     calls = []
     for message in messages:
         if message["role"] != "tool":

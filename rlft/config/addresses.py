@@ -83,7 +83,7 @@ def named_addresses(content: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_usable(address: str, *, has_path: bool) -> bool:
-    """Whether the address is a scheme, a host and perhaps a port or a path, and httpx accepts it."""
+    """Return whether the address is a scheme, a host and perhaps a port or a path, and httpx accepts it."""
     import httpx  # here, because it takes a quarter of a second, which only a config with an address needs to spend
 
     try:
@@ -98,7 +98,10 @@ def _is_usable(address: str, *, has_path: bool) -> bool:
 
 
 def _hosts(address: str) -> list[str]:
-    """The hosts that different programs read from an address: some take a backslash for a slash, others do not."""
+    """Return the hosts that different programs read from an address.
+
+    Some take a backslash for a slash, others do not.
+    """
     return [_host(address), _host(address.replace("\\", "/")), _host_of_httpx(address)]
 
 
@@ -121,12 +124,15 @@ def _host(address: str) -> str:
 
 
 def _as_asked(host: str) -> str:
-    """The host in the form that is looked up in the DNS: lower case, no dot at its end, non-ASCII letters by IDNA."""
+    """Return the host in the form that is looked up in the DNS.
+
+    That is in lower case, without a dot at its end, with letters beyond ASCII by IDNA.
+    """
     return host.encode("idna").decode().lower().rstrip(".")
 
 
 def _numbers(host: str) -> Iterator[_Address]:
-    """The IP addresses that a host's name spells: dotted, decimal, octal or hexadecimal, and IPv4 within IPv6."""
+    """Yield the IP addresses that a host's name spells: dotted, decimal, octal or hexadecimal, and IPv4 within IPv6."""
     try:
         found: _Address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -105,7 +105,10 @@ _PLAIN = {"missing": "it is missing and has no default", "model_type": "a sectio
 
 
 def _explain(error: Any) -> str:
-    """One line for one of pydantic's errors: the key, what is wrong, and the nearest known name for an unknown one."""
+    """Return one line for one of pydantic's errors.
+
+    It has the key, what is wrong, and for an unknown name the nearest known one.
+    """
     location = [f"{part:.80}" if isinstance(part, str) else str(part) for part in error["loc"]]
     key = ".".join(location) or "the whole config"
     message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
@@ -119,7 +122,7 @@ def _explain(error: Any) -> str:
 
 
 def _fields(location: list[str]) -> list[str]:
-    """Names of the settings of the section at a path of keys; none if there is no such section."""
+    """Return the names of the settings of the section at a path of keys; none if there is no such section."""
     section: type[BaseModel] = Config
     for part in location:
         annotation = section.model_fields[part].annotation if part in section.model_fields else None

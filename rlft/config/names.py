@@ -58,7 +58,7 @@ def check_path(path: str) -> str:
 
 
 def is_import_path(name: str) -> bool:
-    """Whether a name is written as the path of a class: `package.module:Class` or `path/to/file.py:Class`."""
+    """Return whether a name is written as the path of a class: `package.module:Class` or `path/to/file.py:Class`."""
     return re.fullmatch(r"[^:]+:[A-Za-z_][A-Za-z_0-9]*", name) is not None
 
 

@@ -19,7 +19,7 @@ VLLM_TEMPERATURES = (0.01, 2.0)
 
 
 def suits_vllm(temperature: float) -> bool:
-    """Whether vLLM samples at this temperature."""
+    """Return whether vLLM samples at this temperature."""
     return temperature == 0 or VLLM_TEMPERATURES[0] <= temperature <= VLLM_TEMPERATURES[1]
 
 

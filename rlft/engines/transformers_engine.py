@@ -130,7 +130,7 @@ def _generate_batch(
 
 
 def _limits(policy: Policy, prompts: Sequence[Sequence[int]], length: int) -> Tensor:
-    """How many tokens each row may get: `length`, or what the model's context has left after the prompt."""
+    """Return how many tokens each row may get: `length`, or what the model's context has left after the prompt."""
     context = policy.context_length
     room = [length if context is None else min(length, context - len(prompt)) for prompt in prompts]
     if min(room) < 1:
@@ -139,7 +139,10 @@ def _limits(policy: Policy, prompts: Sequence[Sequence[int]], length: int) -> Te
 
 
 def _uniforms(seeds: Sequence[int], sampling: Sampling) -> Tensor:
-    """One uniform number in [0, 1) per row and position, each row from its own seed; zeros for greedy decoding."""
+    """Return one uniform number in [0, 1) per row and position, each row from its own seed.
+
+    They are zeros for greedy decoding.
+    """
     if sampling.temperature == 0:
         return torch.zeros(len(seeds), sampling.max_completion_length, dtype=torch.float64)
     draws = [np.random.Generator(np.random.Philox(seed)).random(sampling.max_completion_length) for seed in seeds]

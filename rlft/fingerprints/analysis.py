@@ -35,7 +35,7 @@ class _Reached:
     modules: set[str] = field(default_factory=set)
 
     def text(self, library: Library) -> str:
-        """The code of all of it, in an order that does not depend on how it was reached."""
+        """Return the code of all of it, in an order that does not depend on how it was reached."""
         whole = library.closure(sorted(self.modules | {_BASE_MODULE}))
         parts = [piece.text() for _, piece in sorted(self.pieces.items(), key=_first)]
         return "\n".join([*parts, *(f"# module {name}\n{code}" for name, code in sorted(whole.items()))])
@@ -124,7 +124,10 @@ class Analysis:
                 yield from self._named(node.id, piece, modules)
 
     def _receiver(self, value: ast.expr, piece: Piece) -> set[int] | None:
-        """The ids of the name nodes in `self`, `super()`, `type(self)` or a class of the environment; else `None`."""
+        """Return the ids of the name nodes in `self`, `super()`, `type(self)` or a class of the environment.
+
+        It is `None` for all else.
+        """
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
             if value.func.id == "super" and not value.args:
                 return {id(value.func)}

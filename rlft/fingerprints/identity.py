@@ -80,5 +80,5 @@ def _digest(content: Mapping[str, str]) -> str:
 
 
 def _descriptions(environment: BaseEnv) -> str:
-    """The schemas of the marked tools, which a model reads."""
+    """Return the schemas of the marked tools, which a model reads."""
     return json.dumps([spec.to_json() for spec in marked_tools(environment)], sort_keys=True, default=str)

@@ -85,7 +85,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
 
 
 def _root_name(node: ast.expr) -> set[str]:
-    """The name `x` in `x.a[0].b`; nothing if the expression does not begin with a name."""
+    """Return the name `x` in `x.a[0].b`; nothing if the expression does not begin with a name."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return {node.id} if isinstance(node, ast.Name) else set()

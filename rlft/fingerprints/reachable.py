@@ -76,7 +76,7 @@ def _source_file(module: ModuleType | None, name: str, setting: str = "environme
 
 
 def _label(module: str, path: Path) -> str:
-    """A name for the module that is the same wherever its file lies.
+    """Return a name for the module that is the same wherever its file lies.
 
     A file that the config names is loaded as `rlft_file_...` with a hash, so the file's own name is taken.
     """
@@ -84,7 +84,7 @@ def _label(module: str, path: Path) -> str:
 
 
 def _library(files: dict[str, Path]) -> Library:
-    """What is read as source: these modules, and what lies below the folders from which they are imported."""
+    """Return what is read as source: these modules, and what lies below the folders from which they are imported."""
     folders: dict[Path, None] = {}
     for module, path in files.items():
         depth = module.count(".") + (path.name == "__init__.py")

@@ -79,7 +79,7 @@ class Library:
 
 
 def docstrings_count(module: str) -> bool:
-    """Whether the docstrings of a module count as code: those of others than rlft do.
+    """Return whether the docstrings of a module count as code: those of others than rlft do.
 
     A model may read them, by `__doc__` or in the schema of a pydantic model.
     """

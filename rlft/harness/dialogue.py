@@ -130,7 +130,7 @@ class Dialogue:
         return [*told, *({"role": "tool", "content": f"error: {problem}", "failed": True} for problem in problems)]
 
     def _refusal(self, *, is_late: bool) -> ToolResult | None:
-        """The result of a call that may not be run; `None` if it may."""
+        """Return the result of a call that may not be run; `None` if it may."""
         harness = self.playground.harness
         if self.tool_calls > harness.max_tool_calls:
             return ToolResult(f"error: no more than {harness.max_tool_calls} calls are allowed", failed=True)
@@ -148,7 +148,7 @@ class Dialogue:
             logger.info("%s (the model is told; said here once)", fault)
 
     async def _respond(self) -> list[Message]:
-        """What the environment's `respond` answers to the conversation so far; nothing if it ends it."""
+        """Return what the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
         with self._noted("respond"):
             said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
@@ -173,7 +173,7 @@ class Dialogue:
 
 
 def _own_state(state: Any) -> dict[str, Any]:
-    """A copy of what `setup` returned, so that no two rollouts share a state."""
+    """Return a copy of what `setup` returned, so that no two rollouts share a state."""
     if state is None:
         return {}
     if not isinstance(state, Mapping):
@@ -194,7 +194,7 @@ def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
 
 
 def _reply(said: Any, longest: int) -> Message:
-    """What `respond` returned, text or one message, as a message that can be rendered, its text cut to `longest`.
+    """Return what `respond` returned, text or one message, as a message to render, its text cut to `longest`.
 
     Raises TypeError for anything else.
     """

@@ -21,7 +21,7 @@ class Headway:
     def of_call(
         self, done: float, total: float | None, what: str, *, tokens: int | None = None, loss: float | None = None
     ) -> None:
-        """The `Progress` that is handed to a call of the engine."""
+        """Return the `Progress` that is handed to a call of the engine."""
         del total, what, loss
         if not self._multi_turn:
             self._over = max(self._over, self._before_call + done)

@@ -228,7 +228,7 @@ class _Run:
         return True
 
     def _failed(self, row: Live) -> bool:
-        """Whether the dialogue has an error, which then ends the rollout."""
+        """Return whether the dialogue has an error, which then ends the rollout."""
         if row.dialogue.error is not None and row.stop_reason is None:
             row.end("error", row.dialogue.error)
         return row.dialogue.error is not None
@@ -253,7 +253,7 @@ class _Run:
         self.background.start_all([coroutine for _, coroutine in asked], tell)
 
     def _next(self, *, wait: bool, quiet: float = 0.0) -> tuple[Live, list[Message] | None] | None:
-        """The next conversation whose environment has answered, with what the model reads then.
+        """Return the next conversation whose environment has answered, with what the model reads then.
 
         Unless it is to `wait`, it is `None` after `quiet` seconds without one. Raises RlftError if the environment's
         code hangs.

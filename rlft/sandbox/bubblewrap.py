@@ -155,7 +155,7 @@ class Bubblewrap:
         return self._prefix if self._prefix.is_relative_to("/usr") else Path("/python")
 
     def _namespaces(self, limits: Limits) -> list[str]:
-        """The options of bwrap for what the program sees and may do."""
+        """Return the options of bwrap for what the program sees and may do."""
         user = (
             ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
             if self._setpriv
@@ -190,7 +190,7 @@ class Bubblewrap:
         ]  # fmt: skip
 
     def _launcher(self, limits: Limits) -> list[str]:
-        """The command that sets the limits inside, for good, and if this is root changes to another user."""
+        """Return the command that sets the limits inside, for good, and if this is root changes to another user."""
         launcher = [self._prlimit, *limit_options(limits), f"--nproc={limits.processes}"]
         if self._setpriv:
             uid = str(_FIRST_FREE_UID + secrets.randbelow(_FREE_UIDS))
@@ -206,12 +206,12 @@ _FIX = (
 
 
 def _folders(files: Iterable[str]) -> list[str]:
-    """All folders above these files within the program's own, outer ones first, that one (`.`) included."""
+    """Return all folders above these files within the program's own, outer ones first, that one (`.`) included."""
     return sorted({str(parent) for path in files for parent in Path(path).parents} | {"."})
 
 
 def _readable(data: bytes) -> int:
-    """A file descriptor from which `data` can be read."""
+    """Return a file descriptor from which `data` can be read."""
     descriptor = os.memfd_create("rlft")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)
@@ -220,7 +220,10 @@ def _readable(data: bytes) -> int:
 
 
 def _read_status(descriptor: int) -> bytes:
-    """What bwrap wrote about the process namespace: the number of its first process, and how the program ended."""
+    """Return what bwrap wrote about the process namespace.
+
+    That is the number of its first process, and how the program ended.
+    """
     try:
         return os.read(descriptor, 4096)
     except BlockingIOError:  # nothing was written, and a process still holds the other end

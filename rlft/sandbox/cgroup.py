@@ -95,7 +95,10 @@ async def own_group(parent: Path | None, limits: Limits) -> AsyncIterator[Group]
 
 
 def _candidate(proc: Path) -> Path | None:
-    """The parent of this process's group, or that group if it is the machine's root; `None` without cgroup v2."""
+    """Return the parent of this process's group, or that group if it is the machine's root.
+
+    It is `None` without cgroup v2.
+    """
     own = re.search(r"^0::(/.*)$", (proc / "cgroup").read_text(), re.MULTILINE) if (proc / "cgroup").exists() else None
     if own is None:
         return None
@@ -112,7 +115,7 @@ def _candidate(proc: Path) -> Path | None:
 
 
 def _limited(group: Path) -> bool:
-    """Whether the memory of this group has a limit, which a group beside it would escape."""
+    """Return whether the memory of this group has a limit, which a group beside it would escape."""
     limit = group / "memory.max"
     return limit.exists() and limit.read_text().strip() != "max"
 
@@ -176,7 +179,10 @@ def _remove_left_behind(parent: Path) -> None:
 
 
 def _prefix() -> str:
-    """What the names of groups begin with: the process namespace, as groups may be seen from several of these."""
+    """Return what the names of groups begin with.
+
+    It is that of the process namespace, as groups may be seen from several of these.
+    """
     return f"rlft-sandbox-{os.stat('/proc/self/ns/pid').st_ino}-"
 
 

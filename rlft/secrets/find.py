@@ -66,7 +66,10 @@ def _hidden(content: Any, names: tuple[str, ...]) -> Any:
 
 
 def _names(content: Mapping[Any, Any], key: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of a map's value: the keys above it, its own, and the `name` in `{name: Authorization, value: ...}`."""
+    """Return the names of a map's value.
+
+    These are the keys above it, its own, and the `name` in `{name: Authorization, value: ...}`.
+    """
     told = (
         [content[other] for other in _NAMES_OF_PAIRS if isinstance(content.get(other), str)]
         if key in _VALUES_OF_PAIRS

@@ -115,7 +115,7 @@ def hide_in_output() -> None:
 
 
 def _forms(value: str) -> set[str]:
-    """The value as it may stand in a text: plain, and quoted for addresses, JSON and Python, and in base64."""
+    """Return the value as it may stand in a text: plain, and quoted for addresses, JSON and Python, and in base64."""
     return {
         value,
         quote(value),

@@ -49,7 +49,7 @@ _OF_TASKS = {
 
 
 def names_a_secret(name: str, text: str) -> bool:
-    """Whether a setting with this name and this text holds a secret.
+    """Return whether a setting with this name and this text holds a secret.
 
     The last word of the name decides (`token_budget` holds none), and for weak words such as `key` those before it.
     """
@@ -75,18 +75,24 @@ def names_a_secret(name: str, text: str) -> bool:
 
 
 def names_a_password(name: str) -> bool:
-    """Whether a setting with this name is a secret even if its value is a number: `password: 12345678`."""
+    """Return whether a setting with this name is a secret even if its value is a number: `password: 12345678`."""
     words = _WORD.findall(name)
     return bool(words) and _singular(words[-1].lower()) in _PASSWORDS
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text fills the place of a secret without being one: `EMPTY`, `not-needed`, `YOUR_KEY_HERE`, `<key>`."""
+    """Return whether a text fills the place of a secret without being one.
+
+    Such are `EMPTY`, `not-needed`, `YOUR_KEY_HERE` and `<key>`.
+    """
     return bool(_PLACEHOLDER.fullmatch(text))
 
 
 def looks_random(text: str, at_least: int = 8) -> bool:
-    """Whether a text looks random: long enough, without spaces and braces, and not made of words or short numbers."""
+    """Return whether a text looks random.
+
+    Such a text is long enough, has no spaces and braces, and is not made of words or short numbers.
+    """
     return len(text) >= at_least and not re.search(r"\s|[{}]", text) and not _PLAIN.fullmatch(text.strip(_AROUND))
 
 

@@ -85,7 +85,7 @@ def redact(text: str) -> str:
 
 
 def _is_header(name: str, value: str) -> bool:
-    """Whether a line is a header with a secret (`Authorization: Bearer a1`) and no sentence (`Token: required`)."""
+    """Return whether a line is a header with a secret (`Authorization: Bearer a1`), no sentence (`Token: needed`)."""
     said = all(_WORD.fullmatch(word) for word in value.split())
     return not said and names_a_secret(name, value)
 
@@ -95,7 +95,10 @@ def _users(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _has_credentials(before_at: str) -> bool:
-    """Whether `user:password`, or a token alone, stands before the @ of an address; `host:80/page` does not count."""
+    """Return whether `user:password`, or a token alone, stands before the @ of an address.
+
+    `host:80/page` does not count.
+    """
     user, colon, password = before_at.partition(":")
     if set(user) & set("/?#"):
         return False

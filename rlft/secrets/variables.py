@@ -79,7 +79,7 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _names(text: str) -> list[str]:
-    """The variables that a text names."""
+    """Return the variables that a text names."""
     whole = _WHOLE.fullmatch(text)
     return [whole[1]] if whole else _WITHIN.findall(text)
 

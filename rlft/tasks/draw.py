@@ -112,7 +112,10 @@ def _task(
     split_of: Callable[[Task], Split],
     bad: BadRows,
 ) -> Task | None:
-    """The task of a row; `None` for a bad row, which is noted. Raises `TaskError` if there are too many of these."""
+    """Return the task of a row; `None` for a bad row, which is noted.
+
+    Raises `TaskError` if there are too many of these.
+    """
     try:
         if isinstance(raw, RawRow):
             task = make_task(raw, source, environment=environment)

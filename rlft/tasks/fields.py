@@ -24,7 +24,7 @@ class FieldError(ValueError):
 
 
 def is_template(field: str) -> bool:
-    """Whether a configured field is a template (`'{question}\\nAnswer:'`) and not the name of a column."""
+    """Return whether a configured field is a template (`'{question}\\nAnswer:'`) and not the name of a column."""
     return "{" in field or "}" in field
 
 
@@ -54,7 +54,7 @@ def find_field(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _fields(row: Mapping[str, Any], name: str) -> str:
-    """The fields that a row has instead, and the one that is probably meant."""
+    """Return the fields that a row has instead, and the one that is probably meant."""
     inner = [f"{outer}.{key}" for outer, value in row.items() if isinstance(value, Mapping) for key in value]
     near = get_close_matches(name, [*map(str, row), *inner], n=1)
     has = f"it has: {', '.join(map(str, row)) or 'nothing'}"
@@ -133,7 +133,7 @@ def to_json(value: Any, name: str) -> Any:
 
 
 def _valid_text(text: str, name: str) -> str:
-    """The text itself. Raises `FieldError` if it has a lone surrogate, which UTF-8 cannot hold."""
+    """Return the text itself. Raises `FieldError` if it has a lone surrogate, which UTF-8 cannot hold."""
     try:
         if not text.isascii():  # checked first, as most text is ASCII and need not be encoded
             text.encode()

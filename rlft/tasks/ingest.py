@@ -172,7 +172,7 @@ def _range(drawn: Drawn) -> dict[str, Any]:
 
 
 def _read_all(source: SourceConfig, bad: BadRows, progress: Progress) -> list[RawRow]:
-    """All rows that can be read; the others are noted in `bad`."""
+    """Return all rows that can be read; the others are noted in `bad`."""
     meter = Meter(progress, None, "rows")
     rows: list[RawRow | BadRow] = []
     for row in read_rows(source):
@@ -192,7 +192,7 @@ def _make_tasks(
     *,
     by_column: bool,
 ) -> list[Task]:
-    """The tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
+    """Return the tasks of all usable rows. Raises `TaskError` if too many rows are unusable."""
     tasks: list[Task] = []
     places: dict[str, str] = {}
     meter = Meter(progress, len(rows), "tasks")

@@ -89,7 +89,10 @@ def load_generator(name: str, kwargs: Mapping[str, Any], seed: int, size: int) -
 
 
 def _typed(name: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the generator takes them: `composite` wants objects of a class for its parts, not maps."""
+    """Return the arguments as the generator takes them.
+
+    `composite` wants objects of a class for its parts, not maps.
+    """
     if name != "composite" or "datasets" not in kwargs:
         return dict(kwargs)
     part = importlib.import_module("reasoning_gym.composite").DatasetSpec

@@ -99,7 +99,7 @@ def _question(row: dict[str, Any], field: str, prompt: Sequence[Message]) -> str
 
 
 def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) -> tuple[str | None, Any]:
-    """The field that was read, and its value: the configured one, else the first default that is not null.
+    """Return the field that was read, and its value: the configured one, else the first default that is not null.
 
     If all defaults that the row has are null, it is the first of them; if it has none, `None`.
     """
@@ -121,7 +121,7 @@ def _read(row: dict[str, Any], configured: str | None, defaults: Sequence[str]) 
 
 
 def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
-    """The configured id or group of a row as text. Raises `FieldError` if it is neither text nor a number."""
+    """Return the configured id or group of a row as text. Raises `FieldError` if it is neither text nor a number."""
     value = find_field(row, field)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
         raise FieldError(f"has no usable {what} in field {field!r}: {value!r:.80}; text or a number is needed")
@@ -129,7 +129,7 @@ def _explicit_text(row: dict[str, Any], field: str, what: str) -> str:
 
 
 def _whole(row: dict[str, Any], read: set[str | None]) -> dict[str, Any]:
-    """All columns of a row; the keys of an `info` object (verifiers' form) become columns too.
+    """Return all columns of a row; the keys of an `info` object (verifiers' form) become columns too.
 
     A key that is also a column in `read` takes that column's place, because the task has the column as its prompt or
     answer, say. Raises `FieldError` for a key that is any other column: nobody could tell which of the two is meant.

@@ -77,7 +77,10 @@ def _place(seed: int, name: str) -> bytes:
 
 
 def _uniform(seed: int, name: str) -> float:
-    """A number in (0, 1), 0 and 1 left out: the first 52 bits of the hash, which a float holds with the half added."""
+    """Return a number in (0, 1), 0 and 1 left out.
+
+    It is made of the first 52 bits of the hash, which a float holds with the half added.
+    """
     return ((int.from_bytes(_place(seed, name)[:8]) >> 12) + 0.5) / 2**52
 
 
