@@ -99,6 +99,11 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     record.summary.difference_controls = {
         name: difference(trained, result, metric) for name, result in controls.items()
     }
+    for name, change in {"start": record.summary.difference, **record.summary.difference_controls}.items():
+        if change is not None:
+            ends = {"": change.mean, "_low": change.ci_low, "_high": change.ci_high}
+            found = {f"difference/{name}/{metric}{suffix}": value for suffix, value in ends.items()}
+            record.tracker.log_metrics(found, step=0)
     record.summary.control_costs = {
         name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }

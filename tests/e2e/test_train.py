@@ -96,7 +96,7 @@ curve = [(m.step, m.value) for m in mlflow_client.get_metric_history(run.info.ru
 zenml_run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
 print(json.dumps({{
     "steps": [step for step, _ in curve],
-    "metrics": sorted(run.data.metrics), "params": run.data.params, "tags": run.data.tags,
+    "metrics": run.data.metrics, "params": run.data.params, "tags": run.data.tags,
     "datasets": [d.dataset.name for d in run.inputs.dataset_inputs], "status": run.info.status,
     "linked": zenml_run.run_metadata.get("mlflow_run_id"),
 }}))
@@ -123,6 +123,11 @@ print(json.dumps({{
         "eval/final/test/accuracy_low",
     }
     assert expected <= set(found["metrics"])
+    against = {"start": result.summary["difference"], **result.summary["difference_controls"]}
+    assert set(against) == {"start", "sft", "constant"}
+    for name, change in against.items():
+        ends = [found["metrics"][f"difference/{name}/accuracy{suffix}"] for suffix in ("", "_low", "_high")]
+        assert ends == [change["mean"], change["ci_low"], change["ci_high"]]
     assert len(found["tags"]["rlft.git_commit"]) >= 7
 
 
