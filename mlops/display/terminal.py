@@ -23,7 +23,7 @@ from rich.text import Text
 from rlft.secrets import hide
 from rlft.visible import visible, visible_json
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Terminal(Console):
@@ -118,4 +118,4 @@ def _log_thread(failed: threading.ExceptHookArgs) -> None:
     """Log the exception that ended a thread; SystemExit ends one silently, as it does in Python."""
     if failed.exc_type is not SystemExit and failed.exc_value is not None:
         name = failed.thread.name if failed.thread else "?"
-        log.error("thread %s failed", name, exc_info=failed.exc_value)
+        logger.error("thread %s failed", name, exc_info=failed.exc_value)

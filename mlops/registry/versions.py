@@ -23,7 +23,7 @@ from mlops.registry.retries import retried
 from mlops.registry.stored import check_weights, is_whole
 from rlft.promotion import Decision, RegisteredVersion
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
@@ -58,9 +58,9 @@ def register_policy_version(
     if version is None:
         model_id = log_model(client, run_id, name, policy_folder, policy, max_new_tokens)
     else:
-        log.info("%s: version %s has these weights of this run already", name, version.version)
+        logger.info("%s: version %s has these weights of this run already", name, version.version)
         if not is_whole(client, version):
-            log.warning("%s: the files of version %s are damaged, and are stored anew", name, version.version)
+            logger.warning("%s: the files of version %s are damaged, and are stored anew", name, version.version)
             upload_files(client, run_id, version.tags[MODEL_TAG], policy_folder, policy, max_new_tokens)
     with alone or nullcontext():
         if version is None:
@@ -104,7 +104,7 @@ def _set_aliases(client: MlflowClient, name: str, version: int, aliases: Sequenc
     # it looked a last time: either it has seen and mended this, or its tag is seen here.
     for alias in aliases:
         while _move_forward(client, name, alias, _newest_done(client, name, alias, version)):
-            log.info("%s: %s was moved back by another run, and is moved forward again", name, alias)
+            logger.info("%s: %s was moved back by another run, and is moved forward again", name, alias)
 
 
 def _move_forward(client: MlflowClient, name: str, alias: str, version: int) -> bool:

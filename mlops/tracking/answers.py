@@ -13,7 +13,7 @@ from mlops.tracking.values import redact
 from rlft.errors import RlftError, TrackerError
 from rlft.shortage import shortage_of
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # These are mistakes of a program and no answers; as a sentence they would be hidden.
 _OWN_FAULTS = (TypeError, AttributeError, NameError, AssertionError, ImportError)
@@ -31,7 +31,7 @@ def answering(tracking_uri: str, limits: Mapping[str, str] = QUICK_HTTP) -> Iter
     except Exception as cause:  # whatever MLflow, a driver, the network or an artifact store's library throws
         if shortage_of(cause) is not None or isinstance(cause, _OWN_FAULTS):
             raise
-        log.debug("the tracker failed", exc_info=True)
+        logger.debug("the tracker failed", exc_info=True)
         line = redact(" ".join(_said(cause).split()), tracking_uri)[:300]
         raise TrackerError(line, where=redact(tracking_uri)) from cause
 

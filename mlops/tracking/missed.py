@@ -9,7 +9,7 @@ from typing import Any
 
 from rlft.files import write_file
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Entry = dict[str, Any]  # one thing to write: its `kind`, and what `RunWriter.write` needs for it, as JSON
 
@@ -27,7 +27,7 @@ def read_missed(path: Path, root_run: str) -> list[Entry]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as cause:
-        log.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
+        logger.warning("%s is not readable as a tracker's backlog and is left out: %s", path, cause)
         return []
 
 

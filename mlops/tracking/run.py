@@ -28,7 +28,7 @@ from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
 from rlft.types import TaskSet
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 ROOT_RUN_TAG = "rlft.root_run"
@@ -116,7 +116,7 @@ class Tracker:
         finite = {legal_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
         if len(finite) < len(metrics):
             names = sorted(name for name, value in metrics.items() if not math.isfinite(value))
-            log.warning("step %d: %s not finite, not written", step, ", ".join(names))
+            logger.warning("step %d: %s not finite, not written", step, ", ".join(names))
         if finite:
             self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
 
@@ -160,7 +160,7 @@ class Tracker:
         """End the run (`FINISHED`, `FAILED` or `KILLED`); what is still missing goes to `missed_path`."""
         self._backlog.append({"kind": "end", "status": status})
         if missing := self.flush():
-            log.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
+            logger.warning("%d entries did not reach the tracker; they are in %s", missing, self.missed_path)
 
     def _write(self, entry: Entry) -> None:
         self._backlog.append(entry)
@@ -178,7 +178,7 @@ class Tracker:
         except OSError as cause:
             if "keep" not in self._warned:
                 self._warned.add("keep")
-                log.error("%s cannot be written (%s): what the tracker misses is lost", self.missed_path, cause)
+                logger.error("%s cannot be written (%s): what the tracker misses is lost", self.missed_path, cause)
 
     def _retry(self) -> None:
         """Write the backlog in order. A refused entry stays and the next is tried; one that finds nobody there stops
@@ -212,7 +212,7 @@ class Tracker:
                 text = f"{type(cause).__name__}: {cause}".split(" with exception ")[0]
                 text = _SHORT.get(shortage_of(cause), text)
                 reason = redact(text, self.tracking_uri).splitlines()[0][:300]
-                log.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
+                logger.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
             return False
         if kind != "probe":  # a server that answers may still have a database that does not
             self._patience.answered(_place(kind))
@@ -232,7 +232,7 @@ class Tracker:
             run_id = client.create_run(experiment_id, run_name=self.run_name, tags=tags).info.run_id
         self.experiment_id, self.run_id = experiment_id, run_id
         self._writer = RunWriter(client, run_id, is_new=not found)
-        log.info("tracking in %s", self.where)
+        logger.info("tracking in %s", self.where)
 
     def _experiment(self, client: MlflowClient) -> str:
         """Return the id of the experiment, which another run may make at the same moment."""

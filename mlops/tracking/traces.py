@@ -33,7 +33,7 @@ from rlft.outcome import as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 from rlft.visible import visible
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
 TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
@@ -92,11 +92,11 @@ def log_rollout_traces(
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
         except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
             reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
-            log.warning("round %d: traces were not stored; training goes on. %s", round, reason)
+            logger.warning("round %d: traces were not stored; training goes on. %s", round, reason)
             return 0
     stored = sum(rollout.rollout_id in there for rollout in wanted)
     if stored < len(wanted):
-        log.warning("round %d: the store has %d of %d traces", round, stored, len(wanted))
+        logger.warning("round %d: the store has %d of %d traces", round, stored, len(wanted))
     return stored
 
 

@@ -12,7 +12,7 @@ from mlflow.entities import Metric, Param, RunTag
 from mlops.tracking.missed import Entry
 from mlops.tracking.values import dataset_input
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PARAMS_AT_ONCE, METRICS_AT_ONCE = 100, 1000  # as many as one call of MLflow's log_batch takes
 
@@ -55,7 +55,9 @@ class RunWriter:
         there = self._client.get_run(self._run_id).data.params
         changed = sorted(name for name, value in values.items() if there.get(name, value) != value)
         if changed:
-            log.warning("parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed))
+            logger.warning(
+                "parameters differ from those of the run's start and stay as they were: %s", ", ".join(changed)
+            )
         new = [Param(name, value) for name, value in values.items() if name not in there]
         for start in range(0, len(new), PARAMS_AT_ONCE):
             self._client.log_batch(self._run_id, params=new[start : start + PARAMS_AT_ONCE])

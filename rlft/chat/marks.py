@@ -71,10 +71,6 @@ class Marks:
             shielded.append({"role": message["role"], **_map_strings(body, self._breaker(starts, mark))})
         return shielded, mark
 
-    def shield_text(self, text: str, mark: str) -> str:
-        """Return one text of a user or a tool with the break `mark` in every forged special token."""
-        return self._breaker(self._outside, mark)(text)
-
     def _breaker(self, starts: re.Pattern[str] | None, mark: str) -> Callable[[str], str]:
         def broken(text: str) -> str:
             if starts is not None:

@@ -24,7 +24,7 @@ from rlft.workers.pool import Pool
 from rlft.workers.settings import Workers
 from rlft.workers.witness import noted
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 ASYNC_CONCURRENCY = 8
 """How many rollouts an `async def` scores side by side unless the config says how many."""
 
@@ -118,7 +118,7 @@ class Scores:
     def _lateness(self, rollout: Rollout, late: Late) -> _Found:
         seconds = self.timeout_seconds
         if self.lost_in_a_row == 1:
-            log.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
+            logger.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
         where = self.reached[rollout.rollout_id][-1]
         why = str(late).replace("no result", "ScoringTimeout: no score", 1)
         return Scored({}, failure=Failure(where, why)), seconds
@@ -133,7 +133,7 @@ class Scores:
             [(_, outcome)] = self.run([self.job(rollout, task)])
             if _is_lost(outcome):
                 break
-            log.info("the harmless answer %s came to %s: the reward does not hang", rollout.rollout_id, outcome)
+            logger.info("the harmless answer %s came to %s: the reward does not hang", rollout.rollout_id, outcome)
         else:
             if harmless:
                 self.lost_in_a_row = 0

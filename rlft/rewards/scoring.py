@@ -16,7 +16,7 @@ from rlft.rewards.scores import Scores
 from rlft.types import Reward, Rewards, Rollouts, Task
 from rlft.workers.settings import Workers
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def score_rollouts(
@@ -137,4 +137,4 @@ def _log_errors(rows: list[Reward]) -> None:
     for found in failed.values():
         tasks = len({row.task_id for row in found})
         on = f"{tasks} task{'s' * (tasks > 1)}"
-        log.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)
+        logger.warning("%d of %d rollouts, on %s, have no score: %s", len(found), len(rows), on, found[0].error)

@@ -22,7 +22,7 @@ from pathlib import Path
 from rlft.errors import SandboxError
 from rlft.sandbox.base import MIB, Limits, Stopped
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 # What the kernel keeps for an honest program and for bwrap. It is added to the limit, so that for memory that both see
 # the watch decides, with a group as without.
 KERNEL_MIB = 32
@@ -73,7 +73,7 @@ def find_parent(proc: Path = Path("/proc/self")) -> Path | None:
         finally:
             path.rmdir()
     except (OSError, subprocess.SubprocessError) as error:
-        log.debug("a sandbox gets no control group: %s", error)
+        logger.debug("a sandbox gets no control group: %s", error)
         return None
     return parent
 
@@ -160,7 +160,7 @@ async def _remove(group: Group) -> None:
             await asyncio.sleep(_LOOK_SECONDS)
         else:
             return
-    log.warning("the control group %s could not be removed", group.path)
+    logger.warning("the control group %s could not be removed", group.path)
 
 
 def _kill(path: Path) -> None:

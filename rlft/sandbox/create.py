@@ -11,7 +11,7 @@ from rlft.sandbox.base import Sandbox
 from rlft.sandbox.bubblewrap import Bubblewrap
 from rlft.sandbox.plain import NoSandbox
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def create_sandbox(name: str = "auto") -> Sandbox:
@@ -21,7 +21,7 @@ def create_sandbox(name: str = "auto") -> Sandbox:
     or to allow, if it does not hold. `none` is logged as a warning.
     """
     if name == "none":
-        log.warning("sandbox: none. Code that the model writes runs with the rights of this process")
+        logger.warning("sandbox: none. Code that the model writes runs with the rights of this process")
         return NoSandbox()
     if name not in ("auto", "bubblewrap"):
         raise EnvironmentSetupError(

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from rlft.errors import SandboxError
 from rlft.sandbox.base import Limits, SandboxResult, Stopped
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05
 _STREAM_SECONDS = 1.0  # for which the streams of a program may stay open after its end or its time limit
 _CHUNK = 1 << 16
@@ -117,7 +117,7 @@ class LimitedProcess:
                 if why := self._watch(self._process.pid):
                     self.stop(why)
             except OSError:  # a process ended while it was looked at
-                log.debug("a program ended while it was watched", exc_info=True)
+                logger.debug("a program ended while it was watched", exc_info=True)
 
 
 @contextlib.asynccontextmanager

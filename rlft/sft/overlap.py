@@ -12,7 +12,7 @@ from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
 from rlft.visible import visible
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 MEASURED: tuple[Split, ...] = ("validation", "gate", "test", "off_distribution")
 
 
@@ -41,7 +41,7 @@ def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
     if not settings.allow_overlap:
         fix = "remove these rows, or set warm_start.allow_overlap if they are to be there"
         raise TaskError(what, where=settings.path, fix=fix)
-    log.warning("%s: %s", settings.path, what)
+    logger.warning("%s: %s", settings.path, what)
     return dict(found)
 
 

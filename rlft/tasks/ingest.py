@@ -29,7 +29,7 @@ from rlft.tasks.splits import (
 )
 from rlft.types import SPLITS, Split, Task, TaskSet
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _ingest_off_distribution(
         tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=False)
         tasks = drop_duplicates([replace(task, split="off_distribution") for task in tasks], claims)
         if len(tasks) < count:
-            log.warning("%s has %d tasks, off_distribution_count is %d: all are taken", where, len(tasks), count)
+            logger.warning("%s has %d tasks, off_distribution_count is %d: all are taken", where, len(tasks), count)
         sample = {task.id for task in order_by_hash(tasks, seed=seed)[:count]}
         tasks = [task for task in tasks if task.id in sample]
     if not tasks:

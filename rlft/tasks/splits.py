@@ -19,7 +19,7 @@ from rlft.config import SplitsConfig
 from rlft.errors import TaskError
 from rlft.types import SPLITS, Split, Task
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # The order in which splits take their tasks, and in which one of them keeps a prompt that several have: splits that
 # decide something come before the one that is trained on.
@@ -105,7 +105,7 @@ def read_split_column(rows: Sequence[dict[str, Any]], where: str) -> SplitColumn
         return SplitColumn(False, "dealt by group")
     if foreign:
         note = f"dealt by group; the column `split` does not decide, as it also holds {', '.join(foreign[:5])}"
-        log.warning("%s: %s", where, note)
+        logger.warning("%s: %s", where, note)
         return SplitColumn(False, note)
     return SplitColumn(True, "taken from the column `split`")
 
