@@ -19,6 +19,7 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
+from mlops.runs.ids import ROLLOUTS, step_id
 from mlops.runs.record import Record
 from mlops.runs.redo import has_step
 from mlops.runs.starting import registry_name
@@ -107,7 +108,8 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     record.summary.control_costs = {
         name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }
-    record.summary.controls_left_out = dict(arms.left_out)
+    unscored = [name for name, change in record.summary.difference_controls.items() if change is None]
+    record.summary.controls_left_out = {**arms.left_out, **{name: _ask_again(name, record) for name in unscored}}
     named = stages.config.other_model
     record.summary.control_model = named.model if named else ""
     record.summary.sft_control = record.summary.controls.get("sft", {})
@@ -121,6 +123,12 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
             "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
             "errors of its rollouts (`rlft show`) name the cause"
         )
+
+
+def _ask_again(name: str, record: Record) -> str:
+    """Return that a control has no score, and how it is attempted again: what failed stays in the cache."""
+    step = step_id("choose_prompt", name) if name in ("few_shot", "model") else ROLLOUTS.step_id(f"{name}_control")
+    return f"none of its attempts on `test` has a score; `{record.resume} --redo {step}` makes them again"
 
 
 def _compare_several_attempts(

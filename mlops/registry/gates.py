@@ -7,6 +7,8 @@ as `<number>/<promotion.looks>/<spent>`. A tag for each look cannot be lost to a
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from mlflow import MlflowClient
@@ -18,6 +20,10 @@ from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
 from rlft.gates.looks import Look
 from rlft.types import Task
 
+logger = logging.getLogger(__name__)
+_NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent
+_LOOKS = re.compile(r"[0-9]*/([1-9][0-9]*)/")
+_USUAL = 20  # looks at one gate, the default of `promotion.looks`
 GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
 
 
@@ -35,9 +41,8 @@ def count_look(
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     this, tasks = gate_id(gate), sketch(gate)
     own = f"{LOOK_TAG}{this}.{asked[:32]}"
-    number, _, rest = client.get_registered_model(name).tags.get(own, "").partition("/")
-    if number:
-        return Look(int(number), float(rest.partition("/")[2]))
+    if known := _NUMBERED.fullmatch(client.get_registered_model(name).tags.get(own, "")):
+        return Look(int(known[1]), float(known[3]))
     note = retried(client.set_registered_model_tag)
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")
@@ -68,8 +73,18 @@ def _looks(tags: Mapping[str, str], this: str, tasks: str) -> Look:
     """Return the last of the looks that count at the gate with this id and sketch; number 0 without any."""
     noted = [(key.removeprefix(LOOK_TAG), kept) for key, kept in tags.items() if key.startswith(LOOK_TAG)]
     same = {this, *_same(_gates(tags), this, tasks)}
-    spent = [1 / int(kept.split("/")[1]) for key, kept in noted if key.split(".")[0] in same]
+    spent = [_share(key, kept) for key, kept in noted if key.split(".")[0] in same]
     return Look(len(spent), sum(spent))
+
+
+def _share(key: str, kept: str) -> float:
+    """Return what a look has spent. One whose tag is damaged counts as one of twenty."""
+    if found := _LOOKS.match(kept):
+        return 1 / int(found[1])
+    logger.warning(
+        "the tag %s%s of the registered model is damaged: %r; it counts as a look of twenty", LOOK_TAG, key, kept[:40]
+    )
+    return 1 / _USUAL
 
 
 def _gates(tags: Mapping[str, str]) -> dict[str, str]:

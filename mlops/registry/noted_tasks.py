@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from pydantic import TypeAdapter, ValidationError
 
 from mlops.registry.names import ABSENT
 from rlft.gates.identity import task_hash
 from rlft.types import SPLITS, Split, TaskSet
 
 HASHES = "task_questions.json"
+logger = logging.getLogger(__name__)
+_NOTED = TypeAdapter(dict[Split, list[str]])
 _LOOKED_AT = 10  # the most runs that are asked for their tasks: each is a request
 
 
@@ -32,7 +35,8 @@ def hashes_by_split(task_set: TaskSet) -> dict[Split, list[str]]:
 
 
 def trained_on(tracking_uri: str, run_id: str) -> frozenset[str] | None:
-    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, or is gone.
+    """Return the hashes of the tasks that a run trained on; `None` if it has not noted them, is gone, or has noted
+    what cannot be read.
 
     Raises as MLflow does.
     """
@@ -64,5 +68,12 @@ def _read(client: MlflowClient, run_id: str) -> dict[Split, list[str]] | None:
     if not noted:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(client.download_artifacts(run_id, HASHES, folder))
-        return json.loads(file.read_text(encoding="utf-8"))
+        content = Path(client.download_artifacts(run_id, HASHES, folder)).read_bytes()
+    try:
+        found = _NOTED.validate_json(content)
+    except ValidationError as wrong:
+        logger.warning(
+            "%s of the run %s is damaged, so its tasks are not known: %s", HASHES, run_id, wrong.errors()[0]["msg"]
+        )
+        return None
+    return found if "train" in found else None

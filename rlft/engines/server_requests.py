@@ -17,6 +17,8 @@ _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another atte
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
 _LONGEST_ASKED = 60.0  # seconds of waiting that a server may ask for
 _SHOWN = 300  # characters of an answer that an error shows
+_LARGEST = 64 << 20  # bytes of an answer: one of a turn has some hundred kilobytes
+_OF_PACKED = ("content-encoding", "content-length", "transfer-encoding")  # headers that are wrong once it is unpacked
 SIGN_OF_LIFE = 10.0  # the most seconds for a connection, and for a request that needs no computation
 
 
@@ -133,7 +135,7 @@ class Requests:
 
 def shown(response: httpx.Response) -> str:
     """Return the beginning of an answer as an error shows it, without the values of secret variables."""
-    return hide(response.text)[:_SHOWN]  # hidden before it is cut, as half a key is not found
+    return hide(response.text).strip()[:_SHOWN] or "nothing"  # hidden before it is cut, as half a key is not found
 
 
 def _wait(state: RetryCallState) -> float:
@@ -154,13 +156,19 @@ def _nobody_listens(cause: BaseException) -> bool:
 
 
 def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
-    """Return the answer with its body. Raises httpx.ReadTimeout if the body is not complete at the deadline.
+    """Return the answer with its body, unpacked.
+
+    Raises httpx.ReadTimeout if the body is not complete at the deadline, and ServerRefusedError if it is too large.
 
     httpx's own limit is for each read, which a body in many small pieces never meets.
     """
-    parts: list[bytes] = []
-    for part in arriving.iter_raw():
+    parts, size = list[bytes](), 0
+    for part in arriving.iter_bytes():  # unpacked: a small answer may be a large one that is compressed
         if time.monotonic() > deadline:
             raise httpx.ReadTimeout("in the middle of an answer")
         parts.append(part)
-    return httpx.Response(arriving.status_code, headers=arriving.headers, content=b"".join(parts))
+        size += len(part)
+        if size > _LARGEST:
+            raise ServerRefusedError(f"{arriving.url.host} answers with more than {_LARGEST >> 20} MiB")
+    headers = {name: value for name, value in arriving.headers.items() if name not in _OF_PACKED}
+    return httpx.Response(arriving.status_code, headers=headers, content=b"".join(parts))

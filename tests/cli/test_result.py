@@ -260,3 +260,11 @@ def test_the_arms_have_a_column_for_each_split_that_was_measured():
     assert "off distribution" not in text
     assert [line for line in text.splitlines() if "0.600" in line and "0.500" in line]
     assert "0.125" in shown(difference=change, base=base, final=final | {"off_distribution/accuracy": 0.125})
+
+
+def test_a_control_without_a_score_is_named_with_the_command_that_attempts_it_again():
+    reason = "none of its attempts on `test` has a score; `rlft resume r --redo choose_prompt_model` makes them again"
+    text = shown(
+        difference=minus(0.01), difference_controls={"model": None}, controls_left_out={"model": reason}
+    ).replace("│", "")
+    assert f"No control model: {reason}." in " ".join(text.split())

@@ -97,3 +97,15 @@ def test_a_look_that_was_killed_before_it_was_numbered_counts(client):
     client.set_registered_model_tag("killed", own, "/20/")
     assert look(client, "killed", "b", range(20)) == 2
     assert look(client, "killed", "a", range(20)) == 2
+
+
+@pytest.mark.parametrize("damaged", ["garbage", "/0/", "3/x/1"])
+def test_a_look_whose_tag_is_damaged_counts_as_one_of_twenty(client, damaged, caplog):
+    name = f"damaged {damaged.replace('/', '-')}"
+    open_name(client.tracking_uri, name)
+    count_look(client.tracking_uri, name, "a", tasks(range(30)), 4)
+    (own,) = [key for key in client.get_registered_model(name).tags if key.endswith(".a")]
+    client.set_registered_model_tag(name, own, damaged)
+    found = count_look(client.tracking_uri, name, "b", tasks(range(30)), 4)
+    assert (found.number, found.spent) == (2, 1 / 20 + 1 / 4)
+    assert "is damaged" in caplog.text

@@ -52,3 +52,12 @@ def test_the_newest_run_of_the_name_that_has_noted_its_tasks_is_found(client, tm
     assert found is not None
     assert found.run == "a-1"
     assert found.hashes["gate"] == [task_hash(task) for task in NUMBERED[4:]]
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", '{"train": 3}', '{"gate": ["00000000"]}', '{"train"', ""])
+def test_notes_that_are_damaged_are_none(client, tmp_path, content):
+    experiment = client.create_experiment(f"damaged {content}", artifact_location=str(tmp_path))
+    run = begin(client, experiment, "a")
+    client.log_text(run, content, HASHES)
+    assert trained_on(client.tracking_uri, run) is None
+    assert last_noted(client.tracking_uri, experiment, "a", without="") is None
