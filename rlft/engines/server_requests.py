@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import httpx
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from rlft.secrets import hide
+from rlft.workers.loop_thread import LoopThread
 
 _BUSY = {408, 425, 429, 500, 502, 503, 504}  # statuses after which another attempt may succeed
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
@@ -67,17 +68,21 @@ class ServerRefusedError(Exception):
 class Requests:
     """Sends requests to the server at `address`.
 
-    Every request is tried `settings.attempts` times, each for at most `settings.timeout_seconds`, before it raises
-    ServerGoneError. The limit does not cover headers that arrive in small pieces, and an answer whose body stops coming
-    may take up to twice as long. If nothing listens at the address, ServerGoneError is raised at once: a server that is
-    started again does not have the policy's weights. Before another attempt it waits as long as the server asks for in
-    `Retry-After`, at most a minute. `headers` go with every request; no error shows them.
+    Every request is tried `settings.attempts` times, each for at most `settings.timeout_seconds` from its beginning to
+    the last byte of the answer, before it raises ServerGoneError. If nothing listens at the address, ServerGoneError is
+    raised at once: a server that is started again does not have the policy's weights. Before another attempt it waits
+    as long as the server asks for in `Retry-After`, at most a minute. `headers` go with every request; no error shows
+    them.
     """
 
     def __init__(self, address: str, settings: Limits, headers: Mapping[str, str] | None = None) -> None:
         self.address, self.settings = address.rstrip("/"), settings
         limits = httpx.Limits(max_connections=settings.concurrency, max_keepalive_connections=settings.concurrency)
-        self._http = httpx.Client(base_url=self.address, headers=headers, limits=limits, trust_env=False)
+        # In an event loop a request can be ended as a whole: the limits of httpx are for each read, which an answer in
+        # many small pieces never meets.
+        self._loop = LoopThread()
+        self._free = asyncio.Semaphore(settings.concurrency)  # the wait for a connection is no part of a request's time
+        self._http = httpx.AsyncClient(base_url=self.address, headers=headers, limits=limits, trust_env=False)
 
     def send(
         self,
@@ -112,14 +117,14 @@ class Requests:
             return False
 
     def _once(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
-        limit = httpx.Timeout(timeout, connect=min(SIGN_OF_LIFE, timeout), pool=None)
-        deadline = time.monotonic() + timeout
+        asked = self._loop.start(self._ask(method, path, body, timeout))
         try:
-            with self._http.stream(method, path, json=body, timeout=limit) as arriving:
-                response = _whole(arriving, deadline)
-        except httpx.HTTPError as cause:
+            response = asked.result()
+        except (httpx.HTTPError, TimeoutError) as cause:
             said = hide(f"{self.address} does not answer: {type(cause).__name__} {cause}".strip())
             raise ServerGoneError(said) from cause
+        finally:
+            asked.cancel()  # after Ctrl-C; an answer that is there already stays
         if response.is_success:
             return response
         said = f"{self.address} answers {response.status_code}: {shown(response)}"
@@ -128,9 +133,24 @@ class Requests:
         # A redirect, too: it is not followed, as it may lead anywhere.
         raise ServerRefusedError(said, response.status_code)
 
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> httpx.Response:
+        """Return the whole answer. Raises TimeoutError if it takes more than `timeout` seconds, and as httpx does."""
+        limit = httpx.Timeout(None, connect=min(SIGN_OF_LIFE, timeout))
+        try:
+            async with (
+                self._free,
+                asyncio.timeout(timeout if math.isfinite(timeout) else None),
+                self._http.stream(method, path, json=body, timeout=limit) as arriving,
+            ):
+                return await _whole(arriving)
+        except TimeoutError:
+            raise TimeoutError(f"the answer is not complete after {timeout:g} s") from None
+
     def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+        """Close the connections; this can be done twice."""
+        if not self._http.is_closed:
+            with self._loop:
+                self._loop.start(self._http.aclose()).result()
 
 
 def shown(response: httpx.Response) -> str:
@@ -155,17 +175,10 @@ def _nobody_listens(cause: BaseException) -> bool:
     return isinstance(cause.__cause__, httpx.ConnectError)
 
 
-def _whole(arriving: httpx.Response, deadline: float) -> httpx.Response:
-    """Return the answer with its body, unpacked.
-
-    Raises httpx.ReadTimeout if the body is not complete at the deadline, and ServerRefusedError if it is too large.
-
-    httpx's own limit is for each read, which a body in many small pieces never meets.
-    """
+async def _whole(arriving: httpx.Response) -> httpx.Response:
+    """Return the answer with its body, unpacked. Raises ServerRefusedError if it is too large."""
     parts, size = list[bytes](), 0
-    for part in arriving.iter_bytes():  # unpacked: a small answer may be a large one that is compressed
-        if time.monotonic() > deadline:
-            raise httpx.ReadTimeout("in the middle of an answer")
+    async for part in arriving.aiter_bytes():  # unpacked: a small answer may be a large one that is compressed
         parts.append(part)
         size += len(part)
         if size > _LARGEST:

@@ -16,6 +16,7 @@ from rlft.contract.faults import failure_of
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.chat_endpoint import AskedModel, ChatAnswer, ChatEndpoint
 from rlft.engines.server_requests import ServerGoneError, ServerRefusedError
+from rlft.errors import EngineError
 from rlft.harness.dialogue import Attempt
 from rlft.harness.examples import Examples
 from rlft.harness.live import Live
@@ -32,13 +33,19 @@ _UNKNOWN = Generation.unknown()
 
 @dataclass
 class _Asking:
-    """What all conversations with one endpoint share, and the tokens that it says to have read and written."""
+    """What all conversations with one endpoint share, and the tokens that it says to have read and written.
+
+    `unanswered` are the conversations that ended since it did not answer, or was busy, after all attempts; `last` says
+    how the newest of them did.
+    """
 
     endpoint: ChatEndpoint
     playground: Playground
     sampling: Sampling
     examples: Examples | None
     usage: dict[str, float] = field(default_factory=dict)
+    unanswered: int = 0
+    last: str = ""
 
     async def turn(self, row: Live) -> tuple[AssistantTurn, bool]:
         """Return the next turn of a conversation, and whether it was cut off.
@@ -61,6 +68,8 @@ class _Asking:
             try:
                 turn, is_cut = await self.turn(row)
             except (ServerGoneError, ServerRefusedError) as cause:
+                if isinstance(cause, ServerGoneError):
+                    self.unanswered, self.last = self.unanswered + 1, str(cause)
                 row.end("error", Failure("engine", str(cause)))
                 break
             except Exception as cause:
@@ -94,7 +103,8 @@ def ask_attempts(
 
     As many conversations go on side by side as the endpoint takes requests. Tools, state and limits are those of
     `run_attempts`, but for `harness.max_tokens`, as no tokens are known. What the endpoint does not answer is an error
-    of its rollout. Raises EnvironmentSetupError for tools that cannot be described, and RlftError for code that hangs.
+    of its rollout. Raises EngineError if that happens to more than half of them: such a result would be kept as if it
+    were one. Raises EnvironmentSetupError for tools that cannot be described, and RlftError for code that hangs.
     """
     harness = harness or HarnessConfig()
     with Ground(environment, harness) as ground:
@@ -102,6 +112,13 @@ def ask_attempts(
         future = ground.thread.start(_ask_all(asking, attempts, ground, environment_fingerprint, progress))
         longest = _longest(len(attempts), asking.playground, endpoint.model)
         rows = ground.thread.wait(future, harness.tool_timeout_seconds, type(environment).__name__, longest)
+    if 2 * asking.unanswered > len(attempts):
+        raise EngineError(
+            f"it left {asking.unanswered} of {len(attempts)} attempts without an answer; the last time {asking.last}",
+            where=f"controls: {endpoint.model.identity}",
+            fix="`rlft resume` asks it again, and keeps everything before; without it in `controls`, `rlft run` takes "
+            "what was trained from the cache",
+        )
     return rows, asking.usage
 
 

@@ -16,9 +16,9 @@ from rlft.contract.loading import load_environment
 from rlft.engines import server_requests
 from rlft.engines.base import Sampling, derive_seed
 from rlft.engines.chat_endpoint import AskedModel
+from rlft.errors import EngineError
 from rlft.harness.examples import Example, Examples
 from rlft.metrics import round_metrics
-from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
 from rlft.rollout import AskedPlayer, collect_rollouts
 from rlft.types import Rollouts
@@ -198,7 +198,7 @@ def test_examples_that_cannot_be_shown_are_an_error_of_the_rollout():
         (401, "answers 401: "),
         (429, "answers 429: "),
         (500, "answers 500: "),
-        (HANG, "does not answer: ReadTimeout"),
+        (HANG, "does not answer: TimeoutError"),
         (DROP, "does not answer: RemoteProtocolError"),
         ((200, b"<html>", {}), "answers as no chat endpoint does: <html>"),
         ({"choices": [{"message": {"content": 5}}]}, "answers as no chat endpoint does: its content is no text"),
@@ -220,19 +220,36 @@ def test_an_endpoint_that_does_not_answer_is_an_error_and_never_a_score(fault, w
 
 def test_an_endpoint_that_goes_away_in_the_middle_leaves_what_was_said():
     call = completion({"content": "", "tool_calls": [function_call("add", {"a": 1, "b": 1})]}, "tool_calls")
-    (row,), _ = collect(lambda body, number: call if number == 1 else 503, Adder())
+    (row, _), _ = collect(
+        lambda body, number: {1: call, 2: 503, 3: 503}.get(number, "2"), Adder(), generations=2, concurrency=1
+    )
     assert (row.error.where, row.turns, row.state) == ("engine", 1, {"added": 1})
     assert row.messages[-1]["content"] == "2"
 
 
-def test_nobody_at_the_address_is_an_error():
+def test_an_endpoint_that_leaves_most_attempts_without_an_answer_ends_the_asking():
+    tasks = [make_task(f"t{n}") for n in range(4)]
+    rollouts, _ = collect(lambda body, number: "2" if number <= 2 else DROP, tasks=tasks, concurrency=1)
+    assert [row.error is None for row in rollouts] == [True, True, False, False]  # half of them is kept
+    with pytest.raises(EngineError) as raised:  # an attempt is two requests
+        collect(lambda body, number: "2" if number == 1 else 503, tasks=tasks, concurrency=1)
+    assert raised.value.what.startswith("it left 3 of 4 attempts without an answer; the last time http://127.0.0.1")
+    assert "answers 503" in raised.value.what
+    assert "`rlft resume` asks it again" in raised.value.fix
+
+
+def test_refusals_are_answers():
+    rollouts, _ = collect(lambda body, number: 400)
+    assert rollouts.rows[0].error.where == "engine"
+
+
+def test_nobody_at_the_address_ends_the_asking():
     with ChatServer(lambda body, number: "2") as server:
         pass
     player = AskedPlayer(AskedModel(server.url, "small"))
     options = {"num_generations": 1, "round": 0, "seed": 0, "label": "evaluation"}
-    (row,) = collect_rollouts([make_task()], Plain(), player, SAMPLING, **options)
-    assert row.error == Failure("engine", row.error.why)
-    assert f"{server.url} does not answer: ConnectError" in row.error.why
+    with pytest.raises(EngineError, match=f"the last time {server.url} does not answer: ConnectError"):
+        collect_rollouts([make_task()], Plain(), player, SAMPLING, **options)
 
 
 def test_code_of_the_environment_that_fails_is_its_error():

@@ -46,7 +46,7 @@ def test_it_is_asked_as_it_will_be_but_for_a_short_answer():
         (400, "answers 400", "change what it does not take (evaluation.temperature"),
         (503, "answers 503", "start the endpoint, mend its address, or leave the model out of `controls`"),
         (DROP, "does not answer", "start the endpoint"),
-        (HANG, "does not answer: ReadTimeout", "start the endpoint"),
+        (HANG, "does not answer: TimeoutError", "start the endpoint"),
         ((200, b"<html>", {}), "answers as no chat endpoint does: <html>", "start the endpoint, mend its address"),
         (completion({"content": 5}), "its content is no text", "mend its address"),
     ],
