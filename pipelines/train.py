@@ -19,7 +19,7 @@ from zenml.models import PipelineRunResponse
 from mlops.clone import PINS
 from mlops.display.bars import Display
 from mlops.home.folder import find_home
-from mlops.registry.noted_tasks import HASHES, hashes_by_split
+from mlops.registry.noted_tasks import note_tasks
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
 from mlops.runs.redo import naming_damage
@@ -179,7 +179,7 @@ def _note_training(record: Record, runtime: Runtime, stage: str, report: SftRepo
 def _note_tasks(task_set: TaskSet, moved: dict[str, Any] | None, record: Record, config: Config) -> None:
     """Store what was noted while reading the data, and say what the gate can and cannot see."""
     record.tracker.log_json("task_notes.json", task_set.notes | ({"moved": moved} if moved else {}))
-    record.tracker.log_json(HASHES, hashes_by_split(task_set))
+    note_tasks(record.tracker, task_set)
     record.summary.gate = say_what_it_sees(task_set.split("gate"), config, record.tracker)
 
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from mlops.registry.gates import count_look
-from mlops.registry.noted_tasks import HASHES, hashes_by_split
+from mlops.registry.noted_tasks import note_tasks
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
 from pipelines.gate import _hash_of_question, say_what_it_sees, say_what_moved
@@ -50,7 +50,7 @@ def begin(tmp_path_factory):
             missed_path=folder / "missed.json",
         )
         moved = say_what_moved(tasks, CONFIG, tracker)
-        tracker.log_json(HASHES, hashes_by_split(tasks))
+        note_tasks(tracker, tasks)
         return moved, say_what_moved(tasks, CONFIG, tracker)
 
     return run

@@ -9,7 +9,7 @@ import time
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.noted_tasks import HASHES, hashes_by_split, last_noted, trained_on
+from mlops.registry.noted_tasks import HASHES, SEAL, last_noted, note_tasks, trained_on
 from rlft.gates.identity import task_hash
 from rlft.types import TaskSet
 from tests.rlft.gates.test_identity import tasks
@@ -27,8 +27,22 @@ def begin(client, experiment, name, *, noting=None):
     time.sleep(0.002)  # MLflow orders runs by milliseconds
     run = client.create_run(experiment, run_name=f"{name}-1", tags={"rlft.name": name}).info.run_id
     if noting is not None:
-        client.log_text(run, json.dumps(hashes_by_split(noting)), HASHES)
+        note_tasks(Writer(client, run), noting)
     return run
+
+
+class Writer:
+    """Writes into one run as a tracker does."""
+
+    def __init__(self, client, run):
+        self.client, self.run = client, run
+
+    def log_json(self, name, content):
+        self.client.log_text(self.run, json.dumps(content), name)
+
+    def set_tags(self, tags):
+        for name, value in tags.items():
+            self.client.set_tag(self.run, name, value)
 
 
 def test_the_tasks_that_a_run_trained_on_are_read_back(client, tmp_path):
@@ -61,3 +75,24 @@ def test_notes_that_are_damaged_are_none(client, tmp_path, content):
     client.log_text(run, content, HASHES)
     assert trained_on(client.tracking_uri, run) is None
     assert last_noted(client.tracking_uri, experiment, "a", without="") is None
+
+
+def test_notes_that_were_changed_or_removed_are_told_and_none(client, tmp_path, caplog):
+    experiment = client.create_experiment("changed", artifact_location=str(tmp_path))
+    run = begin(client, experiment, "a", noting=DEALT)
+    (file,) = tmp_path.rglob(HASHES)
+    file.write_text('{"train": []}')  # valid, and would say that the champion has seen no task of the gate
+    assert trained_on(client.tracking_uri, run) is None
+    assert last_noted(client.tracking_uri, experiment, "a", without="") is None
+    file.unlink()
+    assert trained_on(client.tracking_uri, run) is None
+    told = [record.message.split(f" of the MLflow run {run} ")[1] for record in caplog.records]
+    unknown = "so the tasks of that run are not known"
+    assert told == [f"was changed, {unknown}", f"was changed, {unknown}", f"was removed, {unknown}"]
+
+
+def test_notes_from_before_there_were_seals_are_read(client, tmp_path):
+    experiment = client.create_experiment("unsealed", artifact_location=str(tmp_path))
+    run = begin(client, experiment, "a", noting=DEALT)
+    client.delete_tag(run, SEAL)
+    assert trained_on(client.tracking_uri, run) == {task_hash(task) for task in NUMBERED[:4]}
