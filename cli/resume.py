@@ -13,9 +13,10 @@ from cli.result import finish, run_id_of
 from cli.start import check_writable, say_start
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
-from mlops.home.folder import find_home
+from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
+from mlops.runs.listing import find_listed, list_runs
 from mlops.runtime.signals import keep_from_zenml
 
 
@@ -40,6 +41,7 @@ def resume(
         home = find_home()
         say_start(run)
         check_writable(home)
+        held_name = _claim_early(home, run, stack, held)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
@@ -51,7 +53,8 @@ def resume(
         from pipelines.train import train
 
         asked = find_run(run)
-        held.enter_context(claimed(home, name_of(asked), stack))
+        if held_name != name_of(asked):
+            held.enter_context(claimed(home, name_of(asked), stack))
         found = resumable_attempt(home, asked, redo=bool(redo))
         if (end := how_it_ended(home, name_of(asked))) != KILLED:
             errors.print(end)
@@ -74,3 +77,15 @@ def resume(
             interrupt.started,
         )
         finish(home, run_id, summary, stack)
+
+
+def _claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
+    """Hold the name of a run of this home before the imports that take seconds, in which `rlft prune` could remove it.
+
+    Returns the name; `None` if the run is on a stack, or if it is not clear which is meant.
+    """
+    found = find_listed(list_runs(home).runs, asked) if stack is None else []
+    if len(found) != 1:
+        return None
+    held.enter_context(claimed(home, found[0].name, stack))
+    return found[0].name

@@ -1,0 +1,44 @@
+"""cli.resume: the name of a run is held from the first moment on, so that no removal takes the run away."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+import pytest
+
+from cli import resume
+from cli.resume import _claim_early
+from mlops.home.folder import Home
+from mlops.home.processes import claimed
+from mlops.runs.listing import Attempt, ListedRun, Listing
+from rlft.errors import RlftError
+
+RUNS = [
+    ListedRun(name, (Attempt(f"{name}-id", name, "failed", datetime(2026, 11, 1, tzinfo=UTC), 1.0, None),), "failed")
+    for name in ("sums-1", "sums-2", "gcd")
+]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setattr(resume, "list_runs", lambda home: Listing(RUNS))
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize("asked", ["gcd", "gcd-id", "g"])
+def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
+    with ExitStack() as held:
+        assert _claim_early(home, asked, None, held) == "gcd"
+        with pytest.raises(RlftError, match="has begun gcd or goes on with it"), claimed(home, "gcd", None):
+            pass
+    with claimed(home, "gcd", None):  # given back at the end
+        pass
+
+
+@pytest.mark.parametrize(("asked", "stack"), [("sums", None), ("unknown", None), ("gcd", "team")])
+def test_what_is_not_clear_or_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
+    with ExitStack() as held:
+        assert _claim_early(home, asked, stack, held) is None
+        with claimed(home, "gcd", None):
+            pass
