@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -53,29 +54,26 @@ def resume(
         from pipelines.train import train
 
         asked = find_run(run)
-        if held_name != name_of(asked):
-            held.enter_context(claimed(home, name_of(asked), stack))
+        if held_name != (name := name_of(asked)):
+            held.enter_context(claimed(home, name, stack))
         found = resumable_attempt(home, asked, redo=bool(redo))
-        if (end := how_it_ended(home, name_of(asked))) != KILLED:
+        if (end := how_it_ended(home, name)) != KILLED:
             errors.print(end)
         again = resumed(found, tracking_uri if stack else None)
         if stack is not None:
             from mlops.stacks.image import check_image
 
             check_image(again.config)
-        interrupt.run_name = again.name if stack is None else None  # on a stack it may go on elsewhere
-        if stack is None:
+        else:
+            interrupt.run_name = again.name  # on a stack it may go on elsewhere
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         pipeline = train.with_options(run_name=again.name, **again.options)
         done = finished_steps(found)
         if redo:
             done &= steps_to_keep(found, redo)
-        check_seals(home, found.id, name_of(asked), done)
-        run_id = run_id_of(
-            lambda: pipeline.replay(pipeline_run=found.id, skip=done, input_overrides=again.inputs),
-            home,
-            interrupt.started,
-        )
+        check_seals(home, found.id, name, done)
+        replay = partial(pipeline.replay, pipeline_run=found.id, skip=done, input_overrides=again.inputs)
+        run_id = run_id_of(replay, home, interrupt.started)
         finish(home, run_id, summary, stack)
 
 

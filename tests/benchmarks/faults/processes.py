@@ -18,6 +18,8 @@ KILLS = (
     "steps.generate_rollouts:collect_rollouts:4",
     "steps.score_rewards:score_rollouts:3",
     "steps.train_grpo:train_round:3",
+    "rlft.controls.sft_search:train_sft:1",
+    "steps.evaluate_policy:evaluate_rollouts:4",
     "steps.register_policy:register_policy_version:1",
 )
 SIGNALS = {"SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "SIGINT": signal.SIGINT}

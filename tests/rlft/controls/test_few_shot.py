@@ -16,6 +16,7 @@ from rlft.controls.judging import Judge
 from rlft.controls.prompts import AskedPrompts, PolicyPrompts, open_prompts
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.errors import EngineError
 from rlft.flops import ROLLOUT_FLOPS, shape_of
 from rlft.harness.examples import Examples
 from rlft.rollout import AskedPlayer, SamplingSettings
@@ -252,11 +253,13 @@ def test_a_model_behind_an_address_gets_the_prompt_with_which_it_does_best():
     assert (report.spent, report.budget) == (None, None)
 
 
-def test_an_endpoint_that_tells_no_tokens_and_one_that_is_away():
+def test_an_endpoint_that_tells_no_tokens_and_ones_that_refuse_or_are_away():
     report, _ = chosen_by_asking(lambda body, number: "?")
     assert (report.prompt_tokens, report.completion_tokens, report.chosen.validation) == (None, None, 0.0)
-    report, _ = chosen_by_asking(lambda body, number: 503)
+    report, _ = chosen_by_asking(lambda body, number: 400)
     assert (report.chosen, report.examples, report.spent) == (PromptTrial(0, ""), None, None)
+    with pytest.raises(EngineError, match="it left 4 of 4 attempts without an answer"):
+        chosen_by_asking(lambda body, number: 503)
 
 
 def test_calls_of_tools_are_shown_to_an_endpoint_as_turns_alone():
