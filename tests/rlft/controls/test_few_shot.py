@@ -7,6 +7,8 @@ import string
 from dataclasses import replace
 from typing import ClassVar
 
+import pytest
+
 from rlft.chat import apply_chat_template_setting, open_chat
 from rlft.config import RewardConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv
