@@ -101,7 +101,7 @@ def _read(client: MlflowClient, run_id: str, tags: Mapping[str, str]) -> dict[Sp
         _warn(run_id, f"is damaged ({wrong.errors()[0]['msg']})")
         return None
     if sealed not in (None, _seal(found)):  # a run from before there were seals has none
-        _warn(run_id, "was changed")
+        _warn(run_id, "differs from the seal in its tag")
         return None
     return found if "train" in found else None
 

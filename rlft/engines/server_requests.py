@@ -81,7 +81,6 @@ class Requests:
         # In an event loop a request can be ended as a whole: the limits of httpx are for each read, which an answer in
         # many small pieces never meets.
         self._loop = LoopThread()
-        self._free = asyncio.Semaphore(settings.concurrency)  # the wait for a connection is no part of a request's time
         self._http = httpx.AsyncClient(base_url=self.address, headers=headers, limits=limits, trust_env=False)
 
     def send(
@@ -138,7 +137,6 @@ class Requests:
         limit = httpx.Timeout(None, connect=min(SIGN_OF_LIFE, timeout))
         try:
             async with (
-                self._free,
                 asyncio.timeout(timeout if math.isfinite(timeout) else None),
                 self._http.stream(method, path, json=body, timeout=limit) as arriving,
             ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import threading
 
 import pytest
 
@@ -183,3 +184,27 @@ def test_its_rollouts_are_shown(asked):
     assert (listed.code, "36 rollouts of model_control" in listed.output) == (0, True)
     one = home.rlft("show", result.summary["pipeline_run_id"], "model_control", "0")
     assert (one.code, "not known" in one.output) == (0, True)
+
+
+def test_an_endpoint_that_goes_away_stops_the_run_and_a_resume_asks_it_again(make_home, prompted):
+    home = make_home("away")
+    shutil.copytree(prompted[0].folder / "model", home.folder / "model")
+    away = threading.Event()
+
+    def answer(body, number):
+        if number > 40 and not away.is_set():  # in the search for its prompt, long after the first answer
+            return 503
+        return "2"
+
+    with ChatServer(answer) as server:
+        control = {"model": "small", "endpoint": server.url, "attempts": 1}
+        stopped = home.rlft("run", str(TINY), *options(CHANGES | {"controls": [control]}))
+        assert (stopped.code, stopped.summary["status"]) == (2, "failed"), stopped.output
+        assert "attempts without an answer; the last time" in " ".join(stopped.output.split())
+        away.set()
+        resumed = home.rlft("resume", stopped.summary["pipeline_run_id"])
+    assert resumed.code == 0, resumed.output
+    assert resumed.summary["difference_controls"]["model"]["tasks"] == 12  # all of `test` have a score
+    steps = home.steps(resumed.summary["pipeline_run_id"])
+    assert {steps[name]["status"] for name in steps if name.startswith("train_grpo")} == {"skipped"}
+    assert steps["choose_prompt_model"]["status"] == "completed"

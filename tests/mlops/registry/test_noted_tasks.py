@@ -88,7 +88,7 @@ def test_notes_that_were_changed_or_removed_are_told_and_none(client, tmp_path, 
     assert trained_on(client.tracking_uri, run) is None
     told = [record.message.split(f" of the MLflow run {run} ")[1] for record in caplog.records]
     unknown = "so the tasks of that run are not known"
-    assert told == [f"was changed, {unknown}", f"was changed, {unknown}", f"was removed, {unknown}"]
+    assert told == [*[f"differs from the seal in its tag, {unknown}"] * 2, f"was removed, {unknown}"]
 
 
 def test_notes_from_before_there_were_seals_are_read(client, tmp_path):
