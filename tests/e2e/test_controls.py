@@ -36,3 +36,12 @@ print(json.dumps([json.load(open(path)), metrics["rejection_sampling_control/los
     assert again.summary is not None
     steps = home.steps(again.summary["pipeline_run_id"])
     assert steps["rejection_sampling_control"]["status"] == "cached"
+    again = home.rlft("resume", again.summary["pipeline_run_id"], "--redo", "rejection_sampling_control")
+    assert again.code == 0, again.output
+    assert again.summary is not None
+    redone = home.steps(again.summary["pipeline_run_id"])
+    assert redone["rejection_sampling_control"]["status"] == "completed"
+    assert redone["rejection_sampling_control"]["weights"] == steps["rejection_sampling_control"]["weights"]
+    assert {redone[name]["status"] for name in redone if name.startswith("train_grpo")} == {"skipped"}
+    assert again.summary["controls"] == summary["controls"]
+    assert again.summary["difference_controls"] == summary["difference_controls"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import signal
 import threading
 
 import pytest
@@ -65,6 +66,21 @@ print(json.dumps([[sum(row.prompt_length for row in each.rows), len(each.rows)] 
     if report["chosen"]["form"] != "text":  # a character is a token, and so is the newline after a message
         texts = [message["content"] for one in shown for message in (*one["prompt"], *one["turns"])]
         assert control - base == rows * sum(len(text) + 1 for text in texts)
+
+
+def test_a_search_for_the_prompt_that_was_killed_is_made_again_and_chooses_the_same(prompted, make_home):
+    home = make_home("searching")
+    for model in ("model", "other"):
+        shutil.copytree(prompted[0].folder / model, home.folder / model)
+    wanted = options(CHANGES | {"controls": ["few_shot", {"model": "other"}]})
+    killed = home.rlft("run", str(TINY), *wanted, "--name", "killed", kill_at="rlft.controls.few_shot:is_better:2")
+    assert killed.code == -signal.SIGKILL, killed.output
+    resumed = home.rlft("resume", "killed")
+    assert resumed.code == 0, resumed.output
+    steps = home.steps(resumed.summary["pipeline_run_id"])
+    assert {steps[name]["status"] for name in steps if name.startswith("train_grpo")} == {"skipped"}
+    for part in ("controls", "difference_controls", "final"):
+        assert resumed.summary[part] == prompted[1][part]
 
 
 def test_another_model_is_an_arm_that_is_called_by_its_name(prompted):

@@ -1,0 +1,93 @@
+"""Two commands at once in one home: runs that ask one gate, and a removal beside a run that is resumed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mlops.home import folder
+from mlops.home.moved import settle
+from tests.e2e.conftest import TINY, Home
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def two(make_home) -> Home:
+    """Two runs that train differently and are judged on the same gate at the same time."""
+    home = make_home("two")
+    differing = {name: ("--set", f"training.learning_rate={rate}") for name, rate in (("slow", 1e-3), ("fast", 2e-3))}
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            pool.submit(home.module, "cli", "run", str(TINY), "--name", name, "--summary", f"{name}.json", *options)
+            for name, options in differing.items()
+        ]
+    for run in runs:
+        assert run.result().returncode == 0, run.result().stdout + run.result().stderr
+    return home
+
+
+def test_each_decision_at_a_gate_is_counted(two):
+    tags = two.query('print(json.dumps(mlflow_client.get_registered_model("tiny").tags))')
+    looks = sorted(json.loads(file.read_text())["promotion"]["look"] for file in two.folder.glob("*.json"))
+    noted = sorted(int(kept.split("/")[0]) for name, kept in tags.items() if name.startswith("rlft.look."))
+    assert noted == looks
+    # Each is noted before it is counted, so at least one of the two sees the other.
+    assert noted in ([1, 2], [2, 2])
+
+
+def test_the_newest_version_is_the_challenger(two):
+    versions, aliases = two.query("""
+found = mlflow_client.search_model_versions("name = 'tiny'")
+print(json.dumps([{v.version: v.run_id for v in found}, mlflow_client.get_registered_model("tiny").aliases]))
+""")
+    assert len(set(versions.values())) == 2
+    assert {name: str(number) for name, number in aliases.items()} == {"challenger": max(versions, key=int)}
+
+
+@pytest.fixture(scope="module")
+def killed(make_home) -> Home:
+    """A run that was killed when it was to register its policy."""
+    home = make_home("prunable")
+    done = home.rlft("run", str(TINY), "--name", "third", kill_at="steps.register_policy:register_policy_version:1")
+    assert done.code == -signal.SIGKILL, done.output
+    return home
+
+
+@pytest.mark.parametrize("lead", [-1.0, 0.0, 1.0, 3.0], ids=lambda lead: f"prune {lead:+.0f} s")
+def test_a_run_is_removed_or_resumed_and_never_both(killed, tmp_path, lead):
+    home = copied(killed, tmp_path)
+    with ThreadPoolExecutor() as pool:
+        first = ("prune", "--keep-last", "0", "--failed", "--yes")
+        commands = [first, ("resume", "third")] if lead < 0 else [("resume", "third"), first]
+        begun = pool.submit(home.module, "cli", *commands[0])
+        time.sleep(abs(lead))
+        later = pool.submit(home.module, "cli", *commands[1])
+    done = {command[0]: run.result() for command, run in zip(commands, (begun, later), strict=True)}
+    said = {name: " ".join((each.stdout + each.stderr).split()) for name, each in done.items()}
+    assert "Traceback" not in "".join(said.values())
+    assert done["prune"].returncode == 0, said["prune"]
+    left = home.query("print(json.dumps([run.name for run in client.list_pipeline_runs()]))")
+    if done["resume"].returncode == 0:
+        assert "third stays" in said["prune"]
+        assert len(left) == 2
+    else:
+        assert done["resume"].returncode == 2, said["resume"]
+        assert "third" in said["resume"]
+        assert "1 run removed" in said["prune"]
+        assert left == []
+    assert not (home.folder / ".rlft" / "removing.json").exists()
+
+
+def copied(home: Home, place: Path) -> Home:
+    """Return a copy of a home."""
+    root = place / ".rlft"
+    shutil.copytree(home.folder / ".rlft", root, symlinks=True)
+    settle(folder.Home(root))
+    return Home(place)
