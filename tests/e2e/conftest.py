@@ -100,6 +100,14 @@ class Home:
         summary = json.loads(target.read_text()) if target.is_file() else None
         return Result(done.returncode, done.stdout + done.stderr, summary)
 
+    def copy(self, place: Path) -> Home:
+        """Return a copy of this home in a folder, as if everything had been made there."""
+        root = place / ".rlft"
+        shutil.copytree(self.folder / ".rlft", root, symlinks=True)
+        settle(folder.Home(root))
+        shutil.rmtree(root / folder.BACKUP, ignore_errors=True)  # a user's first command finds none
+        return Home(place)
+
     def query(self, code: str) -> Any:
         """Run code that ends with `print(json.dumps(...))`, with ZenML and MLflow of this home at hand."""
         return inspector_of(self).ask(code)
@@ -170,12 +178,7 @@ class Prepared:
     def copy(self, place: Path | None = None) -> Home:
         """Return a new home as if its databases had been made there, in a folder beside this one if none is given."""
         self._copies += 1
-        home = Home(place or self._place.with_name(f"{self._place.name}{self._copies}"))
-        root = home.folder / ".rlft"
-        shutil.copytree(self._place / ".rlft", root)
-        settle(folder.Home(root))
-        shutil.rmtree(root / folder.BACKUP)  # a user's first command finds none
-        return home
+        return Home(self._place).copy(place or self._place.with_name(f"{self._place.name}{self._copies}"))
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from mlops.home import folder
-from mlops.home.moved import settle
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
@@ -62,7 +58,7 @@ def killed(make_home) -> Home:
 
 @pytest.mark.parametrize("lead", [-1.0, 0.0, 1.0, 3.0], ids=lambda lead: f"prune {lead:+.0f} s")
 def test_a_run_is_removed_or_resumed_and_never_both(killed, tmp_path, lead):
-    home = copied(killed, tmp_path)
+    home = killed.copy(tmp_path)
     with ThreadPoolExecutor() as pool:
         first = ("prune", "--keep-last", "0", "--failed", "--yes")
         commands = [first, ("resume", "third")] if lead < 0 else [("resume", "third"), first]
@@ -83,11 +79,3 @@ def test_a_run_is_removed_or_resumed_and_never_both(killed, tmp_path, lead):
         assert "1 run removed" in said["prune"]
         assert left == []
     assert not (home.folder / ".rlft" / "removing.json").exists()
-
-
-def copied(home: Home, place: Path) -> Home:
-    """Return a copy of a home."""
-    root = place / ".rlft"
-    shutil.copytree(home.folder / ".rlft", root, symlinks=True)
-    settle(folder.Home(root))
-    return Home(place)

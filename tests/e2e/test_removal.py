@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,6 @@ from mlflow import MlflowClient
 
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
-from mlops.home.moved import settle
 from mlops.home.processes import claimed
 from mlops.home.restore import restore_home
 from mlops.runs import removal
@@ -70,9 +68,7 @@ def shared(make_home):
 @pytest.fixture
 def copied(shared, tmp_path) -> Folder:
     """A copy of the home, in which `second` has the alias, so that `first` may go."""
-    shutil.copytree(shared.folder / ".rlft", tmp_path / ".rlft", symlinks=True)
-    home = Folder(tmp_path / ".rlft")
-    settle(home)
+    home = folder_of(shared.copy(tmp_path))
     version = listed(home, "second").version
     MlflowClient(home.tracking_uri).set_registered_model_alias(*("tiny", "challenger", version[1]))
     return home

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mlops.home import folder
-from mlops.home.moved import settle
 from tests.e2e.conftest import TINY, Home, Result
 
 Verdict = Literal["survived", "stopped", "raw", "silent"]
@@ -59,11 +56,7 @@ class Scene:
 
     def copy(self, home: Home) -> Home:
         """Return a copy of a home, which can be damaged."""
-        made = self.empty()
-        shutil.copytree(home.folder / ".rlft", made.folder / ".rlft")
-        settle(folder.Home(made.folder / ".rlft"))
-        shutil.rmtree(made.folder / ".rlft" / folder.BACKUP, ignore_errors=True)
-        return made
+        return home.copy(self.empty().folder)
 
     @cached_property
     def whole(self) -> tuple[Home, Result]:
