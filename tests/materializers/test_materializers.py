@@ -20,6 +20,7 @@ from materializers.policy import PolicyMaterializer
 from materializers.report import ReportMaterializer
 from materializers.tables import RewardsMaterializer, RolloutsMaterializer, TaskSetMaterializer
 from rlft.audit.report import AttackScores, AuditReport
+from rlft.contamination import ContaminationReport, Overlap
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
@@ -115,6 +116,7 @@ REPORTS = [
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
     PromptCheck(512, ("t1", "t2")),
+    ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028", 1)}, {"train": 3}, 2),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]
 

@@ -19,6 +19,7 @@ import pytest
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.marks import Marks
 from rlft.chat.served import read_served
+from rlft.contamination import find_contamination
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.calculator import Calculator, calculate, expression_of
@@ -29,6 +30,7 @@ from rlft.environments.maths import Maths
 from rlft.environments.press_releases import PressReleases
 from rlft.environments.snips_slots import SnipsSlots
 from rlft.environments.stories import Stories
+from rlft.gates.identity import normalise_text
 from rlft.graders.answers import token_f1
 from rlft.graders.cited import declared_answer
 from rlft.graders.expressions import exact_value
@@ -122,6 +124,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "stops before an answer": lambda n: "." * n + "answer\nSources: a",
     "sources": lambda n: "Answer: x\nSources: " + "a," * (n // 2),
     "marks on one letter": lambda n: "a" + "\u0301" * n,
+    "different marks on one letter": lambda n: "a" + "\u0301\u0327" * (n // 2),
     "marks on many letters": lambda n: "a\u0301" * (n // 2),
     "half surrogate pairs": lambda n: "\ud800" * n,
     "private characters": lambda n: "".join(chr(0x100000 + i % 0xFFF0) for i in range(n)),
@@ -153,6 +156,11 @@ def scored(environment: BaseEnv, ground_truth: object = "5") -> Callable[[str], 
 @cache
 def lexical() -> Lexical:
     return Lexical([Document(str(i), f"Title {i}", "Some words are here. And there.") for i in range(20)], "english")
+
+
+def compared(text: str) -> None:
+    """As a task's prompt, with a train task that holds the text and more: every run of words is found."""
+    find_contamination({"test": [make_task("t", text, None)]}, [make_task("u", f"{text} and more", None)])
 
 
 def search(text: str) -> None:
@@ -188,6 +196,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "served, content": lambda text: read_served({"content": text}),
     "served, a call": lambda text: read_served({"tool_calls": [{"function": {"name": "a", "arguments": text}}]}),
     "search": search,
+    "contamination": compared,
+    "normalise_text": normalise_text,
     "printable": printable,
     "told by a tool": lambda text: marks().shield([{"role": "tool", "content": text}]),  # it may repeat the model
     "visible": visible,

@@ -1,0 +1,22 @@
+"""Contamination: finds evaluation tasks whose text is in the train tasks, or in the demonstrations.
+
+- `words`: the words that are compared, and runs of them
+- `texts`: tasks and conversations as words
+- `common`: what is common to many texts, such as a harness's template, and says nothing of contamination
+- `overlap`: which tasks are found, where, and by which words
+- `scores`: scores with and without the tasks that are found, by slice, and what to say of them
+
+The definition, and what it follows, stand in docs/guide/contamination.md.
+"""
+
+from rlft.contamination.overlap import ContaminationReport, Overlap, find_contamination
+from rlft.contamination.scores import CleanScore, clean_scores, contamination_sentence
+
+__all__ = [
+    "CleanScore",
+    "ContaminationReport",
+    "Overlap",
+    "clean_scores",
+    "contamination_sentence",
+    "find_contamination",
+]
