@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import NoReturn
@@ -22,9 +22,10 @@ from mlops.home.processes import own_note
 from mlops.home.variables import quieten
 from mlops.runs.ids import name_of_first
 from mlops.runs.summary_file import failed, summary_since
-from mlops.runtime.last_words import keep_trace, remove_older, write_summary
+from mlops.runs.summary_target import held_target
+from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import Interrupt, installed
-from rlft.errors import ConfigError, RlftError
+from rlft.errors import RlftError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide
 
@@ -40,16 +41,24 @@ def guarded(verbose: bool, summary: Path | None) -> Iterator[Interrupt]:
     _show_logs(verbose)
     started = time.time()
     interrupt = installed() or Interrupt()
-    if summary is not None and summary.is_file():
+    with ExitStack() as held:
         try:
-            remove_older(summary)
-        except ConfigError as error:
+            held.enter_context(held_target(summary, find_home()))
+        except RlftError as error:
             _end(error, None, started)
-    interrupt.summary, interrupt.started = summary, started
+        interrupt.summary, interrupt.started = summary, started
+        with _told(summary, interrupt):
+            yield interrupt
+
+
+@contextmanager
+def _told(summary: Path | None, interrupt: Interrupt) -> Iterator[None]:
+    """Turn an error into a message, a summary that says it, and typer.Exit."""
+    started = interrupt.started
     _import_from_working_directory()
     try:
         with visible_logs(), stay_in(find_home()):
-            yield interrupt
+            yield
     except (typer.Exit, KeyboardInterrupt):
         raise
     except RlftError as error:

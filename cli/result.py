@@ -15,9 +15,9 @@ from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.runs.controls import controls_that_do, cost_note, label_of, weak_controls
 from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Summary
-from mlops.runs.summary_file import read_summary, summary_since, summary_text
+from mlops.runs.summary_file import read_summary, summary_since
+from mlops.runtime.last_words import write_summary
 from rlft.errors import StorageError, TrackerError
-from rlft.files import write_file
 
 HEADLINES = {
     "improved": ("The trained model is better than what it started from.", "green"),
@@ -70,8 +70,8 @@ def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> N
     if summary is None:
         file = home.summary_file(run_id)
         raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")
-    if target is not None:
-        write_file(target, summary_text(summary))
+    if target is not None and not write_summary(target, summary):
+        target = None
     ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
     where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
     show_summary(summary, console, where=where)

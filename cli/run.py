@@ -51,7 +51,7 @@ def run(
         home = find_home()
         settings = load_config(config, overrides)
         say_start(settings.name)
-        check_start(settings, home, summary, stack=stack)
+        check_start(settings, home, stack=stack)
         commits = users_commits(config, settings)
         labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
         from mlops.stacks.stack import connect

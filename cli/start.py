@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
-from pathlib import Path
 from shlex import quote
 
 from mlops.home.folder import Home
@@ -38,13 +36,13 @@ def check_writable(home: Home) -> None:
         raise problem
 
 
-def check_start(config: Config, home: Home, summary: Path | None, *, stack: str | None) -> None:
+def check_start(config: Config, home: Home, *, stack: str | None) -> None:
     """Raise NotReadyError, which lists everything that keeps the run from starting, if there is anything.
 
-    `summary` is the file that `--summary` names. Where a `stack` runs it, paths, packages, variables and devices are
-    those of its machines: then only the places that this command itself writes to are checked.
+    Where a `stack` runs it, paths, packages, variables and devices are those of its machines: then only the place that
+    this command itself writes to is checked.
     """
-    problems = [problem for problem in (_target_problem(summary), _home_problem(home)) if problem]
+    problems: list[RlftError] = [problem] if (problem := _home_problem(home)) else []
     if stack is None:
         try:
             check_variables(config)
@@ -54,20 +52,6 @@ def check_start(config: Config, home: Home, summary: Path | None, *, stack: str 
             problems += find_problems(config, home.root)
     if problems:
         raise NotReadyError(problems)
-
-
-def _target_problem(summary: Path | None) -> RlftError | None:
-    """Return why the summary cannot be written, or `None`."""
-    if summary is None:
-        return None
-    try:
-        summary.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=summary.parent):
-            pass
-    except OSError as cause:
-        place = f"--summary {summary}"
-        return RlftError(f"nothing can be written there: {cause}", where=place, fix="name another file")
-    return None
 
 
 def _home_problem(home: Home) -> StorageError | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any
 RLFT_FOLDER = Path(__file__).resolve().parent
 OWN_PACKAGES = ("rlft", "mlops", "materializers", "steps", "pipelines", "cli")
 """What is installed with rlft; a user's own package of such a name cannot be imported beside it."""
+PARTIAL = ".partial"
+"""The end of the name of a file that is being written."""
 # What `files_read` does not count as data: code, and the folders of the operating system.
 _CODE = {".py", ".pyc", ".pyi", ".so", ".pth"}
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib", "/usr/local/share")
@@ -41,14 +45,32 @@ def expanded(path: str) -> Path:
 def why_no_file(path: Path) -> str | None:
     """Return why a path names no file to read, or `None`. Nothing is opened: opening a pipe waits for its writer."""
     try:
-        mode = path.stat().st_mode
+        kind = _kind(path)
     except FileNotFoundError:
         return f"no such file (looked in {Path.cwd()})"
     except (OSError, ValueError) as cause:  # ValueError: a null byte
         return f"no path of a file: {getattr(cause, 'strerror', None) or cause}"
+    return kind and f"this is {kind}, not a file"
+
+
+def why_not_writable(path: Path) -> str | None:
+    """Return why no file can be put at a path, or `None`. Folders on the way to it are made."""
+    try:
+        with suppress(FileNotFoundError):
+            if kind := _kind(path):
+                return f"this is {kind}, not a file"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            return None
+    except (OSError, ValueError) as cause:
+        return f"nothing can be written there: {cause}"
+
+
+def _kind(path: Path) -> str | None:
+    """Return what is at a path that is no regular file; `None` if it is one. Raises OSError if nothing is there."""
+    mode = path.stat().st_mode
     kinds = {"a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK}
-    kind = next((name for name, fits in kinds.items() if fits(mode)), "a device")
-    return None if stat.S_ISREG(mode) else f"this is {kind}, not a file"
+    return None if stat.S_ISREG(mode) else next((name for name, fits in kinds.items() if fits(mode)), "a device")
 
 
 def is_installed(path: Path) -> bool:
@@ -67,11 +89,23 @@ def make_private(folder: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a small file completely or not at all: under another name, which is changed at the end."""
+    """Write a small file completely or not at all: under another name, which is changed at the end.
+
+    Raises OSError, also where something stands that is no file, such as a pipe or a device, which stays.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    # A name of its own: whatever stands there under a name that could be guessed is not ours.
+    partial = path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+    try:
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(text)
+        with suppress(FileNotFoundError):
+            if kind := _kind(path):
+                raise OSError(f"{path} is {kind}, not a file")
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:

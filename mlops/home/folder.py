@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlft.errors import StorageError
-from rlft.files import make_private
+from rlft.files import PARTIAL, make_private
 
 logger = logging.getLogger(__name__)
 LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
 MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
-# All that rlft, the databases' own journals and `make demo` put into a home.
+_HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may leave of `rlft.files.write_file`
+_DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
+# All that rlft and the databases' own journals put there.
 _CONTENTS = {
-    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "demo.json", "demo.json.partial",
-    "logs", "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
+    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "logs",
+    "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
     f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
@@ -54,6 +56,11 @@ class Home:
     def missed_file(self, run_id: str) -> Path:
         """Return the path of what tracking could not write into MLflow, by ZenML's id of a run's first attempt."""
         return self.root / "runs" / f"{run_id}.missed.json"
+
+    def keeps(self, path: Path) -> bool:
+        """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder."""
+        inner = path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
+        return self.root.is_relative_to(path) or len(inner) > 1 or not _CONTENTS.isdisjoint(inner)
 
     def make(self) -> None:
         """Make the folder for its owner alone: it holds conversations, models and settings. Raises StorageError.
@@ -89,7 +96,10 @@ class Home:
         """Return whether nothing but rlft uses the folder."""
         if self.root.name == _NAME or not self.root.exists():
             return True
-        return all(entry.name in _CONTENTS or is_making(entry) for entry in self.root.iterdir())
+        return all(
+            entry.name in _CONTENTS | _DEMO or is_making(entry) or _HALF.fullmatch(entry.name)
+            for entry in self.root.iterdir()
+        )
 
 
 def is_making(entry: Path) -> bool:
@@ -98,8 +108,15 @@ def is_making(entry: Path) -> bool:
 
 
 def find_home() -> Home:
-    """Return the home: the environment variable `RLFT_HOME`, else `.rlft` in the working directory."""
-    return Home(Path(os.environ.get(_VARIABLE) or _NAME).resolve())
+    """Return the home: the environment variable `RLFT_HOME`, else `.rlft` in the working directory.
+
+    Raises StorageError where that cannot be told, as the working directory was removed.
+    """
+    try:
+        return Home(Path(os.environ.get(_VARIABLE) or _NAME).resolve())
+    except FileNotFoundError as cause:
+        fix = "go to another one, or set RLFT_HOME to an absolute path"
+        raise StorageError("the working directory was removed", where="RLFT_HOME", fix=fix) from cause
 
 
 @contextmanager

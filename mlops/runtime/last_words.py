@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import traceback
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -13,12 +11,10 @@ from mlops.display.terminal import errors
 from mlops.home.folder import find_home
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import summary_text
-from rlft.errors import ConfigError, StorageError
+from rlft.errors import StorageError
 from rlft.files import write_file
 from rlft.secrets import hide
 from rlft.visible import visible
-
-_MOST_BYTES = 16 << 20  # of what may be a summary
 
 
 def keep_trace(error: BaseException) -> Path:
@@ -43,31 +39,11 @@ def keep_trace(error: BaseException) -> Path:
     return Path("(printed above)")
 
 
-def remove_older(target: Path) -> None:
-    """Remove an older summary from where one will be written, so that nobody takes it for that of this run.
-
-    Raises ConfigError for a file that holds something else.
-    """
-    try:
-        is_small = target.stat().st_size <= _MOST_BYTES
-        text = target.read_text(encoding="utf-8") if is_small else "not read"
-        if text.strip():  # an empty file is the user's own preparation, as `mktemp` makes it
-            content = json.loads(text)
-            if not isinstance(content, dict) or not {"status", "pipeline_run_id"} <= set(content):
-                raise ValueError("it has no status of a run")
-    except (OSError, ValueError, RecursionError) as cause:
-        raise ConfigError(
-            "this file is no summary of a run, so it is not overwritten",
-            where=str(target),
-            fix="let --summary name another file, or remove this one",
-        ) from cause
-    with suppress(OSError):  # why it cannot be replaced is said when it is written
-        target.unlink()
-
-
-def write_summary(target: Path, content: Summary) -> None:
-    """Write a summary to the file that `--summary` names; print why if it cannot be written."""
+def write_summary(target: Path, content: Summary) -> bool:
+    """Write a summary to the file that `--summary` names; print why, and return False, if it cannot be written."""
     try:
         write_file(target, summary_text(content))
     except OSError as cause:
         errors.print(f"the summary could not be written to {target}: {cause}")
+        return False
+    return True

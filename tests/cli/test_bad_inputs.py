@@ -28,7 +28,7 @@ def told(path, *overrides):
     """What a person reads who starts this run."""
     began = time.process_time()
     with pytest.raises(RlftError) as caught:
-        check_start(load_config(path, list(overrides)), Home(path.parent / ".rlft"), None, stack=None)
+        check_start(load_config(path, list(overrides)), Home(path.parent / ".rlft"), stack=None)
     assert time.process_time() - began < SECONDS
     assert caught.value.fix or "what to do: " in str(caught.value)
     assert len(str(caught.value)) < 5000

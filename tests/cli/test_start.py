@@ -62,9 +62,9 @@ def test_a_single_problem_reads_as_it_always_did(rlft, monkeypatch):
 
 def test_what_a_stack_s_machines_have_is_left_to_them(tmp_path):
     config = load_config(TINY, [NOWHERE[1], NOWHERE[3], "rollout.engine=vllm", "policy={model: /on/the/cluster}"])
-    check_start(config, Home(tmp_path / ".rlft"), tmp_path / "s.json", stack="remote")
+    check_start(config, Home(tmp_path / ".rlft"), stack="remote")
     with pytest.raises(NotReadyError) as caught:
-        check_start(config, Home(tmp_path / ".rlft"), tmp_path / "s.json", stack=None)
+        check_start(config, Home(tmp_path / ".rlft"), stack=None)
     assert len(caught.value.problems) == (2 if is_installed() else 3)
 
 
@@ -72,18 +72,17 @@ def test_a_variable_that_is_not_set_is_told_alone(tmp_path, monkeypatch):
     monkeypatch.delenv("RLFT_TEST_UNSET", raising=False)
     config = load_config(TINY, ["environment.kwargs.key=env:RLFT_TEST_UNSET"])
     with pytest.raises(NotReadyError, match="needs the variable RLFT_TEST_UNSET"):
-        check_start(config, Home(tmp_path / ".rlft"), None, stack=None)
+        check_start(config, Home(tmp_path / ".rlft"), stack=None)
 
 
 @pytest.mark.parametrize("stack", [None, "remote"])
-def test_a_summary_and_a_home_that_cannot_be_written_are_told_together(tmp_path, monkeypatch, stack):
+def test_a_home_that_cannot_be_made_is_told(tmp_path, monkeypatch, stack):
     (tmp_path / "file").write_text("")
     config = load_config(TINY)
     monkeypatch.setattr("cli.start.find_problems", lambda config, folder: [])
     with pytest.raises(NotReadyError) as caught:
-        check_start(config, Home(tmp_path / "file" / "home"), tmp_path / "file" / "s.json", stack=stack)
-    target, home = caught.value.problems
-    assert target.where == f"--summary {tmp_path / 'file' / 's.json'}"
+        check_start(config, Home(tmp_path / "file" / "home"), stack=stack)
+    [home] = caught.value.problems
     assert isinstance(home, StorageError)
 
 
@@ -92,7 +91,7 @@ def test_a_home_of_someone_else_is_told(tmp_path, monkeypatch):
     home.make()
     monkeypatch.setattr(os, "access", lambda place, mode: place != home.root)  # root may write anywhere
     with pytest.raises(NotReadyError, match="no folder can be made or written there"):
-        check_start(load_config(TINY), home, None, stack="remote")
+        check_start(load_config(TINY), home, stack="remote")
 
 
 def test_runs_that_died_without_a_word_are_told(tmp_path, monkeypatch):
