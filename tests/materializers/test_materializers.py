@@ -26,6 +26,7 @@ from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import StorageError
+from rlft.forgetting import TextBits
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.prompts import PromptCheck
 from rlft.promotion import Decision, RegisteredVersion
@@ -117,6 +118,7 @@ REPORTS = [
     RegisteredVersion("n", "1", None, ("champion", "candidate")),
     PromptCheck(512, ("t1", "t2")),
     ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028", 1)}, {"train": 3}, 2),
+    TextBits({"code": (0.5, 0.1 + 0.2)}, {"german": "the tokenizer has no token for '\u00e4'"}, "p", 1.5),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]
 

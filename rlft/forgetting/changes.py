@@ -1,0 +1,92 @@
+"""Compares two models by the bits per byte that they need for the same texts, and says what training has cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+import numpy as np
+
+from rlft.forgetting.bits import TextBits
+from rlft.statistics import Range, bounds
+from rlft.types import Interval
+
+MARGIN = 0.05
+"""Bits per byte that training may cost; what it rests on stands in docs/guide/forgetting.md."""
+_NO_ENDS = Range(-1e9, 1e9)  # bits per byte have no upper end: the interval is Student's alone
+Verdict = Literal["cost", "kept", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Holds the bits per byte of a text `before` and `after` training, and their difference: above 0 is a cost.
+
+    `verdict` is `cost` where the whole interval lies above the margin, `kept` where it lies below, and else `open`.
+    """
+
+    before: float
+    after: float
+    difference: Interval
+    verdict: Verdict
+
+
+def compare_bits(after: TextBits, before: TextBits, margin: float = MARGIN) -> dict[str, Change]:
+    """Return {text: change} for the texts that both models were measured on.
+
+    The difference is paired by paragraph, as it is known for each of them how hard it is. The intervals of all texts
+    hold together in 95 % (Bonferroni: each at 1 - 0.05 / texts). They are of texts of this kind and not of these
+    paragraphs alone. Raises ValueError if a text does not have the same number of paragraphs, at least two.
+    """
+    names = [name for name in after.bits if name in before.bits]
+    return {name: _change(after.bits[name], before.bits[name], margin, 1 - 0.05 / len(names)) for name in names}
+
+
+def _change(after: tuple[float, ...], before: tuple[float, ...], margin: float, confidence: float) -> Change:
+    if len(after) != len(before) or len(after) < 2:
+        raise ValueError(f"{len(after)} and {len(before)} paragraphs cannot be compared: measure the same two or more")
+    differences = np.asarray(after) - np.asarray(before)
+    low, high = bounds(differences, np.ones(len(after)), _NO_ENDS, imagined=(0.0,), confidence=confidence)
+    count = len(after)
+    interval = Interval(float(differences.mean()), float(low), float(high), count, count, float(count))
+    verdict: Verdict = "cost" if interval.low > margin else "kept" if interval.high < margin else "open"
+    return Change(fmean(before), fmean(after), interval, verdict)
+
+
+def forgetting_sentences(
+    changes: Mapping[str, Change], left_out: Mapping[str, str], margin: float = MARGIN
+) -> list[str]:
+    """Return what training cost, a sentence for each text that is worse or open, and one for all others."""
+    said = [
+        f"Training cost {each.difference.mean:.3f} bits per byte ({each.difference.low:.3f} to "
+        f"{each.difference.high:.3f}) on `{name}`, from {each.before:.3f} to {each.after:.3f}: more than the margin of "
+        f"{margin:g}."
+        for name, each in changes.items()
+        if each.verdict == "cost"
+    ]
+    said += [
+        f"Whether training cost more than {margin:g} bits per byte on `{name}` is open: {each.difference.mean:+.3f} "
+        f"({each.difference.low:+.3f} to {each.difference.high:+.3f})."
+        for name, each in changes.items()
+        if each.verdict == "open"
+    ]
+    if kept := [name for name, each in changes.items() if each.verdict == "kept"]:
+        named = ", ".join(f"`{name}`" for name in kept)
+        said.append(f"Training cost less than the margin of {margin:g} bits per byte on {named}.")
+    reasons = dict[str, list[str]]()
+    for name, reason in left_out.items():
+        reasons.setdefault(reason, []).append(f"`{name}`")
+    said += [f"Nothing is known about {', '.join(names)}: {reason}." for reason, names in reasons.items()]
+    return said
+
+
+def forgetting_metrics(changes: Mapping[str, Change]) -> dict[str, float]:
+    """Return the changes as numbers for a tracker: `forgetting/{text}/bits_per_byte`, `_before`, and `_change`."""
+    flat = dict[str, float]()
+    for name, each in changes.items():
+        prefix = f"forgetting/{name}/bits_per_byte"
+        flat[prefix], flat[f"{prefix}_before"] = each.after, each.before
+        flat[f"{prefix}_change"] = each.difference.mean
+        flat[f"{prefix}_change_low"], flat[f"{prefix}_change_high"] = each.difference.low, each.difference.high
+    return flat

@@ -1,0 +1,55 @@
+import math
+
+import pytest
+from scipy.stats import t as student
+
+from rlft.forgetting import TextBits, compare_bits, forgetting_metrics, forgetting_sentences
+
+BEFORE = TextBits({"code": (1.0, 2.0, 1.0, 2.0), "english": (1.0, 1.0, 1.0, 1.0), "only before": (1.0, 1.0)})
+AFTER = TextBits({"code": (1.1, 2.2, 1.3, 2.2), "english": (1.01, 1.02, 1.01, 1.0), "only after": (1.0, 1.0)})
+
+
+def test_the_interval_is_students_of_the_paired_differences():
+    change = compare_bits(AFTER, BEFORE)["code"]
+    # Differences 0.1, 0.2, 0.3, 0.2: mean 0.2, variance (0.01 + 0 + 0.01 + 0) / 3, and no skew. Two texts were measured
+    # on both, so that each interval holds in 97.5 %.
+    half = student.ppf(0.9875, 3) * math.sqrt(0.02 / 3 / 4)
+    found = change.difference
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert (change.before, change.after, found.count) == (1.5, pytest.approx(1.7), 4)
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(0.01, "cost"), (0.05, "open"), (0.45, "kept")])
+def test_the_whole_interval_decides(margin, verdict):
+    # 0.2 +- 0.1705: from 0.0295 to 0.3705.
+    assert compare_bits(AFTER, BEFORE, margin)["code"].verdict == verdict
+
+
+def test_sentences():
+    changes = compare_bits(AFTER, BEFORE, 0.02)
+    assert forgetting_sentences(changes, {"german": "no \u00e4", "spanish": "no \u00e4"}, 0.02) == [
+        "Training cost 0.200 bits per byte (0.029 to 0.371) on `code`, from 1.500 to 1.700: more than the margin of "
+        "0.02.",
+        "Whether training cost more than 0.02 bits per byte on `english` is open: +0.010 (-0.007 to +0.027).",
+        "Nothing is known about `german`, `spanish`: no \u00e4.",
+    ]
+    assert forgetting_sentences(compare_bits(AFTER, BEFORE, 0.5), {}, 0.5) == [
+        "Training cost less than the margin of 0.5 bits per byte on `code`, `english`."
+    ]
+
+
+def test_metrics():
+    found = forgetting_metrics(compare_bits(AFTER, BEFORE))
+    assert len(found) == 10
+    assert found["forgetting/code/bits_per_byte"] == pytest.approx(1.7)
+    assert found["forgetting/code/bits_per_byte_before"] == pytest.approx(1.5)
+    assert found["forgetting/code/bits_per_byte_change"] == pytest.approx(0.2)
+    assert found["forgetting/code/bits_per_byte_change_low"] == pytest.approx(0.030, abs=1e-3)
+
+
+def test_what_cannot_be_compared():
+    with pytest.raises(ValueError, match="1 and 4 paragraphs"):
+        compare_bits(TextBits({"code": (1.0,)}), BEFORE)
+    with pytest.raises(ValueError, match="1 and 1 paragraphs"):
+        compare_bits(TextBits({"code": (1.0,)}), TextBits({"code": (1.0,)}))
+    assert compare_bits(TextBits({}), BEFORE) == {}
