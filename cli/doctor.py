@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +22,7 @@ from cli.options import Verbose
 from mlops.clone import PINS
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.databases import all_runs_ended
+from mlops.home.entries import check_entries, find_odd
 from mlops.home.faults import find_faults
 from mlops.home.folder import BACKUP, REMOVING, Home, find_home
 from mlops.home.last_calls import ends_left, how_it_ended
@@ -68,6 +68,7 @@ def doctor(
 
 def _restore(home: Home) -> None:
     """Restore the databases, and make those anew of which nothing is left."""
+    check_entries(home)
     if said := restore_home(home):
         for each in said:
             console.print(each)
@@ -101,6 +102,9 @@ def _findings(home: Home) -> Iterator[Finding]:
     yield _vllm()
     yield _sandbox()
     yield _disk(home)
+    if odd := list(find_odd(home)):
+        yield from (Finding("broken", f"{each.where}: {each.what}", each.fix) for each in odd)
+        return  # nothing else can be looked at until these are gone
     yield from _moved(home)
     yield from _runs(home)
     yield from _ends(home)
@@ -263,10 +267,16 @@ def _removal(home: Home) -> Iterator[Finding]:
     if not (home.root / REMOVING).is_file():
         return
     from mlops.runs.removal import put_back
+    from mlops.runs.removal_note import UnreadableNoteError
 
     undone = False
-    with suppress(RlftError, sqlite3.Error):  # it goes on, or cannot be undone
+    try:
         undone = put_back(home)
+    except UnreadableNoteError as error:
+        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
+        return
+    except (RlftError, sqlite3.Error):  # it goes on, or cannot be undone
+        pass
     if undone:
         yield Finding("ok", "a removal was cut short that had removed nothing: the cache gives those results again")
     else:

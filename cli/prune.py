@@ -12,6 +12,7 @@ from cli.guard import guarded
 from cli.options import DryRun, Verbose, Yes
 from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
+from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.runs.removal_note import unfinished_removal
 from mlops.runs.removal_plan import chosen_runs
@@ -39,6 +40,7 @@ def prune(
     """
     with guarded(verbose, None):
         home = find_home()
+        check_entries(home)
         is_ruled = keep_last is not None or older_than is not None
         if not is_ruled and unfinished_removal(home) is None:
             fix = "give --keep-last 10 or --older-than 30d, and --dry-run first"

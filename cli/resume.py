@@ -14,6 +14,7 @@ from cli.result import finish, run_id_of
 from cli.start import check_writable, say_start
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
+from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
@@ -41,6 +42,7 @@ def resume(
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
         say_start(run)
+        check_entries(home)
         check_writable(home)
         held_name = _claim_early(home, run, stack, held)
         from mlops.stacks.stack import connect

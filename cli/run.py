@@ -13,6 +13,7 @@ from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
+from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.processes import claimed
 from mlops.runs.commits import users_commits
@@ -49,6 +50,7 @@ def run(
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
+        check_entries(home)
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, stack=stack)

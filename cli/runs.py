@@ -10,6 +10,7 @@ from rich.table import Table
 from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, errors, styled
+from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.runs.listing import ListedRun, list_runs, to_json
 
@@ -23,7 +24,9 @@ def runs(
 ) -> None:
     """List the runs in .rlft/: when they began, what became of them, what they gained and cost, and their versions."""
     with guarded(verbose, None):
-        listing = list_runs(find_home())
+        home = find_home()
+        check_entries(home)
+        listing = list_runs(home)
         for problem in listing.problems:
             errors.print(styled("warning", "yellow"), problem)
         if as_json:

@@ -14,6 +14,7 @@ from rich.table import Table
 from cli.conversation import number, show_messages, show_parts
 from cli.guard import guarded
 from mlops.display.terminal import console, errors, styled
+from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 
@@ -61,7 +62,9 @@ def show(
     Without ROLLOUT the rollouts of the round are listed.
     """
     with guarded(verbose, None):
-        if (end := how_it_ended(find_home(), run)) != KILLED:
+        home = find_home()
+        check_entries(home)
+        if (end := how_it_ended(home, run)) != KILLED:
             errors.print(end)
         scored = _read(run, round, stack)
         if rollout is None:

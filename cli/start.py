@@ -6,6 +6,7 @@ import logging
 import os
 from shlex import quote
 
+from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import dead_notes
@@ -57,7 +58,13 @@ def check_start(config: Config, home: Home, *, stack: str | None) -> None:
 def _home_problem(home: Home) -> StorageError | None:
     """Return why runs cannot be stored in the home, or `None`, without making the folder."""
     place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return None
     fix = "set RLFT_HOME to a folder of yours"
-    return StorageError("no folder can be made or written there", where=str(place), fix=fix)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return StorageError("no folder can be made or written there", where=str(place), fix=fix)
+    inner = [home.root / name for name in ("runs", "zenml", "scratch", "mlflow-artifacts")]
+    inner += [file for database in DATABASES for file in (database.file(home).parent, database.file(home))]
+    for entry in inner:
+        if entry.exists() and not os.access(entry, os.W_OK):
+            fix = "make it writable for you (chmod, chown), or set RLFT_HOME to a folder of yours"
+            return StorageError("this cannot be written by this user", where=str(entry), fix=fix)
+    return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mlops.home.backups import backups_of, newest_backup, time_of
 from mlops.home.contents import has_changed_unwritten
 from mlops.home.databases import DATABASES, ZENML, Database, complaint, is_complete
+from mlops.home.entries import check_entries
 from mlops.home.folder import Home
 from mlops.home.locks import holders_of
 from rlft.errors import StorageError
@@ -45,7 +46,8 @@ def find_faults(home: Home, databases: Sequence[Database] = DATABASES, *, deep: 
 
 
 def check_home(home: Home, databases: Sequence[Database] = DATABASES) -> None:
-    """Raise StorageError for the first database with a fault."""
+    """Raise StorageError for the first entry of the home that is odd (`check_entries`), or database with a fault."""
+    check_entries(home)
     for fault in find_faults(home, databases):
         raise fault.error(home)
 

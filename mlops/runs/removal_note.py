@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from mlops.home.folder import REMOVING, Home
 from rlft.errors import StorageError
 from rlft.files import write_file
+
+
+class UnreadableNoteError(StorageError):
+    """Raised when the note of a removal cannot be read."""
 
 
 @dataclass(slots=True)
@@ -17,6 +23,8 @@ class Note:
     `hidden` are the steps that the cache does not give since `hidden_at`, of this run and of those that come after it,
     with what stood there before. Before the first run is removed the note has no attempts and no name.
     """
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
 
     keys: list[str]
     name: str
@@ -31,14 +39,16 @@ class Note:
 
 
 def unfinished_removal(home: Home) -> Note | None:
-    """Return the note of a removal that was cut short, or `None`."""
+    """Return the note of a removal that was cut short, or `None`. Raises UnreadableNoteError."""
     try:
-        return Note(**json.loads((home.root / REMOVING).read_text(encoding="utf-8")))
+        return TypeAdapter(Note).validate_json((home.root / REMOVING).read_bytes())
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as cause:
-        raise StorageError(
-            "this note of a removal cannot be read",
+    except ValidationError as cause:
+        raise UnreadableNoteError(
+            "this note of a removal that was cut short cannot be read: it is damaged, or of another version of rlft. "
+            "What it named may lie in MLflow and on the disk still, and results that it had hidden from the cache are "
+            "made again; no other run has lost anything",
             where=str(home.root / REMOVING),
-            fix="remove this file; what it named may lie in MLflow and on the disk still",
+            fix="remove this file; `rlft runs` lists what is there, and `rlft delete RUN` removes it",
         ) from cause

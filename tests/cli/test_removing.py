@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
+from cli.doctor import _removal
 from mlops.display import terminal
 from mlops.home.backups import back_up
 from mlops.home.databases import DATABASES, MLFLOW, ZENML
@@ -72,3 +73,31 @@ def test_a_removal_names_the_process_that_removes_already(tmp_path):
     assert error.value.where == str(tmp_path)
     assert error.value.what.startswith("process ")
     assert error.value.what.endswith(" removes runs of this home, or restores its databases")
+
+
+UNREADABLE = {
+    "empty": "",
+    "cut": '{"keys": ["1',
+    "null": "null",
+    "a list": "[]",
+    "of another version": '{"version": 9, "keys": [], "name": "", "mlflow_runs": []}',
+    "of other types": '{"keys": 3, "name": [], "mlflow_runs": null}',
+    "with a number for a time": '{"keys": [], "name": "", "mlflow_runs": [], "hidden": {"a": 3}}',
+    "no UTF-8": "\udcff",
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_note_that_cannot_be_read_is_told_with_what_is_lost_and_stays(rlft, tmp_path, text):
+    home = Home(tmp_path / ".rlft")
+    make_databases(home, DATABASES)
+    (note := home.root / "removing.json").write_bytes(content := text.encode(errors="surrogateescape"))
+    done = rlft("prune")
+    assert done.exit_code == 1
+    assert f"error {note}: this note of a removal that was cut short cannot be read" in done.output
+    assert "What it named may lie in MLflow and on the disk still" in done.output
+    assert "what to do: remove this file; `rlft runs` lists what is there" in done.output
+    assert rlft("runs").exit_code == 0
+    [found] = _removal(home)
+    assert (found.state, "cannot be read" in found.what) == ("broken", True)
+    assert note.read_bytes() == content

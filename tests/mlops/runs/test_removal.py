@@ -126,6 +126,19 @@ def test_doctor_undoes_what_had_removed_nothing_and_leaves_the_rest_to_prune(hom
     assert (expiries(home), unfinished_removal(home)) == (before, begun)
 
 
+def test_a_note_of_a_run_that_is_not_there_is_ended_and_leads_nowhere_else(home, tmp_path):
+    (kept := tmp_path / "kept").mkdir()
+    (home.root / "runs").mkdir()
+    (own := home.root / "runs" / "gone.json").write_text("{}")
+    before = sorted(home.root.rglob("*"))
+    paths = ["runs/gone.json", "runs/none.json", "../kept", str(kept), "zenml", "runs"]
+    Note(["9" * 32], "gone", ["none"], paths, {"8" * 32: None}, "2026-01-01").write(home)
+    removal.remove_runs(home, planned(home), settle=0)
+    assert kept.is_dir()
+    assert [path for path in before if not path.exists()] == [own]
+    assert unfinished_removal(home) is None
+
+
 def test_runs_that_an_ended_removal_had_not_come_to_are_in_the_cache_again(home, monkeypatch):
     before = expiries(home)
 
