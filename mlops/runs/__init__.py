@@ -8,6 +8,7 @@
 - `stored_rollouts`, `stored_files`, `retention`: its rollouts, found and read again, and how long they are kept
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
 - `controls`: what the controls of a run are called, and the sentences about them
+- `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `listing`: the runs of a home, read without ZenML
 - `removal`, with `removal_plan`, `removal_rows` and `removal_note`: how old runs go

@@ -27,7 +27,8 @@ from mlops.runs.artifact_table import keep_artifacts
 from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
-from mlops.runs.runs import root_run
+from mlops.runs.result import description, result_metrics
+from mlops.runs.runs import attempts_of, root_run
 from mlops.runs.starting import registry_name
 from mlops.runs.summary import Seconds, Summary
 from mlops.runs.summary_file import keep_summary
@@ -40,6 +41,7 @@ from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 
 logger = logging.getLogger(__name__)
+DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")  # whose versions are tags of the run
 
 
@@ -53,6 +55,8 @@ class Record:
     tags: dict[str, str] = field(default_factory=dict)
     resume: str = "rlft resume"
     """The command that goes on with the run."""
+    attempt: int = 1
+    """Which attempt at the run this is."""
 
     def keep_artifacts(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database."""
@@ -93,13 +97,14 @@ def open_record(
     name = labels.name or run.name
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
     resume = f"rlft resume {quote(name)}{there}"
-    record = Record(tracker, Summary(status="failed"), name, tags, resume)  # until the body has set another status
+    # The status stands until the body has set another one.
+    record = Record(tracker, Summary(status="failed"), name, tags, resume, len(attempts_of(run)))
     record.summary.pipeline_run_id = str(run.id)
     record.summary.process = os.getpid()
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
-    tracker.set_tags(tags | ({"mlflow.note.content": labels.note} if labels.note else {}))
+    tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
     started, status = time.perf_counter(), "FAILED"
     try:
@@ -116,7 +121,7 @@ def open_record(
         record.summary.error = hide(str(cause))
         raise
     finally:
-        _close(record, home, run, time.perf_counter() - started, status)
+        _close(record, home, run, time.perf_counter() - started, status, labels.note)
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
@@ -143,8 +148,11 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         ) from cause
 
 
-def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str) -> None:
-    """Write everything that must be written however the run has ended, after so many seconds."""
+def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str, note: str) -> None:
+    """Write everything that must be written however the run has ended, after so many seconds.
+
+    `note` is what the user wrote about the run.
+    """
     run_id = str(run.id)
     record.seconds.total = seconds
     record.keep_artifacts()
@@ -156,7 +164,10 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     )
     record.summary.mlflow_run_id = record.tracker.run_id
     record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
-    record.tracker.set_tags({"rlft.status": record.summary.status})
+    # A step of its own for each attempt, as a metric keeps the first value that it has at a step.
+    record.tracker.log_metrics(result_metrics(record.summary, gpus), step=record.attempt)
+    said = {"rlft.status": record.summary.status, DESCRIPTION: description(record.summary, record.name, note)}
+    record.tracker.set_tags(said)
     record.tracker.log_json("summary.json", record.summary.model_dump())
     keep_summary(home, record.summary)
     record.tracker.finish(status)

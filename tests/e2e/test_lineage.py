@@ -111,7 +111,7 @@ print(json.dumps([run.info.run_name, run.data.tags, names]))
     name, tags, names = found
     assert name == "first"
     assert names == ["first"]
-    assert tags["mlflow.note.content"] == "A *first* try."
+    assert tags["mlflow.note.content"].endswith("`rlft show first` shows its conversations.\n\nA *first* try.")
     assert tags["dataset"] == "press 2026"
     assert tags["rlft.git_commit.config"] == RLFTS_OWN  # a fixture of ours
     assert tags["rlft.git_commit.environment"] == RLFTS_OWN

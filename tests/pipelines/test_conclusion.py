@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from cli.result import ARMS
 from mlops.runs.controls import LABELS
 from mlops.runs.summary import Summary
+from mlops.runs.verdict import ARMS
 from pipelines import conclusion
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
 from pipelines.showing import unshown
