@@ -14,8 +14,10 @@ from cli import environments
 from cli.audit import audit
 from cli.delete import delete
 from cli.doctor import doctor
+from cli.history import history
 from cli.prune import prune
 from cli.resume import resume
+from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
 from cli.serve_engine import serve_engine
@@ -30,6 +32,8 @@ app.command()(runs)
 app.command()(show)
 app.command()(delete)
 app.command()(prune)
+app.command()(history)
+app.command()(rollback)
 app.add_typer(environments.app, name="environments")
 app.command()(audit)
 # Options that this command does not know are passed on to vLLM's server.

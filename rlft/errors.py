@@ -85,6 +85,12 @@ class TrackerError(RlftError):
     exit_code = 5
 
 
+class RefusedError(RlftError):
+    """A decision about a registered model that what the registry holds does not allow."""
+
+    exit_code = 6
+
+
 class MemoryShortError(RlftError):
     """A stage that asked for more memory than a machine or its GPU has."""
 

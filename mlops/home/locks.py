@@ -44,8 +44,8 @@ def aliases_lock(home: Home) -> AbstractContextManager[None]:
     """
 
     def refused(holder: str) -> StorageError:
-        what = f"{holder} has been registering a model for {_ALIASES_SECONDS:.0f} s"
-        return StorageError(what, where=str(home.root), fix="end it, then `rlft resume` this run")
+        what = f"{holder} has been changing the model registry for {_ALIASES_SECONDS:.0f} s"
+        return StorageError(what, where=str(home.root), fix="end it, then give this command again, or resume this run")
 
     return locked(home.root / "aliases.lock", seconds=_ALIASES_SECONDS, refused=refused)
 

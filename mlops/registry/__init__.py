@@ -4,6 +4,10 @@
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
 - `gates`, `noted_tasks`: how often a gate was looked at; in which splits a run had its tasks
 - `retries`: how a write that meets another one is tried again
+- `aliases`: moving `challenger` and `champion`, each change of the latter noted; `rollback`: taking it back
+- `changes`, `people`: the notes of these changes; who makes one
+- `spells`, `ledger`, `history`: who was champion by the notes and the alias; reading both; telling it
+- `finding`: the registered model or version that a person names
 - `names`: words that they share with the runs
 - `stored`: whether the files of a version hold what was registered
 """

@@ -9,9 +9,8 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT
+from mlops.registry.names import ABSENT, CHAMPION, RUN_TAG
 from mlops.registry.stored import check_version
-from mlops.registry.versions import CHAMPION, RUN_TAG
 
 
 @dataclass(frozen=True, slots=True)

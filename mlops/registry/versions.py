@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,14 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.aliases import move_aliases
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files, log_model, read_policy, upload_files
-from mlops.registry.retries import retried
+from mlops.registry.names import DONE_TAG, MODEL_TAG, NOTED_TAG, PROMOTE_TAG, REASONS_TAG, RUN_TAG
+from mlops.registry.people import who_am_i
 from mlops.registry.stored import check_weights, is_whole
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
-
-CHAMPION, CHALLENGER = "champion", "challenger"
-RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
-DONE_TAG, PROMOTE_TAG = "rlft.aliases_set", "rlft.promote"
 
 
 def register_policy_version(
@@ -69,7 +67,8 @@ def register_policy_version(
             all_tags = {**(tags or {}), **own}
             version = _create_version(client, name, run_id, model_id, all_tags)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
-            move_aliases(client, name, int(version.version), promote=decision.promote)
+            who = who_am_i(client.tracking_uri) if decision.promote else None
+            move_aliases(client, name, int(version.version), promote=decision.promote, who=who, why=decision.reasons)
         aliases = client.get_registered_model(name).aliases
     held = tuple(sorted(alias for alias, number in aliases.items() if str(number) == str(version.version)))
     return RegisteredVersion(name, str(version.version), version.tags.get(MODEL_TAG), held)
@@ -84,47 +83,6 @@ def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> 
     _make_name(client, name)
 
 
-def move_aliases(client: MlflowClient, name: str, version: int, *, promote: bool) -> None:
-    """Make a version the `challenger`, and the `champion` too if `promote`, unless a newer one is or was it already.
-
-    An alias that a newer version has had stays where it is: if it names an older one, a person has moved it back.
-    Raises MlflowException when that fails five times.
-    """
-    aliases = (CHALLENGER, CHAMPION) if promote else (CHALLENGER,)
-    newest = retried(_newest_done)
-    _set_aliases(client, name, version, [a for a in aliases if newest(client, name, a, version) == version])
-
-
-@retried
-def _set_aliases(client: MlflowClient, name: str, version: int, aliases: Sequence[str]) -> None:
-    for alias in aliases:
-        _move_forward(client, name, alias, version)
-    client.set_model_version_tag(name, str(version), DONE_TAG, "true")
-    # Between reading and setting another run may have set it to a newer version. That run had tagged its version when
-    # it looked a last time: either it has seen and mended this, or its tag is seen here.
-    for alias in aliases:
-        while _move_forward(client, name, alias, _newest_done(client, name, alias, version)):
-            logger.info("%s: %s was moved back by another run, and is moved forward again", name, alias)
-
-
-def _move_forward(client: MlflowClient, name: str, alias: str, version: int) -> bool:
-    """Let an alias name a version if it names none or an older one; returns whether it did so."""
-    now = client.get_registered_model(name).aliases.get(alias)
-    if now is not None and int(now) >= version:
-        return False
-    client.set_registered_model_alias(name, alias, str(version))
-    return True
-
-
-def _newest_done(client: MlflowClient, name: str, alias: str, version: int) -> int:
-    """Return the newest version whose run has set this alias; `version` has."""
-    query = f"name = '{name}' AND tags.`{DONE_TAG}` = 'true'"
-    if alias == CHAMPION:
-        query += f" AND tags.`{PROMOTE_TAG}` = 'true'"
-    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
-    return max([version, *(int(each.version) for each in found)])
-
-
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
     """Return the tags that rlft itself gives to a version."""
     return {
@@ -132,7 +90,8 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
         HASH_TAG: policy["weights_hash"],
         "rlft.round": str(policy.get("round", "")),
         PROMOTE_TAG: str(decision.promote).lower(),
-        "rlft.reasons": "\n".join(decision.reasons),
+        REASONS_TAG: "\n".join(decision.reasons),
+        NOTED_TAG: "true",
     }
 
 

@@ -11,21 +11,18 @@ from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.home.locks import aliases_lock
-from mlops.registry import versions
-from mlops.registry.versions import DONE_TAG, PROMOTE_TAG, move_aliases, open_name
+from mlops.registry import aliases as moving
+from mlops.registry.aliases import move_aliases
+from mlops.registry.history import read_history
+from mlops.registry.names import DONE_TAG
 from rlft.errors import StorageError
+from tests.mlops.registry.written import add_version
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory) -> MlflowClient:
     """A client of one MLflow, which is made once."""
     return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('aliases')}/mlflow.db")
-
-
-def add_version(client, name, promote):
-    open_name(client.tracking_uri, name)
-    tags = {PROMOTE_TAG: str(promote).lower()}
-    return int(client.create_model_version(name, source=f"file:/{name}", tags=tags).version)
 
 
 def aliases(client, name):
@@ -55,6 +52,9 @@ def test_fifty_pairs_at_once_leave_the_newest(client, tmp_path, under_lock):
                 done.result()
             champion = max([version for version in promoted if promoted[version]], default=champion)
             assert aliases(client, name) == {"challenger": max(promoted), "champion": champion}, pair
+    past = read_history(client, name).past
+    assert past[-1].version == str(champion)
+    assert {each.how for each in past} == {"promoted"}  # two at once are no move outside rlft
 
 
 def test_one_that_is_overtaken_between_reading_and_setting_moves_no_alias_back(client, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_run_that_was_killed_before_its_tag_does_not_undo_a_rollback(client, m
 
 def test_a_database_that_refuses_is_asked_again_and_then_said(client, monkeypatch):
     version = add_version(client, "refused", False)
-    monkeypatch.setattr(versions._set_aliases.retry, "wait", lambda state: 0)
+    monkeypatch.setattr(moving._set_aliases.retry, "wait", lambda state: 0)
     set_alias, tried = MlflowClient.set_registered_model_alias, []
 
     def refuses(self, name, alias, version):
@@ -128,7 +128,7 @@ def test_who_waits_for_the_lock_in_vain_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("mlops.home.locks._ALIASES_SECONDS", 0.0)
     with (
         aliases_lock(Home(tmp_path)),
-        pytest.raises(StorageError, match=f"process {os.getpid()} has been registering a model"),
+        pytest.raises(StorageError, match=f"process {os.getpid()} has been changing the model registry"),
         aliases_lock(Home(tmp_path)),
     ):
         pass

@@ -1,0 +1,72 @@
+"""`rlft history`: which version of a registered model was champion from when to when, and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cli.guard import guarded
+from cli.options import Verbose
+from cli.registry import AsJson, Name, RegistryStack, TrackingUri, registry
+from mlops.display.terminal import Terminal, console, styled
+
+if TYPE_CHECKING:
+    from mlops.registry.history import History, Past
+
+
+def history(
+    name: Name,
+    stack: RegistryStack = None,
+    tracking_uri: TrackingUri = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say who was champion from when to when, and why: promotions, approvals, rollbacks, and moves outside rlft."""
+    with guarded(verbose, None), registry(stack, tracking_uri) as asked:
+        from mlops.registry.finding import find_model
+        from mlops.registry.history import read_history
+
+        found = read_history(asked.client, find_model(asked.client, name).name)
+        console.write_json(found.as_json()) if as_json else show_history(console, found)
+
+
+def show_history(console: Terminal, found: History) -> None:
+    """Print the spells of a registered model, the first one first, each with who made it and why."""
+    for past in found.past:
+        who = "no version" if past.version is None else f"version {past.version}"
+        console.print(styled(f"{who}, {_span(past)}", "bold"))
+        console.print_behind("  ", _made(past))
+        for reason in past.why:
+            console.print_behind("    ", reason)
+    now = f"version {found.champion} is champion" if found.champion else "there is no champion"
+    console.print(f"{found.name}: {now}")
+
+
+def _span(past: Past) -> str:
+    begun = f"from {_time(past.since)}" if past.since == past.since_earliest else f"from {_between(past)}"
+    if past.until is None and past.until_earliest is None:
+        return f"{begun} to now"
+    ended = past.until if past.until == past.until_earliest else None
+    return f"{begun} to {_time(ended)}" if ended else f"{begun} to between {_times(past.until_earliest, past.until)}"
+
+
+def _between(past: Past) -> str:
+    if past.since_earliest is None:
+        return f"before {_time(past.since)}"
+    return f"between {_times(past.since_earliest, past.since)}"
+
+
+def _times(earliest: datetime | None, latest: datetime | None) -> str:
+    return f"{_time(earliest)} and {_time(latest)}"
+
+
+def _made(past: Past) -> str:
+    if past.by is None:
+        return past.how
+    by = past.by if past.is_verified else f"{past.by} (unverified)"
+    cut = "" if past.is_confirmed else "; whoever did it was cut off after writing the alias"
+    return f"{past.how} by {by}{cut}"
+
+
+def _time(time: datetime | None) -> str:
+    return "an unknown time" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,95 @@
+"""Who was champion from when to when, and why, as `rlft history` tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mlflow import MlflowClient
+
+from mlops.registry.ledger import read_ledger
+from mlops.registry.spells import Move, Spell, find_spells
+
+_HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
+_OUTSIDE = "moved outside rlft"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A time in which a version was champion, or none was (`version` is `None`).
+
+    It began between `since_earliest` and `since`, and ended between `until_earliest` and `until`, which are the same
+    time where a client of rlft has noted it; `None` is a time that is not known, and as an end one that has not come.
+    `by` is a name, with whether MLflow has vouched for it in `is_verified`.
+    """
+
+    version: str | None
+    since_earliest: datetime | None
+    since: datetime | None
+    until_earliest: datetime | None
+    until: datetime | None
+    how: str
+    by: str | None
+    is_verified: bool
+    why: tuple[str, ...]
+    is_confirmed: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft history --json` prints it."""
+        times = {name: getattr(self, name) for name in ("since_earliest", "since", "until_earliest", "until")}
+        return {
+            "version": self.version,
+            **{name: time.isoformat() if time else None for name, time in times.items()},
+            "how": self.how,
+            "by": self.by,
+            "verified": self.is_verified,
+            "why": list(self.why),
+            "confirmed": self.is_confirmed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The past of a registered model's champion, the first one first, and the version that is it now."""
+
+    name: str
+    champion: str | None
+    past: tuple[Past, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as `rlft history --json` prints it."""
+        return {"name": self.name, "champion": self.champion, "history": [each.as_json() for each in self.past]}
+
+
+def read_history(client: MlflowClient, name: str) -> History:
+    """Return the history of a registered model. Raises what MLflow raises."""
+    ledger = read_ledger(client, name)
+    return History(name, ledger.champion, told(find_spells(ledger.moves)))
+
+
+def told(spells: Sequence[Spell]) -> tuple[Past, ...]:
+    """Return spells as they are told."""
+    return tuple(_told(spell) for spell in spells)
+
+
+def _told(spell: Spell) -> Past:
+    change, end = spell.began.change, spell.ended
+    who = change.who if change else None
+    return Past(
+        version=spell.version,
+        since_earliest=spell.began.earliest,
+        since=spell.began.latest,
+        until_earliest=end.earliest if end else None,
+        until=end.latest if end else None,
+        how=_how(spell.began),
+        by=who.name if who else None,
+        is_verified=bool(who and who.verified),
+        why=change.why if change else (),
+        is_confirmed=change is not None and change.done is not None,
+    )
+
+
+def _how(move: Move) -> str:
+    return _HOW.get(move.how, _OUTSIDE)

@@ -1,0 +1,99 @@
+"""`rlft history` and `rlft rollback` as a person gives them, on the MLflow of a home."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mlflow import MlflowClient
+from typer.testing import CliRunner
+
+from cli import app as cli
+from mlops.display import terminal
+from tests.mlops.registry.small_policy import SmallRegistry
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty folder, whose `.rlft` is a home with an MLflow in it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "ERROR")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///never-used.db")
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    monkeypatch.setattr(terminal.console, "_width", 100)
+    monkeypatch.setattr(terminal.errors, "_width", 200)
+    (tmp_path / ".rlft").mkdir()
+    return tmp_path / ".rlft"
+
+
+@pytest.fixture
+def registry(home):
+    found = SmallRegistry(home)
+    for _ in range(2):
+        found.register()
+    return found
+
+
+def rlft(*arguments):
+    result = CliRunner().invoke(cli.app, list(map(str, arguments)))
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_a_rollback_and_its_history(registry, home):
+    done = rlft("rollback", "models:/small", "--reason", "it [red]is\nrude")
+    assert done.exit_code == 0, done.output
+    assert "version 1 of small is champion again, in the place of version 2" in done.output
+    assert registry.champion() == "1"
+    told = rlft("history", "small")
+    assert told.exit_code == 0, told.output
+    lines = told.output.splitlines()
+    assert [line.split(",")[0] for line in lines if line.startswith("version")] == [
+        "version 1",
+        "version 2",
+        "version 1",
+    ]
+    assert any(line.startswith("  rolled back by ") and "(unverified)" in line for line in lines)
+    assert "    it [red]is rude" in lines
+    assert lines[-1] == "small: version 1 is champion"
+    found = json.loads(rlft("history", "small", "--json").output)
+    assert [each["version"] for each in found["history"]] == ["1", "2", "1"]
+    assert not (home.parent / "never-used.db").exists()
+
+
+def test_refusals_have_an_exit_code_of_their_own(registry):
+    assert rlft("rollback", "small", "--reason", "r", "--to", "2").exit_code == 6
+    assert rlft("rollback", "small", "--reason", "r", "--to", "x").exit_code == 2
+    assert rlft("rollback", "small", "--reason", " ").exit_code == 2
+    secret = rlft("rollback", "small", "--reason", "the key ghp_" + "a1B2" * 9)
+    assert (secret.exit_code, "looks like a secret" in secret.output) == (2, True)
+    assert "ghp_" not in secret.output
+    unknown = rlft("history", "smal")
+    assert (unknown.exit_code, "there are: small" in unknown.output) == (2, True)
+    assert rlft("history", "small@champion").exit_code == 2
+    assert registry.champion() == "2"
+
+
+def test_another_registry_by_its_address(home, registry, tmp_path):
+    found = rlft("history", "small", "--tracking-uri", registry.client.tracking_uri, "--json")
+    assert json.loads(found.output)["champion"] == "2"
+    away = rlft("history", "small", "--tracking-uri", "http://127.0.0.1:9")
+    assert (away.exit_code, "did not answer" in away.output) == (5, True)
+    both = rlft("history", "small", "--tracking-uri", "http://127.0.0.1:9", "--stack", "x")
+    assert both.exit_code == 2
+    named = rlft("history", "small", "--tracking-uri", "http://u:hunter2secret@127.0.0.1:9")
+    assert (named.exit_code, "hunter2secret" in named.output) == (2, False)
+
+
+def test_a_home_without_a_registry(home):
+    result = rlft("history", "small")
+    assert (result.exit_code, "nothing has been registered yet" in result.output) == (2, True)
+    assert not (home / "mlflow.db").exists()
+
+
+def test_a_model_without_a_champion(home):
+    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
+    client.create_registered_model("empty")
+    assert rlft("history", "empty").output.splitlines()[-1] == "empty: there is no champion"
+    assert rlft("rollback", "empty", "--reason", "r").exit_code == 6
