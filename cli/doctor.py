@@ -26,6 +26,7 @@ from mlops.home.entries import check_entries, find_odd
 from mlops.home.faults import find_faults
 from mlops.home.folder import BACKUP, REMOVING, Home, find_home
 from mlops.home.last_calls import ends_left, how_it_ended
+from mlops.home.lost import check_artifacts, forget_artifacts, lost_versions
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
 from mlops.home.restore import restore_home
@@ -69,7 +70,10 @@ def doctor(
 def _restore(home: Home) -> None:
     """Restore the databases, and make those anew of which nothing is left."""
     check_entries(home)
-    if said := restore_home(home):
+    said = restore_home(home)
+    if forget_artifacts(home):
+        said.append("The cache has forgotten the results that are gone; `rlft run` makes them again.")
+    if said:
         for each in said:
             console.print(each)
         connect(home, None, anew=True)
@@ -202,6 +206,7 @@ def _runs(home: Home) -> Iterator[Finding]:
     if faults := [fault.error(home) for fault in find_faults(home, deep=True)]:
         yield from (Finding("broken", f"{fault.where}: {fault.what}", fault.fix) for fault in faults)
         return
+    yield from _lost(home)
     if all_runs_ended(home):
         # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
         dead = dead_notes(home)
@@ -226,6 +231,18 @@ def _runs(home: Home) -> Iterator[Finding]:
         yield from _end_in_mlflow(run.name, uri, summary)
     if not killed:
         yield Finding("ok", "no run was killed midway")
+
+
+def _lost(home: Home) -> Iterator[Finding]:
+    """Name folders of runs and models that are gone."""
+    try:
+        check_artifacts(home)
+    except StorageError as lost:
+        yield Finding("broken", f"{lost.where}: {lost.what}", lost.fix)
+    if gone := lost_versions(home):
+        named = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+        fix = f"put {home.mlflow_artifacts} back, or let `rlft doctor --verify` name the command that stores them again"
+        yield Finding("broken", f"the files of registered versions are gone: {named}", fix)
 
 
 def _ends(home: Home) -> Iterator[Finding]:

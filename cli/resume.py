@@ -11,7 +11,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Stack, Summary, Verbose
 from cli.result import finish, run_id_of
-from cli.start import check_writable, say_start
+from cli.start import check_kept, say_start
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
@@ -43,7 +43,7 @@ def resume(
         home = find_home()
         say_start(run)
         check_entries(home)
-        check_writable(home)
+        check_kept(home)
         held_name = _claim_early(home, run, stack, held)
         from mlops.stacks.stack import connect
 

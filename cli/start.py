@@ -9,6 +9,7 @@ from shlex import quote
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
 from mlops.home.last_calls import KILLED, how_it_ended
+from mlops.home.lost import check_artifacts
 from mlops.home.processes import dead_notes
 from rlft.config import Config
 from rlft.config.file import check_variables
@@ -31,10 +32,11 @@ def tell_dead(home: Home) -> None:
         logger.warning("%s died: %s. `rlft resume %s` goes on with it", note.run_name, how, quote(note.run_name))
 
 
-def check_writable(home: Home) -> None:
-    """Raise StorageError if nothing can be written to the home."""
+def check_kept(home: Home) -> None:
+    """Raise StorageError if nothing can be written to the home, or what runs have stored in it is gone."""
     if problem := _home_problem(home):
         raise problem
+    check_artifacts(home)
 
 
 def check_start(config: Config, home: Home, *, stack: str | None) -> None:
@@ -43,7 +45,11 @@ def check_start(config: Config, home: Home, *, stack: str | None) -> None:
     Where a `stack` runs it, paths, packages, variables and devices are those of its machines: then only the place that
     this command itself writes to is checked.
     """
-    problems: list[RlftError] = [problem] if (problem := _home_problem(home)) else []
+    problems: list[RlftError] = []
+    try:
+        check_kept(home)
+    except StorageError as problem:
+        problems.append(problem)
     if stack is None:
         try:
             check_variables(config)

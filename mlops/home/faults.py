@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mlops.home.backups import backups_of, newest_backup, time_of
 from mlops.home.contents import has_changed_unwritten
@@ -30,8 +31,12 @@ class Fault:
             instead = f"puts the copy of {time_of(newest)} in its place, which knows all before that time"
         else:
             instead = "saves what can be read of it, else makes a new one; there is no copy of it yet"
+        else_ = f"Nothing else is lost: {database.spares}"
+        if not any(home.root.glob(database.beside)):
+            folder = home.root / Path(database.beside).parent
+            else_ = f"What lay beside it in {folder} is gone, too. Summaries are in runs/"
         return StorageError(
-            f"{self.why}. It holds {database.holds}. Nothing else is lost: {database.spares}",
+            f"{self.why}. It holds {database.holds}. {else_}",
             where=str(database.file(home)),
             fix=f"`rlft doctor --restore` keeps what is left of it in damaged/, and {instead}",
         )

@@ -13,7 +13,7 @@ from uuid import UUID
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.runs.ids import AS_STORED, MADE_AGAIN, name_of_first
-from rlft.errors import DamagedError
+from rlft.errors import DamagedError, StorageError
 from rlft.seals import SEALED, Seal, lost_seal, read_seal, seal_place
 
 _STORES = "zenml/local_stores"
@@ -78,21 +78,25 @@ def verify_artifacts(home: Home) -> Verified:
 def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str]) -> None:
     """Raise DamagedError if results of these steps of an attempt have other seals than those that were stored.
 
-    What the seals say of the files is compared when these are read. `name` is what a person calls the run.
+    Raises StorageError if none of them is left. What the seals say of the files is compared when these are read. `name`
+    is what a person calls the run.
     """
     if not ZENML.file(home).is_file():
         return
     with closing(sqlite3.connect(f"{ZENML.file(home).as_uri()}?mode=ro", uri=True, timeout=10)) as database:
         found = database.execute(_SEALS, [run_id.hex]).fetchall()
-    for uri, step, digest in found:
-        artifact = _Artifact(Path(uri), name, step, json.loads(digest))
-        if step in steps and seal_file(home, artifact.place) is not None:
-            try:
-                changed = _changed(artifact, stored_seal(home, artifact.place))
-            except DamagedError as damage:
-                changed = damage
-            if changed:
-                raise changed.of(name, step)
+    kept = [_Artifact(Path(uri), name, step, json.loads(digest)) for uri, step, digest in found if step in steps]
+    kept = [artifact for artifact in kept if seal_file(home, artifact.place) is not None]
+    if kept and not any(artifact.place.exists() for artifact in kept):
+        fix = "put its folders back if you have them, or start it anew with `rlft run`"
+        raise StorageError("nothing is left of what this run has stored", where=name, fix=fix)
+    for artifact in kept:
+        try:
+            changed = _changed(artifact, stored_seal(home, artifact.place))
+        except DamagedError as damage:
+            changed = damage
+        if changed:
+            raise changed.of(name, artifact.step)
 
 
 def stored_seal(home: Home, place: Path) -> Seal | None:

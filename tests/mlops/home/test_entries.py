@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.start import check_writable
+from cli.start import check_kept
 from mlops.display import terminal
 from mlops.home.entries import check_entries, find_odd
 from mlops.home.folder import Home
@@ -124,7 +124,7 @@ def test_what_this_user_cannot_read_or_write(home, name, monkeypatch):
     check_entries(home)
     if name != "runs/abc.json":
         with pytest.raises(StorageError, match="this cannot be written by this user"):
-            check_writable(home)
+            check_kept(home)
 
 
 def test_a_home_that_is_a_file(tmp_path):

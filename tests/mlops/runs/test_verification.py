@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -172,3 +173,18 @@ def test_a_home_without_runs_and_one_whose_database_is_none(tmp_path):
     (tmp_path / ZENML.path).write_bytes(b"\0" * 4096)
     with pytest.raises(StorageError, match="ZenML's database cannot be read"):
         verify_stored(Home(tmp_path), Terminal())
+
+
+def test_of_a_run_of_which_nothing_is_left_no_single_file_is_named(stored):
+    run = UUID(int=1)
+    places = [stored.add(name, {"report.json": b"{}"}, run=run.hex) for name in ("train", "evaluate")]
+    shutil.rmtree(places[0])
+    Path(seal_place(str(places[0].parent), str(places[0]))).unlink()
+    with pytest.raises(DamagedError) as damaged:
+        check_seals(stored.home, run, "the run", {"train", "evaluate"})
+    assert "--redo train" in damaged.value.fix
+    shutil.rmtree(places[1])
+    with pytest.raises(StorageError, match="nothing is left of what this run has stored") as caught:
+        check_seals(stored.home, run, "the run", {"train", "evaluate"})
+    assert not isinstance(caught.value, DamagedError)
+    assert "start it anew with `rlft run`" in caught.value.fix
