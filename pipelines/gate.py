@@ -21,8 +21,7 @@ from rlft.config import Config
 from rlft.errors import TrackerError
 from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
 from rlft.gates.looks import Look, next_look, why_refused
-from rlft.power import gate_sentence, squared_difference
-from rlft.promotion import few_groups
+from rlft.power import few_groups, gate_sentence, squared_difference
 from rlft.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.tasks.moves import count_new, describe_moves, find_moves

@@ -1,4 +1,4 @@
-"""What a gate can see, before a run is paid for: the smallest true gain that it is likely to find."""
+"""What a gate can see, before a run is paid for: the smallest true gain that it is likely to find, if any."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rlft.types import EvaluationReport
 
 DISCORDANCE = 0.3  # the share of tasks that one of two policies solves and the other does not, where none was measured
 POWER = 0.8
+MIN_GROUPS = 20  # with fewer groups the spread between them is hardly known, and no interval holds
 _STEPS = 20  # of bisection: the gain is found to a millionth
 
 
@@ -66,6 +67,22 @@ def _smallest_found(count: int, differing: int, confidence: float, minimum: floa
         )
         low, high = (low, surplus) if float(ends[0]) > minimum else (surplus, high)
     return high / count if high <= differing else None
+
+
+def few_groups(split: str, groups: int, effective: float) -> str | None:
+    """Return why nothing can be promoted by a split with so many groups of tasks; `None` if it has enough.
+
+    `effective` is how many groups of equal size say as much.
+    """
+    if effective >= MIN_GROUPS:
+        return None
+    has = f"{split} has {groups} groups of tasks"
+    if groups >= MIN_GROUPS:
+        has += f" of such unequal size that they count as {effective:.1f}"
+    return (
+        f"{has}, and at least {MIN_GROUPS} are needed to know how far they spread; make the split larger, or take data "
+        "with more groups (tasks.group)"
+    )
 
 
 def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> float | None:

@@ -1,0 +1,33 @@
+"""What the gate decides, and what the registry makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rlft.types import Interval, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Report):
+    """Holds the outcome of the gate.
+
+    `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
+    (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
+    be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one.
+    """
+
+    promote: bool
+    reasons: tuple[str, ...]
+    comparisons: dict[str, Interval] = field(default_factory=dict)
+    look: int = 1
+    looks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredVersion(Report):
+    """Names a version in the model registry, and the aliases that point to it now."""
+
+    name: str
+    version: str
+    model_id: str | None
+    aliases: tuple[str, ...]
