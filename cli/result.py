@@ -72,6 +72,7 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     if summary.difference:
         parts.append(_drawn(verdict.arms_table(summary, summary.difference.metric)))
     parts += verdict.comparisons(summary)
+    parts += [styled(text, "yellow") for text in verdict.caveats(summary)]
     if len(summary.differences) > 1:  # a single part is the reward itself
         parts.append(_drawn(verdict.parts_table(summary.differences)))
     registered, *reasons = verdict.registration(summary) or [""]

@@ -7,5 +7,6 @@ What pipelines share:
 - `rounds`: the rounds of training
 - `controls`, `prompted`: the controls that are trained, and those that have examples in their prompts
 - `gate`: what is asked of MLflow about the tasks of the gate
+- `caveats`: evaluation tasks that are not new, and what training cost elsewhere
 - `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary
 """

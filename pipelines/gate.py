@@ -30,7 +30,7 @@ from rlft.types import EvaluationReport, Task, TaskSet
 logger = logging.getLogger(__name__)
 
 # Settings of an evaluation that change no verdict: when to validate, and what is compared beside the gate.
-_ASIDE = {"validate_every", "patience", "pass_at_k"}
+_ASIDE = {"validate_every", "patience", "pass_at_k", "forgetting", "forgetting_margin"}
 
 
 def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> str | None:

@@ -26,6 +26,7 @@ from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker
+from pipelines.caveats import note_contamination, note_forgetting
 from pipelines.conclusion import Arms, Starts, evaluate_arms, promote
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
@@ -59,6 +60,8 @@ def conclude(
     _summarise_arms(stages, arms, rounds, record)
     if stages.config.evaluation.pass_at_k:
         _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
+    note_contamination(stages, tasks, arms, record)
+    note_forgetting(stages, starts, rounds, record)
     record.seconds.evaluate = time.perf_counter() - started
     try:
         if champion.unknown is not None:

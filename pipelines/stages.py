@@ -11,7 +11,9 @@ from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
+from rlft.files import file_hash
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.forgetting import fingerprint_texts, shipped_texts
 from rlft.harness.examples import Examples
 from rlft.progress import Progress
 from rlft.rollout import SamplingSettings, Selection
@@ -22,10 +24,12 @@ from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
+from steps.find_contamination import find_contamination
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.leave_out_tasks import leave_out_tasks
+from steps.measure_forgetting import measure_forgetting
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
@@ -216,6 +220,19 @@ class Stages:
                 config.evaluation.metric,
                 splits,
             )
+
+    def contamination(self, tasks: Artifact, splits: list[Split]) -> Artifact:
+        """Find the tasks of these splits that are among the train tasks and the demonstrations of a file."""
+        warm_start = self.config.warm_start
+        demonstrations = file_hash(warm_start.path) if warm_start and warm_start.path else ""
+        with self.show("contamination"):
+            return find_contamination(tasks, splits, warm_start, demonstrations)
+
+    def forgetting(self, policy: Artifact, name: str) -> Artifact:
+        """Measure how well a policy predicts texts that have nothing to do with the task."""
+        texts = fingerprint_texts(shipped_texts())
+        with self.show(f"forgetting {name}", "model"):
+            return measure_forgetting(policy, self.config.policy.device, texts, id=step_id("measure_forgetting", name))
 
     def sampling(self, temperature: float, **more: Any) -> SamplingSettings:
         """Return how rollouts are sampled at this temperature, with `more` settings."""

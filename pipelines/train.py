@@ -47,10 +47,12 @@ from steps.decide_promotion import decide_promotion
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.fetch_champion import fetch_champion
+from steps.find_contamination import find_contamination
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.leave_out_tasks import leave_out_tasks
+from steps.measure_forgetting import measure_forgetting
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
@@ -75,6 +77,8 @@ STEPS = [
     score_rewards,
     evaluate_policy,
     evaluate_constant,
+    find_contamination,
+    measure_forgetting,
     train_grpo,
     fetch_champion,
     decide_promotion,

@@ -3,7 +3,17 @@
 import json
 import sys
 
-from mlops.runs.summary import Baseline, Difference, Ledger, Promotion, Seconds, Section, Summary
+from mlops.runs.summary import (
+    Baseline,
+    Contamination,
+    Difference,
+    Ledger,
+    Promotion,
+    Seconds,
+    Section,
+    Summary,
+    TextChange,
+)
 
 HEAD = """# The summary
 
@@ -27,7 +37,7 @@ The exit codes stand with [what can happen to a run](runs.md#exit-codes).
 def page() -> str:
     """Every key with its meaning, then the schema that programs may check a summary with."""
     parts = [HEAD, table(Summary)]
-    for section in (Difference, Baseline, Ledger, Promotion, Seconds):
+    for section in (Difference, Contamination, TextChange, Baseline, Ledger, Promotion, Seconds):
         doc = " ".join((section.__doc__ or "").split())
         parts += [f"## {section.__name__}\n\n{doc}\n", table(section)]
     schema = json.dumps(Summary.model_json_schema(mode="serialization"), indent=1, ensure_ascii=False)

@@ -7,6 +7,7 @@
 - `summary_target`: the file that `--summary` names
 - `stored_rollouts`, `stored_files`, `retention`: its rollouts, found and read again, and how long they are kept
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
+- `caveats`: what stands beside a result: tasks that are not new, and what training cost elsewhere
 - `controls`: what the controls of a run are called, and the sentences about them
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost

@@ -62,7 +62,7 @@ def _paragraphs(summary: Summary) -> Iterator[str]:
     yield from (_plain(text) for text in [*verdict.explanation(summary), *verdict.warnings_before(summary)])
     if summary.difference:
         yield _table(verdict.arms_table(summary, summary.difference.metric))
-    yield from (_plain(text) for text in verdict.comparisons(summary))
+    yield from (_plain(text) for text in [*verdict.comparisons(summary), *verdict.caveats(summary)])
     if len(summary.differences) > 1:
         yield _table(verdict.parts_table(summary.differences))
     registered, *reasons = verdict.registration(summary) or [""]

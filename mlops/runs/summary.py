@@ -73,6 +73,15 @@ class Change(Section):
     ci_high: float = Field(description="Upper end, with such attempts counted in its favour.")
 
 
+class Mean(Section):
+    """A mean with its 95 % interval over groups of tasks."""
+
+    mean: float = Field(description="Mean over the tasks that have a score.")
+    ci_low: float = Field(description="Lower end of the interval.")
+    ci_high: float = Field(description="Upper end of the interval.")
+    tasks: int = Field(description="How many tasks these are.")
+
+
 class SeveralAttempts(Section):
     """The chance that at least one of k attempts at a task of `test` is solved, for k = 1 to n."""
 
@@ -116,6 +125,37 @@ class ControlCost(Section):
     answer_tokens: float | None = Field(default=None, description="Mean length of these answers in tokens.")
     attempt_tokens: float | None = Field(
         default=None, description="Mean length of the attempts of the first round, before training, in tokens."
+    )
+
+
+class Contamination(Section):
+    """How many tasks of a split are not new to the trained model, and its score without them."""
+
+    tasks: int = Field(description="How many tasks the split has.")
+    exact: int = Field(description="How many of them have the prompt of a train task or a demonstration.")
+    overlapping: int = Field(description="How many others share 13 words in a row with one.")
+    clean: Mean | None = Field(
+        default=None,
+        description="The trained model's mean score in `evaluation.metric` on the other tasks; null without any.",
+    )
+    clean_difference: Change | None = Field(
+        default=None, description="The trained model minus the model that training started from, on these tasks."
+    )
+    sentence: str = Field(description="The same in words.")
+
+
+class TextChange(Section):
+    """How many bits per byte of a text that has nothing to do with the task a model needs: fewer are better."""
+
+    before: float = Field(description="Of the base model.")
+    warm_start: float | None = Field(default=None, description="Of the model after the warm start, if there is one.")
+    after: float = Field(description="Of the trained model.")
+    mean: float = Field(description="Mean of after minus before over the paragraphs: above 0 is a cost.")
+    ci_low: float = Field(description="Lower end of its interval; those of all texts hold together in 95 %.")
+    ci_high: float = Field(description="Upper end of the same interval.")
+    verdict: Literal["cost", "kept", "open"] = Field(
+        description="`cost`: the whole interval lies above `evaluation.forgetting_margin`. `kept`: it lies below. "
+        "`open`: neither."
     )
 
 
@@ -264,6 +304,19 @@ class Summary(Section):
     pass_at_k: SeveralAttempts | None = Field(
         default=None,
         description="What training did to several attempts at a task; null with `evaluation.pass_at_k: false`.",
+    )
+    contamination: dict[str, Contamination] = Field(
+        default={},
+        description="By split, how many evaluation tasks are not new to the trained model, and what its score is "
+        "without them ([definition](contamination.md)).",
+    )
+    forgetting: dict[str, TextChange] = Field(
+        default={},
+        description="What training cost elsewhere, from the base model to the trained one, by the name of a text that "
+        "has nothing to do with the task ([how](forgetting.md)).",
+    )
+    forgetting_sentences: list[str] = Field(
+        default=[], description="The same in words, and why it is not known of some texts or of all."
     )
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
     gate: str | None = Field(

@@ -55,7 +55,7 @@ def explanation(summary: Summary) -> list[str]:
 
 
 def comparisons(summary: Summary) -> list[str]:
-    """Return the sentences on the controls and on several attempts."""
+    """Return the sentences on the controls, on several attempts, and on texts that training cost nothing on."""
     said = []
     if summary.difference:
         said += [
@@ -65,7 +65,18 @@ def comparisons(summary: Summary) -> list[str]:
         ]
         said += weak_controls(summary)
         said += [f"No control {name}: {reason}." for name, reason in summary.controls_left_out.items()]
-    return [*said, _several_attempts(summary.pass_at_k)] if summary.pass_at_k else said
+    said += [_several_attempts(summary.pass_at_k)] if summary.pass_at_k else []
+    return said if _has_cost(summary) or not summary.forgetting else [*said, *summary.forgetting_sentences]
+
+
+def caveats(summary: Summary) -> list[str]:
+    """Return which evaluation tasks are not new to the model, and what training cost elsewhere, if it did."""
+    said = [each.sentence for each in summary.contamination.values() if each.exact + each.overlapping]
+    return [*said, *summary.forgetting_sentences] if _has_cost(summary) else said
+
+
+def _has_cost(summary: Summary) -> bool:
+    return any(each.verdict == "cost" for each in summary.forgetting.values())
 
 
 def registration(summary: Summary) -> list[str]:

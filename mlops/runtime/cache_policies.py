@@ -72,6 +72,18 @@ def constant_code() -> str:
     return code_fingerprint("rlft.controls.constant")
 
 
+@cache
+def contamination_code() -> str:
+    """Return the fingerprint of the code behind `find_contamination`."""
+    return code_fingerprint("rlft.contamination.overlap", "rlft.sft.overlap")
+
+
+@cache
+def forgetting_code() -> str:
+    """Return the fingerprint of the code behind `measure_forgetting`."""
+    return code_fingerprint("rlft.forgetting.bits")
+
+
 def _policy(function: str) -> CachePolicy:
     """Make a cache policy of a function's name. Of the function itself ZenML would look up the source at the import."""
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
@@ -87,3 +99,5 @@ TRAINING = _policy("training_code")
 EVALUATION = _policy("evaluation_code")
 CONSTANT = _policy("constant_code")
 PROMPT = _policy("prompt_code")
+CONTAMINATION = _policy("contamination_code")
+FORGETTING = _policy("forgetting_code")

@@ -77,6 +77,19 @@ class EvaluationConfig(Section):
         "`baseline.num_tasks` tasks of `test` `baseline.num_generations` times each at `rollout.temperature`, to see "
         "whether training widened what the model can do in several attempts, or made its first attempt better.",
     )
+    forgetting: bool = Field(
+        default=True,
+        description="Whether it is measured what training cost elsewhere: how well the base model and the trained one "
+        "predict texts that have nothing to do with the task ([forgetting](forgetting.md)). A policy from scratch has "
+        "nothing to forget.",
+    )
+    forgetting_margin: float = Field(
+        default=0.05,
+        gt=0,
+        le=100,
+        description="Bits per byte that training may cost on each of these texts before it is said to have cost "
+        "something; what the default rests on is told [there](forgetting.md#the-margin).",
+    )
 
     @model_validator(mode="before")
     @classmethod

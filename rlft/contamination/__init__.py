@@ -9,7 +9,7 @@
 The definition, and what it follows, stand in docs/guide/contamination.md.
 """
 
-from rlft.contamination.overlap import ContaminationReport, Overlap, find_contamination
+from rlft.contamination.overlap import ContaminationReport, Overlap, compare_splits, find_contamination
 from rlft.contamination.scores import CleanScore, clean_scores, contamination_sentence
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ContaminationReport",
     "Overlap",
     "clean_scores",
+    "compare_splits",
     "contamination_sentence",
     "find_contamination",
 ]

@@ -14,7 +14,7 @@ from typing import Literal
 from rlft.contamination.common import common_runs, pieces
 from rlft.contamination.texts import Source, Text, text_of_task
 from rlft.contamination.words import runs
-from rlft.types import Report, Task
+from rlft.types import Report, Split, Task, TaskSet
 
 RUN = 13
 """Words in a row that make an overlap."""
@@ -122,6 +122,11 @@ def find_contamination(
         compared={"train": len(train), "demonstrations": len(demonstrations)},
         common=len(common),
     )
+
+
+def compare_splits(tasks: TaskSet, splits: Sequence[Split], demonstrations: Sequence[Text] = ()) -> ContaminationReport:
+    """Compare the tasks of these splits with the train tasks of the same set, and with demonstrations."""
+    return find_contamination({name: tasks.split(name) for name in splits}, tasks.split("train"), demonstrations)
 
 
 def _looked_for(rest: Sequence[list[str]]) -> list[tuple[list[str], int]]:

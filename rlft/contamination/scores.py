@@ -70,9 +70,8 @@ def contamination_sentence(contamination: ContaminationReport, split: str, score
     if not found:
         return f"None of the {counts['tasks']} tasks of `{split}` is among the train tasks or demonstrations."
     said = (
-        f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} not new to a model that "
-        f"was trained on these data: the prompts of {counts['exact']} are among them, and {counts['overlapping']} "
-        "share a passage with one."
+        f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} not new to the trained "
+        f"model ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."
     )
     if score.clean is None:
         return f"{said} No other task has a score."

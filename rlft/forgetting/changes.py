@@ -13,8 +13,6 @@ from rlft.forgetting.bits import TextBits
 from rlft.statistics import Range, bounds
 from rlft.types import Interval
 
-MARGIN = 0.05
-"""Bits per byte that training may cost; what it rests on stands in docs/guide/forgetting.md."""
 _NO_ENDS = Range(-1e9, 1e9)  # bits per byte have no upper end: the interval is Student's alone
 Verdict = Literal["cost", "kept", "open"]
 
@@ -32,9 +30,10 @@ class Change:
     verdict: Verdict
 
 
-def compare_bits(after: TextBits, before: TextBits, margin: float = MARGIN) -> dict[str, Change]:
+def compare_bits(after: TextBits, before: TextBits, margin: float) -> dict[str, Change]:
     """Return {text: change} for the texts that both models were measured on.
 
+    `margin` is in bits per byte; what the config's default rests on stands in docs/guide/forgetting.md.
     The difference is paired by paragraph, as it is known for each of them how hard it is. The intervals of all texts
     hold together in 95 % (Bonferroni: each at 1 - 0.05 / texts). They are of texts of this kind and not of these
     paragraphs alone. Raises ValueError if a text does not have the same number of paragraphs, at least two.
@@ -54,9 +53,7 @@ def _change(after: tuple[float, ...], before: tuple[float, ...], margin: float, 
     return Change(fmean(before), fmean(after), interval, verdict)
 
 
-def forgetting_sentences(
-    changes: Mapping[str, Change], left_out: Mapping[str, str], margin: float = MARGIN
-) -> list[str]:
+def forgetting_sentences(changes: Mapping[str, Change], left_out: Mapping[str, str], margin: float) -> list[str]:
     """Return what training cost, a sentence for each text that is worse or open, and one for all others."""
     said = [
         f"Training cost {each.difference.mean:.3f} bits per byte ({each.difference.low:.3f} to "

@@ -1,4 +1,4 @@
-"""Finds demonstrations of a file whose prompts are tasks that a result is measured on."""
+"""Compares demonstrations of a file with the tasks that a result is measured on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from rlft.config import WarmStartConfig
+from rlft.contamination.texts import Text, text_of_demonstration
 from rlft.errors import TaskError
 from rlft.sft.demonstration_file import iterate_demonstrations
 from rlft.types import Split, TaskSet
@@ -43,6 +44,18 @@ def check_overlap(settings: WarmStartConfig, tasks: TaskSet) -> dict[str, int]:
         raise TaskError(what, where=settings.path, fix=fix)
     logger.warning("%s: %s", settings.path, what)
     return dict(found)
+
+
+def shown_texts(settings: WarmStartConfig | None) -> list[Text]:
+    """Return all conversations of the file `settings.path` as `rlft.contamination` compares them; none without a file.
+
+    Their ids are their places in it, such as `demonstration 12`. What the environment demonstrates is of train tasks,
+    which are compared anyway. Raises as `iterate_demonstrations` does.
+    """
+    if settings is None or settings.path is None:
+        return []
+    rows = enumerate(iterate_demonstrations(Path(settings.path)), start=1)
+    return [text_of_demonstration(f"demonstration {number}", row.prompt, row.turns) for number, row in rows]
 
 
 def _plain(text: str) -> str:

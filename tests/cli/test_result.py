@@ -11,7 +11,18 @@ from zenml.enums import ExecutionStatus
 from cli.result import finish, run_id_of, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.summary import Change, ControlCost, Difference, Ledger, Promotion, Seconds, SeveralAttempts, Summary
+from mlops.runs.summary import (
+    Change,
+    Contamination,
+    ControlCost,
+    Difference,
+    Ledger,
+    Promotion,
+    Seconds,
+    SeveralAttempts,
+    Summary,
+    TextChange,
+)
 from mlops.runs.summary_file import keep_summary
 from rlft.errors import StorageError, TrackerError
 
@@ -48,6 +59,20 @@ def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
     neither = shown(**arms)  # training has not got beyond its start, and no more has the control, as far as is known
     assert ("SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better." in neither) == said
     assert "would do" not in neither
+
+
+def test_what_stands_beside_the_result_is_told():
+    found = {
+        "test": Contamination(tasks=9, exact=1, overlapping=0, sentence="Of the 9 tasks one is not new."),
+        "gate": Contamination(tasks=9, exact=0, overlapping=0, sentence="None of them is."),
+    }
+    change = TextChange(before=1, after=1.5, mean=0.5, ci_low=0.4, ci_high=0.6, verdict="cost")
+    said = ["Training cost much."]
+    text = shown(contamination=found, forgetting={"code": change}, forgetting_sentences=said)
+    assert "Of the 9 tasks one is not new." in text
+    assert "None of them is." not in text
+    assert "Training cost much." in text
+    assert "Training cost much." not in shown(forgetting_sentences=said)  # of a policy from scratch there is no need
 
 
 @pytest.mark.parametrize(

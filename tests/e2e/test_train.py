@@ -31,6 +31,13 @@ def test_the_summary_keeps_its_contract(finished):
         "metric", "before", "after", "mean", "ci_low", "ci_high", "tasks", "groups", "errors", "ci_low_errors",
         "ci_high_errors", "without_score", "declared",
     }  # fmt: skip
+    for split, found in result.summary["contamination"].items():  # a prompt is in one split alone, and these are short
+        assert (found["tasks"], found["exact"], found["overlapping"]) == (12, 0, 0), split
+        metric = "accuracy" if split == "test" else f"{split}/accuracy"
+        assert found["clean"]["mean"] == pytest.approx(result.summary["final"][metric])
+    assert result.summary["contamination"]["test"]["clean_difference"]["mean"] == pytest.approx(difference["mean"])
+    assert result.summary["forgetting"] == {}
+    assert "random weights" in result.summary["forgetting_sentences"][0]
     assert (difference["tasks"], difference["errors"], difference["ci_low_errors"]) == (12, 0, difference["ci_low"])
     assert difference["ci_low"] <= difference["mean"] <= difference["ci_high"]
     assert set(result.summary["controls"]) == set(result.summary["difference_controls"]) == {"sft", "constant"}
@@ -121,6 +128,7 @@ print(json.dumps({{
         "perf/orchestration_seconds",
         "eval/validation/accuracy",
         "eval/final/test/accuracy_low",
+        "contamination/test/clean_accuracy_low",
     }
     assert expected <= set(found["metrics"])
     against = {"start": result.summary["difference"], **result.summary["difference_controls"]}

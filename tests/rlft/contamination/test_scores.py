@@ -44,8 +44,8 @@ def test_sentences():
     score = clean_scores(REPORT, FOUND, "accuracy")["all"]
     said = contamination_sentence(FOUND, "test", score, "accuracy")
     assert said.startswith(
-        "Of the 6 tasks of `test`, 2 are not new to a model that was trained on these data: the prompts of 1 are among "
-        "them, and 1 share a passage with one. On the 3 clean tasks `accuracy` is 0.333 ("
+        "Of the 6 tasks of `test`, 2 are not new to the trained model (1 by the whole prompt, 1 by a passage of it). "
+        "On the 3 clean tasks `accuracy` is 0.333 ("
     )
     assert said.endswith("on all 5 it is 0.6.")
     clean = ContaminationReport({"test": ("a",)}, {}, {"train": 9})

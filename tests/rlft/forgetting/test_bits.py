@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rlft.config import PolicyConfig
+from rlft.config import EvaluationConfig, PolicyConfig
 from rlft.forgetting import TextBits, compare_bits, measure_bits, shipped_texts
 from rlft.policy.create import create_policy
 from tests.factories import make_policy
@@ -80,6 +80,6 @@ def test_a_real_model(shared_data):
     }
     assert means == pytest.approx(expected, abs=2e-3)
     assert found.left_out == {}
-    rounded = compare_bits(measured("bfloat16"), found)
+    rounded = compare_bits(measured("bfloat16"), found, EvaluationConfig().forgetting_margin)
     assert {each.verdict for each in rounded.values()} == {"kept"}
     assert max(abs(each.difference.mean) for each in rounded.values()) < 0.02

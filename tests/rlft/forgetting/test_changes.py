@@ -10,7 +10,7 @@ AFTER = TextBits({"code": (1.1, 2.2, 1.3, 2.2), "english": (1.01, 1.02, 1.01, 1.
 
 
 def test_the_interval_is_students_of_the_paired_differences():
-    change = compare_bits(AFTER, BEFORE)["code"]
+    change = compare_bits(AFTER, BEFORE, 0.05)["code"]
     # Differences 0.1, 0.2, 0.3, 0.2: mean 0.2, variance (0.01 + 0 + 0.01 + 0) / 3, and no skew. Two texts were measured
     # on both, so that each interval holds in 97.5 %.
     half = student.ppf(0.9875, 3) * math.sqrt(0.02 / 3 / 4)
@@ -39,7 +39,7 @@ def test_sentences():
 
 
 def test_metrics():
-    found = forgetting_metrics(compare_bits(AFTER, BEFORE))
+    found = forgetting_metrics(compare_bits(AFTER, BEFORE, 0.05))
     assert len(found) == 10
     assert found["forgetting/code/bits_per_byte"] == pytest.approx(1.7)
     assert found["forgetting/code/bits_per_byte_before"] == pytest.approx(1.5)
@@ -49,7 +49,7 @@ def test_metrics():
 
 def test_what_cannot_be_compared():
     with pytest.raises(ValueError, match="1 and 4 paragraphs"):
-        compare_bits(TextBits({"code": (1.0,)}), BEFORE)
+        compare_bits(TextBits({"code": (1.0,)}), BEFORE, 0.05)
     with pytest.raises(ValueError, match="1 and 1 paragraphs"):
-        compare_bits(TextBits({"code": (1.0,)}), TextBits({"code": (1.0,)}))
-    assert compare_bits(TextBits({}), BEFORE) == {}
+        compare_bits(TextBits({"code": (1.0,)}), TextBits({"code": (1.0,)}), 0.05)
+    assert compare_bits(TextBits({}), BEFORE, 0.05) == {}
