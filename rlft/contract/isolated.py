@@ -10,6 +10,7 @@ from rlft.contract.loading import SOURCE, Source, load_environment
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.secrets import hide_in_output
 from rlft.types import Task
+from rlft.workers.folders import enter
 from rlft.workers.pool import Pool
 from rlft.workers.process import Program
 from rlft.workers.settings import Isolation, Workers
@@ -57,6 +58,7 @@ def environment_of(payload: dict[str, Any]) -> BaseEnv:
             fix="start the run again, so that all of it is done by the same code",
         )
     environment.__dict__["isolation"] = "thread"  # this is the worker process
+    enter(environment)
     return environment
 
 

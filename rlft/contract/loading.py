@@ -19,6 +19,7 @@ from rlft.contract.marks import marked_weights
 from rlft.contract.signatures import check_signatures
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
+from rlft.workers.folders import enter, leave, staying
 from rlft.workers.settings import Isolation
 
 _TARGET = "_target_"  # Hydra's name for it: https://hydra.cc/docs/advanced/instantiate_objects/overview/
@@ -63,14 +64,20 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     named = Name.read(name, "environment.name", "Class")
     read = resolve(kwargs, "environment.kwargs")
     _refuse_metadata_servers(read)
-    environment = _build(_find_class(import_named(named), named), construct(read))
+    folder = Path.cwd()
+    with staying():  # where its import and constructor have gone, its other code runs, too, and nothing else
+        module = import_named(named)
+        leave(module, str(folder))
+        enter(module)  # one that was imported before has gone there then
+        environment = _build(_find_class(module, named), construct(read))
+        leave(environment, str(folder))
     if environment.isolation not in get_args(Isolation):
         raise EnvironmentSetupError(
             f"isolation = {environment.isolation!r:.40} is no place for its code",
             where="environment.name",
             fix=f"write {' or '.join(map(repr, get_args(Isolation)))}",
         )
-    environment.__dict__[SOURCE] = Source(name, kwargs, Path.cwd(), type(environment).__module__)
+    environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__)
     _check_hidden_methods(environment)
     check_signatures(environment)
     return environment

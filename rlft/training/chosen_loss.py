@@ -18,6 +18,7 @@ from rlft.errors import ConfigError
 from rlft.fingerprints.identity import code_fingerprint
 from rlft.fingerprints.reachable import module_code
 from rlft.losses import Divisor, Loss
+from rlft.workers.folders import staying
 
 _TYPE, _KWARGS = "training.loss_type", "training.loss_kwargs"
 
@@ -64,7 +65,8 @@ def _code_of(kind: type[Loss]) -> str:
 
 def _find_class(named: Name) -> type[Loss]:
     """Return the class of this import path. Raises ConfigError unless it is a loss with an objective and a divisor."""
-    module = import_named(named)
+    with staying():
+        module = import_named(named)
     found = getattr(module, named.attribute, None)
     if not (isinstance(found, type) and issubclass(found, Loss)):
         losses = [key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Loss)]

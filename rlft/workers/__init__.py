@@ -1,6 +1,7 @@
 """Where an environment's code runs: threads of this process that can be left behind, and worker processes.
 
 - `settings`: where code runs, and how much of it side by side
+- `folders`: keeps the working directory of a run apart from that of the code
 - `loops`: keeps one event loop for the life of an environment
 - `threads`: runs plain code in a thread of its own, and asks a thread to end
 - `loop_thread`: a thread with an event loop, which is left behind when code in it hangs

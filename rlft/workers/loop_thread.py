@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from rlft.errors import RlftError
+from rlft.workers.folders import enter, leave
 from rlft.workers.loops import give_loop_back, take_loop
 from rlft.workers.threads import ask_to_end
 
@@ -25,10 +26,11 @@ class LoopThread:
     """Runs coroutines side by side on a daemon thread of its own.
 
     With an environment this is in the event loop that it keeps for life, because its clients' connections belong to a
-    loop. To be used as a context.
+    loop. It runs where that environment's code has gone (`os.chdir`). To be used as a context.
     """
 
     def __init__(self, environment: object | None = None) -> None:
+        self._owner, self._folder = environment, None if environment is None else enter(environment)
         self._loop = take_loop(environment)
         self._left = threading.Event()
         self._running: set[Task[Any]] = set()
@@ -41,10 +43,11 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.abandoned:  # its loop may be closed already
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(2 * _ENDING_SECONDS)
+        if not self.abandoned:  # else its loop may be closed already
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(2 * _ENDING_SECONDS)
+        if self._owner is not None:
+            leave(self._owner, self._folder)
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Begin to run a coroutine, and return the future of its result."""
