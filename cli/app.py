@@ -13,6 +13,7 @@ import typer
 from cli import environments
 from cli.audit import audit
 from cli.delete import delete
+from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.history import history
 from cli.prune import prune
@@ -30,6 +31,7 @@ app.command()(run)
 app.command()(resume)
 app.command()(runs)
 app.command()(show)
+app.command()(diagnose)
 app.command()(delete)
 app.command()(prune)
 app.command()(history)

@@ -19,6 +19,7 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
+from mlops.runs.diagnosis import make_history
 from mlops.runs.ids import ROLLOUTS, step_id
 from mlops.runs.record import Record
 from mlops.runs.redo import has_step
@@ -31,6 +32,7 @@ from pipelines.conclusion import Arms, Starts, evaluate_arms, promote
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
 from rlft.controls.constant import ConstantAnswer
+from rlft.diagnosis import diagnose
 from rlft.errors import TrackerError
 from rlft.evaluation import flat_metrics
 from rlft.pass_at_k import compare_pass_at_k
@@ -58,6 +60,7 @@ def conclude(
     find_champion = partial(_champion, tracking_address(tracking_uri), name, record.tracker, run)
     arms, champion = evaluate_arms(stages, tasks, starts, rounds, find_champion, record.tracker, tracking_uri)
     _summarise_arms(stages, arms, rounds, record)
+    _diagnose(stages, tasks, rounds, record)
     if stages.config.evaluation.pass_at_k:
         _compare_several_attempts(stages, tasks, starts.start, rounds.best, record)
     note_contamination(stages, tasks, arms, record)
@@ -126,6 +129,13 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
             "no task of `test` was scored for both policies, so that nothing is known about the trained one; the "
             "errors of its rollouts (`rlft show`) name the cause"
         )
+
+
+def _diagnose(stages: Stages, tasks: Artifact, rounds: Rounds, record: Record) -> None:
+    """Note why the reward of a run that did not improve has not risen."""
+    if record.summary.status != "improved":
+        history = make_history(stages.config, rounds.reports, rounds.validated, len(tasks.load().split("train")))
+        record.summary.diagnosis = [finding.text for finding in diagnose(history)]
 
 
 def _ask_again(name: str, record: Record) -> str:

@@ -39,6 +39,7 @@ class Rounds:
     validations_without_best: int = 0
     validations: list[float] = field(default_factory=list)  # the FLOPs of each
     start_report: EvaluationReport | None = None
+    validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
 
     def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
         """Take the report of a policy after `number` rounds: it is the best so far, or one more without a new best.
@@ -96,7 +97,7 @@ def run_rounds(
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
     before = _validate(stages, tasks, start, 0, tracker)
-    rounds.start_report = before.splits["validation"]
+    rounds.start_report = rounds.validated[0] = before.splits["validation"]
     rounds.validations.append(before.flops or 0.0)
     for number in _numbers(config.training.rounds, stages.show):
         started = time.perf_counter()
@@ -117,6 +118,7 @@ def run_rounds(
         if last or (number + 1) % config.evaluation.validate_every == 0:
             validated = _validate(stages, tasks, policy, number + 1, tracker)
             rounds.validations.append(validated.flops or 0.0)
+            rounds.validated[number + 1] = validated.splits["validation"]
             rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
             if collapsed := collapse(validated.splits["validation"], rounds.start_report):
                 said = named(validated.splits["validation"].frequent)

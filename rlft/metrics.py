@@ -23,10 +23,12 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
     pairs = pair(rollouts, rewards)
     sampled = [rollout for rollout, _ in pairs if rollout.error is None]
     scored = [reward for rollout, reward in pairs if rollout.error is None and reward.total is not None]
+    clipped = [reward for rollout, reward in pairs if rollout.truncated and reward.total is not None]
     return {
         **_reward_metrics(scored),
         **_part_metrics(scored),
         **_length_metrics(sampled),
+        **({"completions/clipped_accuracy": fmean(float(each.solved) for each in clipped)} if clipped else {}),
         **_turn_metrics(sampled),
         **_speed(rollouts),
         **rollouts.metrics,
@@ -75,7 +77,10 @@ def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
 
 
 def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
-    """Return metrics of lengths, in tokens after the prompt, tool results included; `clipped` means truncated."""
+    """Return metrics of lengths, in tokens after the prompt, tool results included; `clipped` means truncated.
+
+    `duplicate_ratio` is the share of completions with the same tokens as an earlier attempt at the same task.
+    """
     known = [rollout for rollout in sampled if len(rollout.token_ids)]  # a model behind an address tells no tokens
     if not known:
         return {}
@@ -84,10 +89,16 @@ def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
         "completions/mean_length": fmean(lengths),
         "completions/max_length": float(max(lengths)),
         "completions/clipped_ratio": fmean(float(rollout.truncated) for rollout in known),
+        "completions/duplicate_ratio": _duplicates(known) / len(known),
     }
     if ended := [rollout.completion_length for rollout in known if not rollout.truncated]:
         metrics["completions/mean_terminated_length"] = fmean(ended)
     return metrics
+
+
+def _duplicates(rollouts: Sequence[Rollout]) -> int:
+    said = {(rollout.task_id, rollout.token_ids[rollout.prompt_length :].tobytes()) for rollout in rollouts}
+    return len(rollouts) - len(said)
 
 
 def _turn_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:

@@ -9,6 +9,7 @@
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
 - `caveats`: what stands beside a result: tasks that are not new, and what training cost elsewhere
 - `controls`: what the controls of a run are called, and the sentences about them
+- `diagnosis`: what is needed of a run to say why its reward does not rise
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `listing`: the runs of a home, read without ZenML

@@ -28,13 +28,15 @@ class Stored:
     file: str
 
     def step_id(self, name: str) -> str:
-        """Return the id of the step at the call of this name, such as `train_grpo_r007`."""
-        return step_id(self.step, name)
+        """Return the id of the step at the call of this name, such as `train_grpo_r007`; without one the step's own."""
+        return step_id(self.step, name) if name else self.step
 
 
 ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
 REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
 TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
+EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
+TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
 _OF_A_ROUND = "|".join(stored.step for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT))
 
 

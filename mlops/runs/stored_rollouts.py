@@ -105,16 +105,16 @@ def load_round(run: str, round: str) -> ScoredRound:
     from mlops.runs.runs import find_run
 
     found, name = find_run(run), round_name(round)
-    rollouts = _output(found, ROLLOUTS, name)
+    rollouts = stored_output(found, ROLLOUTS, name)
     if rollouts is None:
         names = ", ".join(_rounds(found)) or "none yet"
         raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
-    rewards = _output(found, REWARDS, name)
-    report = _output(found, TRAIN_REPORT, name)
+    rewards = stored_output(found, REWARDS, name)
+    report = stored_output(found, TRAIN_REPORT, name)
     return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates)
 
 
-def _output(run: Any, stored: Stored, name: str) -> Any:
+def stored_output(run: Any, stored: Stored, name: str) -> Any:
     """Return what a step stored at the call of this name, or `None` if there is no such call or it has not ended.
 
     Raises DamagedError if the output's files are gone, or are not what was stored.
@@ -124,7 +124,7 @@ def _output(run: Any, stored: Stored, name: str) -> Any:
     from mlops.runs.runs import name_of
 
     step = stored.step_id(name)
-    for attempt in _attempts(run):
+    for attempt in attempts(run):
         for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
             if versions := Client().get_run_step(found.id).outputs.get(stored.output):
                 try:
@@ -138,16 +138,16 @@ def _rounds(run: Any) -> list[str]:
     """Return the names of the rounds of a run, in the order in which they were sampled."""
     from zenml.client import Client
 
-    begins = ROLLOUTS.step_id("")
+    begins = f"{ROLLOUTS.step}_"
     steps = [
         step
-        for attempt in _attempts(run)
+        for attempt in attempts(run)
         for step in Client().list_run_steps(pipeline_run_id=attempt.id, name=f"startswith:{begins}", size=1000)
     ]
     return list(dict.fromkeys(step.name.removeprefix(begins) for step in sorted(steps, key=lambda step: step.created)))
 
 
-def _attempts(run: Any) -> Iterator[Any]:
+def attempts(run: Any) -> Iterator[Any]:
     """Yield the run first, then the other attempts at it, the newest of them first."""
     from mlops.runs.runs import attempts_of
 

@@ -318,6 +318,11 @@ class Summary(Section):
     forgetting_sentences: list[str] = Field(
         default=[], description="The same in words, and why it is not known of some texts or of all."
     )
+    diagnosis: list[str] = Field(
+        default=[],
+        description="Why the reward did not rise, in sentences with the settings to change, the likeliest cause first "
+        "(`rlft diagnose`); empty of a run that improved, or if no known cause is seen.",
+    )
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
     gate: str | None = Field(
         default=None,

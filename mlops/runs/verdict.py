@@ -51,7 +51,9 @@ def explanation(summary: Summary) -> list[str]:
     said = [summary.error] if summary.error else []
     if summary.baseline and summary.status in ("too_hard", "already_solved"):
         said.append(summary.baseline.advice)
-    return [*said, _sentence(summary.difference)] if summary.difference else said
+    if summary.difference:
+        said.append(_sentence(summary.difference))
+    return said + [f"Likely cause: {each}" for each in summary.diagnosis[:1]]
 
 
 def comparisons(summary: Summary) -> list[str]:

@@ -150,6 +150,20 @@ print(json.dumps([sum(r.total for r in rewards) / len(rewards), [m.value for m i
     assert logged == pytest.approx(mean, abs=1e-9)
 
 
+def test_a_past_run_is_diagnosed_as_it_was_at_its_end(finished):
+    home, result = finished
+    done = home.module("cli", "diagnose", result.summary["pipeline_run_id"], "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rounds"] == 3
+    texts = [f"{each['what']} {each['remedy']}" for each in found["findings"]]
+    if result.summary["status"] == "not_improved":
+        assert texts == result.summary["diagnosis"]
+    unknown = home.module("cli", "diagnose", "nosuchrun")
+    assert unknown.returncode == 2
+    assert "nosuchrun" in unknown.stderr
+
+
 def test_rollouts_are_traces_with_their_rewards(finished):
     home, result = finished
     traces = home.query(f"""

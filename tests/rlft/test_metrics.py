@@ -59,12 +59,23 @@ def test_metrics_of_a_round_by_value():
             "completions/mean_length": 30.0,  # (10 + 20 + 30 + 40 + 50) / 5; the failed rollout has none
             "completions/max_length": 50.0,
             "completions/clipped_ratio": 0.2,
+            "completions/clipped_accuracy": 0.0,  # the second of x earned nothing
+            "completions/duplicate_ratio": 0.0,
             "completions/mean_terminated_length": 32.5,  # (10 + 30 + 40 + 50) / 4
             "tools/call_frequency": 0.8,  # 4 calls in 5 rollouts
             "tools/failure_frequency": 0.5,  # 2 of 4 calls
             "num_turns/mean": 1.8,  # (4 + 2 + 1 + 1 + 1) / 5
         }
     )
+
+
+def test_what_is_said_again_at_one_task_is_a_duplicate():
+    rollouts = tuple(make(task, sample, length) for task, sample, length in [("x", 0, 3), ("x", 1, 3), ("x", 2, 4)])
+    rollouts += (make("y", 0, 3),)  # the same text as the first, at another task
+    rewards = Rewards(tuple(reward(each.task_id, each.sample, 1.0) for each in rollouts), {})
+    metrics = round_metrics(Rollouts((*rollouts[:2], make("x", 2, 4, truncated=True), rollouts[3])), rewards)
+    assert metrics["completions/duplicate_ratio"] == 0.25
+    assert metrics["completions/clipped_accuracy"] == 1.0
 
 
 def test_reward_std_is_that_of_torch():

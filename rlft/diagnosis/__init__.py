@@ -1,0 +1,16 @@
+"""Why the reward of a run does not rise: checks of its curves, each of which may find a cause.
+
+- `history`: the curves of a run, as its stored reports give them
+- `finding`: a cause, with the sentence and the setting for it
+- `data`: causes in what is sampled and scored
+- `learning`: causes in how the policy is trained
+- `diagnose`: asks all of them, the likeliest cause first
+
+The causes, their thresholds and what these rest on stand in docs/guide/diagnosis.md.
+"""
+
+from rlft.diagnosis.diagnose import CHECKS, diagnose
+from rlft.diagnosis.finding import Finding
+from rlft.diagnosis.history import History
+
+__all__ = ["CHECKS", "Finding", "History", "diagnose"]

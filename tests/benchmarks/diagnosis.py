@@ -1,0 +1,237 @@
+"""Breaks runs on purpose, each in one way, and counts how often `rlft.diagnosis` names the cause first.
+
+    python -m tests.benchmarks.diagnosis --json
+
+A run is rounds of GRPO in one process, on a policy of 30 k parameters that learns whether the first of two digits is
+odd. Healthy runs are the same with other seeds. Prints for each broken run the causes that are named, and `first` (how
+often the cause is the first one), `broken`, `false` (healthy runs with a finding) and `healthy`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlops.runs.diagnosis import make_history
+from rlft.config import Config
+from rlft.contract.base import BaseEnv
+from rlft.diagnosis import History, diagnose
+from rlft.engines.base import Sampling
+from rlft.engines.transformers_engine import TransformersEngine
+from rlft.evaluation import evaluate_rollouts
+from rlft.iteration import run_round
+from rlft.policy.create import create_policy
+from rlft.rewards.scoring import score_rollouts
+from rlft.rollout import PolicyPlayer, collect_rollouts
+from rlft.types import EvaluationReport, Rewards, TaskSet
+from tests.factories import CHARACTERS, FirstCharacter, make_task
+
+ROUNDS = 16
+
+
+def make_tasks(train: int = 60, answer: Callable[[int, int], str] = lambda a, b: str(a % 2)) -> TaskSet:
+    """The hundred sums of two digits, 40 of which are for validation."""
+    pairs = [(a, b) for a in range(10) for b in range(10)]
+    random.Random(0).shuffle(pairs)
+    split = ["validation"] * 40 + ["train"] * train
+    tasks = [
+        make_task(f"{a}{b}", prompt=f"{a}+{b}=", answer=answer(a, b), split=part)
+        for (a, b), part in zip(pairs, split, strict=False)
+    ]
+    return TaskSet(tuple(tasks), "sums")
+
+
+class Pays(BaseEnv):
+    """Scores an answer by a function of its text and the right one, which returns the parts."""
+
+    def __init__(self, parts: Callable[[str, str], dict[str, float]]) -> None:
+        self.parts = parts
+
+    async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float]:
+        """See the class."""
+        return self.parts(completion.text, ground_truth)
+
+
+class Failing(FirstCharacter):
+    """Fails for every answer that could be right."""
+
+    async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float | None]:
+        """See the class."""
+        if completion.text[:1] in ("0", "1", "2"):
+            raise RuntimeError("the judge is away")
+        return await super().compute_reward(completion, ground_truth)
+
+
+class Skewed(TransformersEngine):
+    """Says of what it samples that it was less likely than it was."""
+
+    def generate(self, *arguments: Any, **options: Any) -> Any:
+        """Sample as the engine does, with other log-probabilities."""
+        return [
+            dataclasses.replace(each, logprobs=each.logprobs - 0.3) for each in super().generate(*arguments, **options)
+        ]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A run that is broken in one way, and the cause that is to be named first."""
+
+    cause: str
+    training: dict[str, Any] = field(default_factory=dict)
+    rollout: dict[str, Any] = field(default_factory=dict)
+    environment: BaseEnv = field(default_factory=FirstCharacter)
+    tasks: TaskSet = field(default_factory=make_tasks)
+    engine: type[TransformersEngine] = TransformersEngine
+    rounds: int = ROUNDS
+
+
+def _random_label(a: int, b: int) -> str:
+    return str(random.Random(100 * a + b).randrange(10))
+
+
+BROKEN = {
+    "answers of four characters": Broken(
+        "tasks too hard",
+        rollout={"max_completion_length": 16},
+        environment=Pays(lambda text, gold: {"exact": float(text[:4] == f"{gold}+{gold}=")}),
+    ),
+    "any answer is right": Broken("tasks too easy", environment=Pays(lambda text, gold: {"exact": 1.0})),
+    "no room for the end": Broken(
+        "truncation",
+        environment=Pays(lambda text, gold: {"exact": float(text == f"{gold}=")}),
+    ),
+    "a tiny learning rate": Broken("learning rate too low", training={"learning_rate": 1e-8}),
+    "a huge learning rate": Broken("learning rate too high", training={"learning_rate": 0.5, "max_kl": 0.25}),
+    "a cold sampler": Broken("the same attempts again", rollout={"temperature": 0.02}),
+    "a part for one letter": Broken(
+        "the reward pays for something else",
+        environment=Pays(lambda text, gold: {"exact": float(text[:1] == gold) / 4, "begins": float(text[:1] == "7")}),
+    ),
+    "four tasks": Broken(
+        "too few tasks",
+        tasks=make_tasks(4, _random_label),
+        training={"tasks_per_round": 4, "num_generations": 32},
+        rounds=60,
+    ),
+    "a judge that is away": Broken("errored rollouts", environment=Failing()),
+    "a part that is out of reach": Broken(
+        "a part that never pays",
+        environment=Pays(lambda text, gold: {"cites": 0.0, "exact": float(text[:2] == f"{gold}{gold}")}),
+        rollout={"max_completion_length": 2},
+        training={"learning_rate": 1e-4},
+    ),
+    "an engine of its own": Broken("engine and trainer disagree", engine=Skewed, training={"learning_rate": 1e-6}),
+    "a part for length": Broken(
+        "the reward pays for something else",
+        rollout={"max_completion_length": 24},
+        environment=Pays(lambda text, gold: {"exact": float(text == f"{gold}+{gold}="), "long": len(text) / 24}),
+    ),
+}
+
+
+def settings(broken: Broken, seed: int) -> Config:
+    """Return the config of a run."""
+    training = {"num_generations": 16, "tasks_per_round": 16, "learning_rate": 1e-2, "adam_beta2": 0.95, "max_kl": 1e9}
+    policy = {
+        "characters": CHARACTERS,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
+    return Config.model_validate(
+        {
+            "name": "diagnosis",
+            "seed": seed,
+            "tasks": {"source": "jsonl", "path": "none"},
+            "environment": {"name": "tests.factories:FirstCharacter"},
+            "policy": {"from_scratch": policy, "device": "cpu"},
+            "rollout": {"max_completion_length": 1, **broken.rollout},
+            "training": {"rounds": broken.rounds, **training, **broken.training},
+        }
+    )
+
+
+def run(broken: Broken, seed: int = 0) -> History:
+    """Train, validate every fourth round, and return the history."""
+    config = settings(broken, seed)
+    policy, engine = create_policy(config.policy, seed=seed), broken.engine()
+    reports, validations = [], {0: validate(policy, engine, broken, config)}
+    for number in range(broken.rounds):
+        result = run_round(broken.tasks, broken.environment, policy, engine, config, round=number)
+        metrics = _round_metrics(result.rollouts, result.rewards) | result.report.metrics
+        reports.append(dataclasses.replace(result.report, metrics=metrics))
+        if number % 4 == 3 or result.report.stopped:
+            validations[number + 1] = validate(policy, engine, broken, config)
+        if result.report.stopped:
+            break
+    return make_history(config, reports, validations, len(broken.tasks.split("train")))
+
+
+def _round_metrics(rollouts: Any, rewards: Rewards) -> dict[str, float]:
+    from rlft.metrics import round_metrics
+
+    return round_metrics(rollouts, rewards)
+
+
+def validate(policy: Any, engine: Any, broken: Broken, config: Config) -> EvaluationReport:
+    """Evaluate greedily on the tasks for validation."""
+    engine.load_policy(policy)
+    tasks = broken.tasks.split("validation")
+    sampling = Sampling(0.0, config.rollout.max_completion_length)
+    rollouts = collect_rollouts(
+        tasks,
+        broken.environment,
+        PolicyPlayer(policy, engine),
+        sampling,
+        num_generations=1,
+        round=0,
+        seed=config.seed,
+        label="evaluation",
+        harness=config.harness,
+    )
+    by_id = {task.id: task for task in tasks}
+    rewards = score_rollouts(
+        rollouts,
+        by_id,
+        broken.environment,
+        weights={},
+        full=None,
+        timeout_seconds=60.0,
+        workers=config.reward.workers(),
+    )
+    return evaluate_rollouts(rollouts, rewards, broken.tasks)["validation"]
+
+
+def measure(names: list[str], healthy: int) -> dict[str, Any]:
+    """Return what is named for the broken runs of these names, and for so many healthy ones."""
+    named = {name: [finding.cause for finding in diagnose(run(BROKEN[name]))] for name in names}
+    accused = {seed: [finding.cause for finding in diagnose(run(Broken(""), seed))] for seed in range(1, healthy + 1)}
+    return {
+        "first": sum(causes[:1] == [BROKEN[name].cause] for name, causes in named.items()),
+        "broken": len(named),
+        "false": sum(bool(causes) for causes in accused.values()),
+        "healthy": healthy,
+        "named": {name: {"cause": BROKEN[name].cause, "found": causes} for name, causes in named.items()},
+        "accused": accused,
+    }
+
+
+def main() -> None:
+    """Measure all, and print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="the only form there is")
+    parser.add_argument("--healthy", type=int, default=20)
+    parser.parse_args()
+    found = measure(list(BROKEN), parser.parse_args().healthy)
+    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

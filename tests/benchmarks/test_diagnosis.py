@@ -1,0 +1,9 @@
+"""The benchmark of diagnoses: a cause is named first of three broken runs, and none of two healthy ones."""
+
+from tests.benchmarks.diagnosis import measure
+
+
+def test_causes_are_named_and_healthy_runs_are_not_accused():
+    found = measure(["a tiny learning rate", "any answer is right", "an engine of its own"], healthy=2)
+    assert (found["first"], found["broken"]) == (3, 3)
+    assert (found["false"], found["healthy"]) == (0, 2)
