@@ -159,9 +159,9 @@ def test_files_that_were_removed_are_named(monkeypatch):
     step = SimpleNamespace(outputs={"rollouts": [version]}, id="s")
     client = SimpleNamespace(list_run_steps=lambda **_: [step], get_run_step=lambda _: step)
     monkeypatch.setattr("zenml.client.Client", lambda: client)
-    monkeypatch.setattr(stored_rollouts, "_attempts", lambda run: [SimpleNamespace(id="r")])
+    monkeypatch.setattr(stored_rollouts, "attempts", lambda run: [SimpleNamespace(id="r")])
     run = SimpleNamespace(name="mine", config=SimpleNamespace(parameters={}))
     with pytest.raises(DamagedError, match="this file is gone") as caught:
-        stored_rollouts._output(run, ROLLOUTS, "r000")
+        stored_rollouts.stored_output(run, ROLLOUTS, "r000")
     assert caught.value.where == "/home/rollouts/1/rollouts.parquet"
     assert "rlft resume mine --redo generate_rollouts_r000" in caught.value.fix
