@@ -11,12 +11,14 @@ from __future__ import annotations
 import typer
 
 from cli import environments
+from cli.approve import approve
 from cli.audit import audit
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.history import history
 from cli.prune import prune
+from cli.reject import reject
 from cli.resume import resume
 from cli.rollback import rollback
 from cli.run import run
@@ -34,6 +36,8 @@ app.command()(show)
 app.command()(diagnose)
 app.command()(delete)
 app.command()(prune)
+app.command()(approve)
+app.command()(reject)
 app.command()(history)
 app.command()(rollback)
 app.add_typer(environments.app, name="environments")

@@ -38,6 +38,8 @@ def show_history(console: Terminal, found: History) -> None:
         console.print_behind("  ", _made(past))
         for reason in past.why:
             console.print_behind("    ", reason)
+    for version in found.waiting:
+        console.print(f"version {version} has passed its gate and waits: `rlft approve`, or `rlft reject`")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"
     console.print(f"{found.name}: {now}")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mlops.registry.champion import ChampionVersion
+from mlops.registry.moved import decided_with
 from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
@@ -74,10 +75,15 @@ class Starts:
 
 @dataclass(frozen=True, slots=True)
 class Champion:
-    """The champion's policy and the MLflow run that made it, if there is one; `unknown` is why that is not known."""
+    """The champion's policy and the MLflow run that made it, if there is one; `unknown` is why that is not known.
+
+    `version` and `weights_hash` are empty without a champion.
+    """
 
     policy: Artifact | None = None
     run_id: str | None = None
+    version: str = ""
+    weights_hash: str = ""
     unknown: TrackerError | None = None
 
 
@@ -130,7 +136,8 @@ def _fetch(stages: Stages, find_champion: Callable[[], ChampionVersion | None], 
         if now is None:
             return Champion()
         with stages.show("fetching the champion"):
-            return Champion(fetch_champion(tracking_uri, now.name, now.version, now.weights_hash), now.run_id)
+            policy = fetch_champion(tracking_uri, now.name, now.version, now.weights_hash)
+            return Champion(policy, now.run_id, now.version, now.weights_hash)
     except TrackerError as cause:
         return Champion(unknown=cause)
 
@@ -156,7 +163,7 @@ def promote(
     with stages.show("decision"):
         gate = tasks.load().split("gate")
         trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
-        look, known = ask_about(
+        look, known, noted = ask_about(
             gate,
             trained,
             start,
@@ -185,6 +192,7 @@ def promote(
             tracker.run_id,
             registry_name(config),
             config.rollout.max_completion_length,
-            tags,
+            tags | decided_with(champion.version, champion.weights_hash, noted),
+            config.promotion.approval,
         )
     return decision.load(), version.load()

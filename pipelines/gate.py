@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
+from mlops.registry.gates import count_look, last_difference, look_tag, note_difference, past_looks
 from mlops.registry.noted_tasks import last_noted, trained_on
 from mlops.runs.starting import registry_name
 from mlops.tracking.answers import answering
@@ -130,8 +130,9 @@ def ask_about(
     champion_run: str | None,
     address: str,
     code: str,
-) -> tuple[Look, list[str] | None]:
-    """Count a look at the gate, and return it with the ids of its tasks that the champion was trained on.
+) -> tuple[Look, list[str] | None, str]:
+    """Count a look at the gate, and return it with the ids of its tasks that the champion was trained on, and with the
+    name of the registered model's tag that holds the look.
 
     `trained` and `start` are reports on the gate of the policies after and before training; how far they are apart is
     noted for later runs. `code` is a fingerprint of the environment. The ids are none without a champion, and `None` if
@@ -144,7 +145,8 @@ def ask_about(
         if (squared := squared_difference(trained, start, metric)) is not None:
             note_difference(address, name, gate, metric, squared)
         known = trained_on(address, champion_run) if champion_run else frozenset[str]()
-    return look, None if known is None else [task.id for task in gate if task_hash(task) in known]
+    ids = None if known is None else [task.id for task in gate if task_hash(task) in known]
+    return look, ids, look_tag(asked, gate)
 
 
 def _hash_of_question(policy: str, gate: Sequence[Task], config: Config, code: str) -> str:

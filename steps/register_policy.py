@@ -24,8 +24,10 @@ def register_policy(
     name: str,
     max_new_tokens: int,
     tags: dict[str, str],
+    approval: str = "none",
 ) -> Annotated[RegisteredVersion, "registered_version"]:
-    """Register as `challenger`, and as `champion` if the decision says so. Doing it twice makes one version.
+    """Register as `challenger`, and as `champion` if the decision says so and no `approval` of a person is `required`.
+    Doing it twice makes one version.
 
     All files of the policy are read again first: nothing that has changed since it was trained is registered. Raises
     TrackerError if MLflow does not take it.
@@ -41,5 +43,6 @@ def register_policy(
             decision=decision,
             max_new_tokens=max_new_tokens,
             tags=tags,
+            approval=approval == "required",
             alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
         )

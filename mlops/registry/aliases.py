@@ -85,7 +85,7 @@ def put_forward(
     Raises what MLflow raises.
     """
     ledger = read_ledger(client, name)
-    change = _cut_short(ledger, kind, str(version))
+    change = cut_short(ledger, kind, str(version))
     if change is not None and ledger.champion == change.to:
         note_end(client, name, change)
         _look_again(client, name, change)
@@ -95,7 +95,7 @@ def put_forward(
     write_change(client, ledger, change, kind, str(version), who, why)
 
 
-def _cut_short(ledger: Ledger, kind: Kind, version: str) -> Change | None:
+def cut_short(ledger: Ledger, kind: Kind, version: str) -> Change | None:
     """Return the last change of this kind to this version that was begun, and which no other has followed."""
     own = [each for each in ledger.changes if (each.kind, each.to) == (kind, version) and is_open(each, ledger.changes)]
     return own[-1] if own else None

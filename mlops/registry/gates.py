@@ -40,15 +40,26 @@ def count_look(
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     this, tasks = gate_id(gate), sketch(gate)
-    own = f"{LOOK_TAG}{this}.{asked[:32]}"
-    if known := _NUMBERED.fullmatch(client.get_registered_model(name).tags.get(own, "")):
-        return Look(int(known[1]), float(known[3]))
+    own = look_tag(asked, gate)
+    if known := noted_look(client.get_registered_model(name).tags, own):
+        return known
     note = retried(client.set_registered_model_tag)
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")
     look = _looks(client.get_registered_model(name).tags, this, tasks)
     note(name, own, f"{look.number}/{looks}/{look.spent!r}")
     return look
+
+
+def look_tag(asked: str, gate: Sequence[Task]) -> str:
+    """Return the tag of the registered model that holds the look at which a gate was asked about a policy."""
+    return f"{LOOK_TAG}{gate_id(gate)}.{asked[:32]}"
+
+
+def noted_look(tags: Mapping[str, str], tag: str) -> Look | None:
+    """Return the look that a tag of a registered model holds; `None` if there is none, or it was never numbered."""
+    known = _NUMBERED.fullmatch(tags.get(tag, ""))
+    return Look(int(known[1]), float(known[3])) if known else None
 
 
 def past_looks(tracking_uri: str, name: str, gate: Sequence[Task]) -> Look:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,6 +10,7 @@ from mlflow import MlflowClient
 
 from mlops.registry.ledger import read_ledger
 from mlops.registry.spells import Move, Spell, find_spells
+from mlops.registry.verdicts import waiting
 
 _HOW = {"promotion": "promoted", "approval": "approved", "rollback": "rolled back"}
 _OUTSIDE = "moved outside rlft"
@@ -52,26 +52,27 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The past of a registered model's champion, the first one first, and the version that is it now."""
+    """The past of a registered model's champion, the first one first, and the version that is it now.
+
+    `waiting` are the versions that wait for a person, the newest first.
+    """
 
     name: str
     champion: str | None
     past: tuple[Past, ...]
+    waiting: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
-        return {"name": self.name, "champion": self.champion, "history": [each.as_json() for each in self.past]}
+        past = [each.as_json() for each in self.past]
+        return {"name": self.name, "champion": self.champion, "waiting": list(self.waiting), "history": past}
 
 
 def read_history(client: MlflowClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
-    return History(name, ledger.champion, told(find_spells(ledger.moves)))
-
-
-def told(spells: Sequence[Spell]) -> tuple[Past, ...]:
-    """Return spells as they are told."""
-    return tuple(_told(spell) for spell in spells)
+    past = tuple(_told(spell) for spell in find_spells(ledger.moves))
+    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)))
 
 
 def _told(spell: Spell) -> Past:

@@ -7,4 +7,9 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
 # Of a version: that its aliases were set, that its gate was passed, and that changes of `champion` are noted since.
 DONE_TAG, PROMOTE_TAG, NOTED_TAG = "rlft.aliases_set", "rlft.promote", "rlft.changes_noted"
+# Of a version: whether a person has approved it; which champion its gate compared it with (no text: none), that one's
+# hash of weights, and the tag of the registered model that holds which look at its gate this was.
+APPROVAL_TAG = "rlft.approval"
+COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
+WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision

@@ -10,7 +10,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.aliases import write_change
+from mlops.registry.aliases import cut_short, write_change
 from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.names import ABSENT
 from mlops.registry.people import Person
@@ -51,9 +51,7 @@ def roll_back(client: MlflowClient, name: str, to: str | None, reason: str, who:
     if target not in ledger.ever:
         raise RefusedError(f"version {target} was never champion", where=where, fix=_others(ledger))
     _check(client, name, target, _others(ledger, target))
-    open_one = next((each for each in reversed(ledger.changes) if each.kind == "rollback" and each.to == target), None)
-    begun = open_one if open_one and open_one.done is None and open_one == ledger.changes[-1] else None
-    write_change(client, ledger, begun, "rollback", target, who, (reason,))
+    write_change(client, ledger, cut_short(ledger, "rollback", target), "rollback", target, who, (reason,))
     return RolledBack(name, ledger.champion, target, read_ledger(client, name).champion)
 
 

@@ -20,9 +20,20 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import move_aliases
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files, log_model, read_policy, upload_files
-from mlops.registry.names import DONE_TAG, MODEL_TAG, NOTED_TAG, PROMOTE_TAG, REASONS_TAG, RUN_TAG
+from mlops.registry.moved import why_withheld
+from mlops.registry.names import (
+    APPROVAL_TAG,
+    DONE_TAG,
+    MODEL_TAG,
+    NOTED_TAG,
+    PROMOTE_TAG,
+    REASONS_TAG,
+    RUN_TAG,
+    WITHHELD_TAG,
+)
 from mlops.registry.people import who_am_i
 from mlops.registry.stored import check_weights, is_whole
+from mlops.registry.verdicts import approval_of
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
@@ -39,12 +50,16 @@ def register_policy_version(
     tags: Mapping[str, str] | None = None,
     registry_uri: str | None = None,
     alone: AbstractContextManager[None] | None = None,
+    approval: bool = False,
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
     It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already
     are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. Of
     runs that register at once the newest version gets the alias, whoever comes last: it never moves to an older one.
+    With `approval` a version that would be promoted waits for a person. If the champion that the decision compared with
+    (`mlops.registry.moved.decided_with` in `tags`) was taken back meanwhile, the version is withheld: it undoes no
+    rollback.
     `max_new_tokens` is the default of a request. `alone` keeps other processes from registering, if something can; it
     is entered once, when the weights have been uploaded. Files of a version that are damaged are replaced. Raises
     PolicyError when the folder holds no policy, and DamagedError when its weights are not those whose hash it says.
@@ -64,14 +79,30 @@ def register_policy_version(
         if version is None:
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: hash_files(policy_folder), MODEL_TAG: model_id}
-            all_tags = {**(tags or {}), **own}
-            version = _create_version(client, name, run_id, model_id, all_tags)
+            waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
+            version = _create_version(client, name, run_id, model_id, {**(tags or {}), **own, **waiting})
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
-            who = who_am_i(client.tracking_uri) if decision.promote else None
-            move_aliases(client, name, int(version.version), promote=decision.promote, who=who, why=decision.reasons)
-        aliases = client.get_registered_model(name).aliases
-    held = tuple(sorted(alias for alias, number in aliases.items() if str(number) == str(version.version)))
-    return RegisteredVersion(name, str(version.version), version.tags.get(MODEL_TAG), held)
+            _set_aliases(client, version, decision)
+    return _registered(client, name, str(version.version))
+
+
+def _set_aliases(client: MlflowClient, version: ModelVersion, decision: Decision) -> None:
+    """Set the aliases of a version that has none of its own yet: also `champion`, unless it waits or is withheld."""
+    name, number = version.name, str(version.version)
+    promote = decision.promote and APPROVAL_TAG not in version.tags
+    if promote and (withheld := version.tags.get(WITHHELD_TAG) or why_withheld(client, version)):
+        logger.warning("%s: version %s does not become the champion: %s", name, number, withheld)
+        client.set_model_version_tag(name, number, WITHHELD_TAG, withheld)
+        promote = False
+    who = who_am_i(client.tracking_uri) if promote else None
+    move_aliases(client, name, int(number), promote=promote, who=who, why=decision.reasons)
+
+
+def _registered(client: MlflowClient, name: str, number: str) -> RegisteredVersion:
+    """Return a version as the registry has it now."""
+    aliases, tags = client.get_registered_model(name).aliases, client.get_model_version(name, number).tags
+    held = tuple(sorted(alias for alias, named in aliases.items() if str(named) == number))
+    return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, approval_of(tags), tags.get(WITHHELD_TAG, ""))
 
 
 def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from mlops.runs.summary import Change, ControlCost, Difference, Promotion, SeveralAttempts, Status
 from rlft.comparison import compare
 from rlft.controls.best import ControlReport
@@ -104,12 +106,23 @@ def status_of(difference_to_start: Difference | None) -> Status:
 
 def promotion_section(decision: Decision, version: RegisteredVersion, name: str) -> Promotion:
     """Return what happened in the registry."""
+    waits = version.approval in ("pending", "rejected")
+    promoted = decision.promote and not waits and not version.withheld
+    more: list[str] = []
+    if version.approval == "pending":
+        more.append(
+            f"passed, and waits for a person: `rlft approve {quote(name)} {version.version}` makes it the champion, "
+            f"`rlft reject {quote(name)} {version.version} --reason TEXT` does not"
+        )
+    if version.withheld:
+        more.append(f"not promoted: {version.withheld}")
     return Promotion(
-        promoted=decision.promote,
+        promoted=promoted,
         name=name,
         version=version.version,
-        alias="champion" if decision.promote else "challenger",
-        reasons=list(decision.reasons),
+        alias="champion" if promoted else "challenger",
+        approval=version.approval or None,
+        reasons=[*decision.reasons, *more],
         look=decision.look,
         looks=decision.looks,
     )

@@ -198,6 +198,11 @@ class Promotion(Section):
     alias: Literal["champion", "challenger"] | None = Field(
         default=None, description="The alias of the version; a champion is the challenger, too."
     )
+    approval: Literal["pending", "approved", "rejected"] | None = Field(
+        default=None,
+        description="What a person had decided about it (`rlft approve`, `rlft reject`) when this was written; null "
+        "where nobody is to decide.",
+    )
     reasons: list[str] = Field(default=[], description="Why it was promoted or not, in sentences.")
     look: int | None = Field(
         default=None, description="The number of this decision among those on the same gate; null without a decision."

@@ -126,6 +126,11 @@ class PromotionConfig(Section):
     name: ModelName | None = Field(
         default=None, description="Name of the model in the registry. null means the config's `name`."
     )
+    approval: Literal["none", "required"] = Field(
+        default="none",
+        description="`none`: a policy that passes the gate becomes the champion at once. `required`: it waits as the "
+        "challenger until a person has approved it with `rlft approve`, or rejected it with `rlft reject`.",
+    )
     looks: int = Field(
         default=20,
         ge=1,

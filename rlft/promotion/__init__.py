@@ -6,6 +6,6 @@
 """
 
 from rlft.promotion.decide import decide_promotion
-from rlft.promotion.decision import Decision, RegisteredVersion
+from rlft.promotion.decision import Approval, Decision, RegisteredVersion
 
-__all__ = ["Decision", "RegisteredVersion", "decide_promotion"]
+__all__ = ["Approval", "Decision", "RegisteredVersion", "decide_promotion"]

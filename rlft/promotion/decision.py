@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rlft.types import Interval, Report
+
+Approval = Literal["", "pending", "approved", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,15 @@ class Decision(Report):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredVersion(Report):
-    """Names a version in the model registry, and the aliases that point to it now."""
+    """Names a version in the model registry, and the aliases that point to it now.
+
+    `approval` says what a person has decided about it, if one is to decide. `withheld` is why it did not become the
+    champion although the decision was to promote it; empty if that is not so.
+    """
 
     name: str
     version: str
     model_id: str | None
     aliases: tuple[str, ...]
+    approval: Approval = ""
+    withheld: str = ""

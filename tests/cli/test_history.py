@@ -1,4 +1,4 @@
-"""`rlft history` and `rlft rollback` as a person gives them, on the MLflow of a home."""
+"""`rlft history`, `rollback`, `approve` and `reject` as a person gives them, on the MLflow of a home."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.display import terminal
+from mlops.registry.moved import decided_with
 from tests.mlops.registry.small_policy import SmallRegistry
 
 
@@ -60,6 +61,27 @@ def test_a_rollback_and_its_history(registry, home):
     found = json.loads(rlft("history", "small", "--json").output)
     assert [each["version"] for each in found["history"]] == ["1", "2", "1"]
     assert not (home.parent / "never-used.db").exists()
+
+
+def test_a_version_that_waits_is_approved_or_rejected(registry, home):
+    registry.client.set_registered_model_tag("small", "rlft.look.gate.asked", "3/20/0.15")
+    tags = registry.client.get_model_version("small", "2").tags
+    for _ in range(2):
+        registry.register(tags=decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked"), approval=True)
+    assert (
+        "version 4 has passed its gate and waits: `rlft approve`, or `rlft reject`" in rlft("history", "small").output
+    )
+    no = rlft("reject", "small", "3", "--reason", "it is rude", "--json")
+    assert (no.exit_code, json.loads(no.output)["verdict"]) == (0, "rejected")
+    assert rlft("approve", "small", "3").exit_code == 6
+    yes = rlft("approve", "models:/small", "4")
+    assert yes.exit_code == 0, yes.output
+    assert yes.output.startswith("version 4 of small is champion, in the place of version 2\nnoted: approved by ")
+    assert registry.champion() == "4"
+    again = rlft("approve", "small", "4", "--json")
+    assert (again.exit_code, "approved already" in again.output) == (6, True)
+    assert rlft("approve", "small", "9").exit_code == 2
+    assert rlft("reject", "small", "4", "--reason", "").exit_code == 2
 
 
 def test_refusals_have_an_exit_code_of_their_own(registry):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -26,20 +30,34 @@ def write_small_policy(folder: Path, seed: int) -> Path:
     return folder
 
 
+@cache
+def _empty_store() -> Path:
+    """A database of MLflow with nothing in it, which takes seconds to make."""
+    folder = Path(tempfile.mkdtemp(prefix="rlft-tests-store-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    MlflowClient(f"sqlite:///{folder}/mlflow.db").search_registered_models()
+    return folder / "mlflow.db"
+
+
 class SmallRegistry:
     """A registry in a folder with versions of small policies of one name."""
 
     def __init__(self, folder: Path, name: str = "small", address: str | None = None) -> None:
         self.folder, self.name = folder, name
+        if address is None:
+            shutil.copyfile(_empty_store(), folder / "mlflow.db")
         self.client = MlflowClient(address or f"sqlite:///{folder}/mlflow.db")
         location = None if address else f"file:{folder}/mlflow-artifacts"
         self.experiment = self.client.create_experiment(name, artifact_location=location)
 
     def register(self, promote: bool = True, **options) -> RegisteredVersion:
         """Register another policy of another run."""
-        seed = len(list(self.folder.glob("policy-*")))
+        seed = 1 + len(list(self.folder.glob("policy-*")))
         folder = write_small_policy(self.folder / f"policy-{seed}", seed)
-        run_id = self.client.create_run(self.experiment).info.run_id
+        return self.again(folder, self.client.create_run(self.experiment).info.run_id, promote, **options)
+
+    def again(self, folder: Path, run_id: str, promote: bool = True, **options) -> RegisteredVersion:
+        """Register a policy of a run, which may have been registered before."""
         decision = Decision(promote, ("passes: base",) if promote else ("fails: base",))
         address = self.client.tracking_uri
         return register_policy_version(address, run_id, self.name, folder, decision=decision, **options)

@@ -174,7 +174,7 @@ def test_the_json_says_times_in_utc_and_who(address):
     promote(client, name, add_version(client, name))
     found = json.loads(json.dumps(read_history(client, name).as_json()))
     [past] = found.pop("history")
-    assert found == {"name": name, "champion": "1"}
+    assert found == {"name": name, "champion": "1", "waiting": []}
     assert past["since"] == past["since_earliest"]
     assert past["since"].endswith("+00:00")
     assert (past["until"], past["by"], past["verified"], past["why"]) == (None, "ann", False, ["passes: base"])

@@ -1,0 +1,54 @@
+"""`rlft approve`: a version that has passed its gate and waits for a person becomes the champion."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import Verbose
+from cli.registry import AsJson, Name, RegistryStack, TrackingUri, Version, reason_of, registry
+from mlops.display.terminal import console
+from rlft.errors import RefusedError
+
+
+def approve(
+    name: Name,
+    version: Version,
+    reason: Annotated[str | None, typer.Option(help="Why, in a sentence; it is noted in the registry.")] = None,
+    stack: RegistryStack = None,
+    tracking_uri: TrackingUri = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make a version that waits for approval the champion, if nothing has moved since it was decided about.
+
+    Its files, the champion that it was compared with, and the look at its gate must be what they were.
+    """
+    with guarded(verbose, None), registry(stack, tracking_uri) as asked:
+        from mlops.registry.approval import approve as decide
+        from mlops.registry.finding import find_model, find_version
+        from mlops.registry.names import CHAMPION
+        from mlops.registry.people import who_am_i
+
+        why = reason_of(reason) if reason is not None else ""
+        model = find_model(asked.client, name).name
+        who = who_am_i(asked.client.tracking_uri)
+        with asked.alone:
+            found = find_version(asked.client, model, version)
+            before = decide(asked.client, found, why, who)
+            number, now = str(found.version), asked.client.get_registered_model(model).aliases.get(CHAMPION)
+        if str(now) != number:
+            raise RefusedError(
+                f"version {number} is approved, and another client has moved the champion: it is version {now} now",
+                where=f"models:/{model}",
+                fix=f"look at `rlft history {model}{asked.options}`",
+            )
+        if as_json:
+            said = {"name": model, "version": number, "verdict": "approved", "before": before}
+            console.write_json({**said, "by": who.name, "verified": who.verified, "reason": why})
+        else:
+            instead = f", in the place of version {before}" if before else ""
+            console.print(f"version {number} of {model} is champion{instead}")
+            console.print(f"noted: approved by {who}" + (f": {why}" if why else ""))

@@ -1,0 +1,76 @@
+"""A person's decision about a version that has passed its gate: approving makes it the champion, rejecting does not."""
+
+from __future__ import annotations
+
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+
+from mlops.registry.aliases import cut_short, put_forward, write_change
+from mlops.registry.changes import now
+from mlops.registry.ledger import Ledger, read_ledger
+from mlops.registry.moved import what_moved
+from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
+from mlops.registry.people import Person
+from mlops.registry.verdicts import Verdict, approval_of, is_approved, verdict_of, write_verdict
+from rlft.errors import RefusedError
+
+
+def approve(client: MlflowClient, version: ModelVersion, reason: str, who: Person) -> str | None:
+    """Make a version that waits for approval the champion; returns what `champion` named before.
+
+    An approval that was cut short is ended. Raises RefusedError if the version does not wait, or if something that its
+    decision rested on has moved; and what MLflow raises.
+    """
+    name, number = version.name, str(version.version)
+    ledger = read_ledger(client, name)
+    before = ledger.champion
+    why = ((reason,) if reason else ()) + tuple(version.tags.get(REASONS_TAG, "").splitlines())
+    if is_approved(ledger, number) and approval_of(version.tags) == "pending":
+        before = next(move.before for move in reversed(ledger.moves) if (move.how, move.to) == ("approval", number))
+        put_forward(client, name, int(number), "approval", who, why)  # notes the end
+    else:
+        _check_waits(ledger, version)
+        if moved := what_moved(client, version, ledger):
+            raise RefusedError(
+                "; ".join(moved), where=f"models:/{name}/{number}", fix="evaluate it anew before it is used"
+            )
+        write_change(client, ledger, cut_short(ledger, "approval", number), "approval", number, who, why)
+    write_verdict(client, name, number, Verdict(verdict="approved", who=who, at=now(), why=reason))
+    return before
+
+
+def reject(client: MlflowClient, version: ModelVersion, reason: str, who: Person) -> None:
+    """Note that a version that waits for approval does not become the champion. No alias is moved.
+
+    Raises RefusedError if the version does not wait; and what MLflow raises.
+    """
+    _check_waits(read_ledger(client, version.name), version)
+    verdict = Verdict(verdict="rejected", who=who, at=now(), why=reason)
+    write_verdict(client, version.name, str(version.version), verdict)
+
+
+def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
+    """Raise RefusedError unless a version waits for a person, and say what has become of it."""
+    name, number = version.name, str(version.version)
+    where = f"models:/{name}/{number}"
+    said, state = verdict_of(version.tags), approval_of(version.tags)
+    if is_approved(ledger, number) or state == "approved":
+        fix = (
+            f"`rlft rollback {name}` takes it back"
+            if ledger.champion == number
+            else f"`rlft rollback {name} --to {number}`"
+        )
+        raise RefusedError(f"this version was approved already{_by(said)}", where=where, fix=fix)
+    if state == "rejected":
+        raise RefusedError(f"this version was rejected{_by(said)}", where=where, fix="train or evaluate another one")
+    if state != "pending":
+        passed = version.tags.get(PROMOTE_TAG) == "true"
+        why = "it was registered without promotion.approval: required" if passed else "it has not passed its gate"
+        raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=f"`rlft history {name}`")
+
+
+def _by(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    why = f": {verdict.why}" if verdict.why else ""
+    return f" by {verdict.who}, {verdict.at:%Y-%m-%d %H:%M} UTC{why}"

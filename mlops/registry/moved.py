@@ -1,0 +1,97 @@
+"""Whether what a decision about a version rested on is still there: its files, the champion, the look at its gate."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+
+from mlops.registry.gates import noted_look
+from mlops.registry.ledger import Ledger
+from mlops.registry.logged_model import HASH_TAG
+from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG
+from mlops.registry.stored import check_version
+from rlft.errors import DamagedError
+
+AGAIN = (
+    "run the same config again: what has not changed comes from the cache, and its policy is compared with the "
+    "champion of then"
+)
+
+
+def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
+    """Return the tags of a version that say what its decision rested on.
+
+    They are the version and the weights' hash of the champion that it was compared with, both empty without one, and
+    the tag of the registered model that holds the look at the gate.
+    """
+    return {COMPARED_TAG: champion, COMPARED_HASH_TAG: weights_hash, DECIDED_TAG: look}
+
+
+def why_withheld(client: MlflowClient, version: ModelVersion) -> str | None:
+    """Return why a version that has passed its gate must not become champion by itself; `None` if it may.
+
+    That is where the champion which it was compared with was taken back, by a rollback or by hand: what is wrong with
+    that one may be wrong with this one.
+    """
+    if not (compared := version.tags.get(COMPARED_TAG)):
+        return None
+    now = client.get_registered_model(version.name).aliases.get(CHAMPION)
+    if now is not None and int(now) >= int(compared):
+        return None
+    instead = "there is none now" if now is None else f"it is version {now} now"
+    return f"it was compared with version {compared}, which was taken back from being the champion: {instead}; {AGAIN}"
+
+
+def what_moved(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> list[str]:
+    """Return sentences about what has changed since a version was decided about; none if nothing has.
+
+    Raises what MLflow raises.
+    """
+    found = [_of_files(client, version), _of_champion(client, version, ledger), _of_look(client, version)]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _of_files(client: MlflowClient, version: ModelVersion) -> str | None:
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            check_version(client, version, Path(temporary))
+        except DamagedError as damage:
+            return f"its files are not those that were evaluated: {damage.what}; {damage.fix}"
+    return None
+
+
+def _of_champion(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> str | None:
+    compared, expected = version.tags.get(COMPARED_TAG), version.tags.get(COMPARED_HASH_TAG)
+    if compared is None or expected is None:
+        return f"which champion it was compared with is not noted; {AGAIN}"
+    if (ledger.champion or "") != compared:
+        before = f"with version {compared}" if compared else "when there was no champion"
+        now = f"version {ledger.champion} is champion" if ledger.champion else "there is none"
+        return f"it was compared {before}, and now {now}; {AGAIN}"
+    if compared and _hash(client, version.name, compared) != expected:
+        return f"version {compared}, the champion, has other weights than those that it was compared with; {AGAIN}"
+    return None
+
+
+def _hash(client: MlflowClient, name: str, version: str) -> str | None:
+    try:
+        return client.get_model_version(name, version).tags.get(HASH_TAG)
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        return None
+
+
+def _of_look(client: MlflowClient, version: ModelVersion) -> str | None:
+    """Return why the look at the gate does not count: whoever removes its tag begins to count anew."""
+    tag = version.tags.get(DECIDED_TAG)
+    look = noted_look(client.get_registered_model(version.name).tags, tag) if tag else None
+    if look is None:
+        return f"the look at its gate is not among those that the registry has counted; {AGAIN}"
+    if not look.is_allowed:
+        return "by its gate too many models had been decided on: draw a fresh gate (another tasks.seed, or new tasks)"
+    return None

@@ -1,0 +1,70 @@
+"""What a person has decided about a version that waits for approval, as the registry's notes say it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Literal
+
+from mlflow import MlflowClient
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+
+from mlops.registry.ledger import Ledger
+from mlops.registry.names import APPROVAL_TAG
+from mlops.registry.people import Person
+from rlft.promotion import Approval
+
+logger = logging.getLogger(__name__)
+VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
+_STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
+
+
+class Verdict(BaseModel):
+    """A person's decision about a version, when in UTC by the machine's clock, and why, if that was said."""
+
+    model_config = ConfigDict(frozen=True)
+
+    verdict: Literal["approved", "rejected"]
+    who: Person
+    at: AwareDatetime
+    why: str = ""
+
+
+def approval_of(tags: Mapping[str, str]) -> Approval:
+    """Return what the tags of a version say about its approval; empty where nobody is to decide.
+
+    The verdict counts, which is written before the tag that people search by.
+    """
+    state = _STATES.get(tags.get(APPROVAL_TAG, ""), "")
+    found = verdict_of(tags) if state == "pending" else None
+    return found.verdict if found else state
+
+
+def verdict_of(tags: Mapping[str, str]) -> Verdict | None:
+    """Return the decision that the tags of a version hold; `None` without one, and with a warning if it is damaged."""
+    if (kept := tags.get(VERDICT_TAG)) is None:
+        return None
+    try:
+        return Verdict.model_validate_json(kept)
+    except ValidationError as wrong:
+        logger.warning("the tag %s of a version is damaged: %s", VERDICT_TAG, wrong.errors()[0]["msg"])
+        return None
+
+
+def write_verdict(client: MlflowClient, name: str, version: str, verdict: Verdict) -> None:
+    """Note a decision at its version: first the decision, which counts, then the tag that people search by."""
+    client.set_model_version_tag(name, version, VERDICT_TAG, verdict.model_dump_json())
+    client.set_model_version_tag(name, version, APPROVAL_TAG, verdict.verdict)
+
+
+def is_approved(ledger: Ledger, version: str) -> bool:
+    """Return whether an approval has made a version the champion, even if its verdict could not be written any more."""
+    return any(move.how == "approval" and move.to == version for move in ledger.moves)
+
+
+def waiting(client: MlflowClient, name: str, ledger: Ledger) -> list[str]:
+    """Return the numbers of versions that wait for a person, the newest first, at most a thousand."""
+    query = f"name = '{name}' AND tags.`{APPROVAL_TAG}` = 'pending'"
+    found = client.search_model_versions(query, max_results=1000, order_by=["version_number DESC"])
+    numbers = [str(each.version) for each in found if approval_of(each.tags) == "pending"]
+    return [number for number in numbers if not is_approved(ledger, number)]

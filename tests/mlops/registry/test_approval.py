@@ -1,0 +1,222 @@
+"""Approving and rejecting versions that wait, and what must not have moved meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from mlflow import MlflowClient
+
+from mlops.registry.approval import approve, reject
+from mlops.registry.finding import find_version
+from mlops.registry.history import read_history
+from mlops.registry.logged_model import HASH_TAG
+from mlops.registry.moved import decided_with
+from mlops.registry.people import Person
+from mlops.registry.rollback import roll_back
+from mlops.registry.verdicts import VERDICT_TAG, approval_of
+from rlft.errors import RefusedError
+from tests.mlops.registry.small_policy import SmallRegistry
+from tests.mlops.registry.written import CountedClient, Killed
+
+ANN, BOB = Person(name="ann", verified=True), Person(name="bob")
+LOOK = "rlft.look.gate.asked"
+
+
+class Waiting(SmallRegistry):
+    """A registry whose version 1 is champion, and whose version 2 waits."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.register()
+        self.client.set_registered_model_tag(self.name, LOOK, "3/20/0.15")
+        self.wait()
+
+    def wait(self, **options):
+        """Register a version that was compared with the champion of now, and waits."""
+        champion = self.champion()
+        tags = self.client.get_model_version(self.name, champion).tags
+        decided = decided_with(champion, tags[HASH_TAG], LOOK)
+        return self.register(tags=decided, approval=True, **options)
+
+    def approve(self, version="2", client=None, who=ANN):
+        return approve(client or self.client, find_version(self.client, self.name, version), "it is polite", who)
+
+    def reject(self, version="2", client=None):
+        return reject(client or self.client, find_version(self.client, self.name, version), "it is rude", BOB)
+
+    def state(self, version="2"):
+        return approval_of(self.client.get_model_version(self.name, version).tags)
+
+    def told(self):
+        return [(each.version, each.how) for each in read_history(self.client, self.name).past]
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return Waiting(tmp_path)
+
+
+def test_a_version_waits_and_is_approved(registry):
+    tags = registry.client.get_model_version("small", "2").tags
+    assert (tags["rlft.approval"], tags["rlft.promote"], registry.champion()) == ("pending", "true", "1")
+    assert read_history(registry.client, "small").waiting == ("2",)
+    assert registry.approve() == "1"
+    assert registry.champion() == "2"
+    tags = registry.client.get_model_version("small", "2").tags
+    assert tags["rlft.approval"] == "approved"
+    assert '"name":"ann","verified":true' in tags["rlft.verdict"]
+    last = read_history(registry.client, "small").past[-1]
+    assert (last.version, last.how, last.by, last.is_verified) == ("2", "approved", "ann", True)
+    assert last.why == ("it is polite", "passes: base")
+    assert read_history(registry.client, "small").waiting == ()
+    with pytest.raises(RefusedError, match="approved already by ann") as refused:
+        registry.approve()
+    assert "rlft rollback small" in refused.value.fix
+    with pytest.raises(RefusedError, match="approved already"):
+        registry.reject()
+    assert registry.champion() == "2"
+
+
+def test_a_rejected_version_stays_the_challenger_and_is_not_approved_later(registry):
+    registry.reject()
+    assert (registry.champion(), registry.state()) == ("1", "rejected")
+    assert registry.client.get_registered_model("small").aliases["challenger"] == 2
+    for decide in (registry.approve, registry.reject):
+        with pytest.raises(RefusedError, match=r"rejected by bob \(unverified\), 20.*: it is rude"):
+            decide()
+    assert registry.told() == [("1", "promoted")]
+
+
+def test_what_does_not_wait_is_neither_approved_nor_rejected(registry):
+    registry.register(promote=False, approval=True)
+    registry.register()
+    for version, why in (("3", "it has not passed its gate"), ("4", "registered without promotion.approval: required")):
+        for decide in (registry.approve, registry.reject):
+            with pytest.raises(RefusedError, match=why):
+                decide(version)
+
+
+def harmed(registry):
+    file = registry.weights("2")
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+
+
+def look(value):
+    def write(registry):
+        if value is None:
+            registry.client.delete_registered_model_tag("small", LOOK)
+        else:
+            registry.client.set_registered_model_tag("small", LOOK, value)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (harmed, "its files are not those that were evaluated: the weights have sha256"),
+        (lambda registry: registry.register(), "was compared with version 1, and now version 3 is champion"),
+        (
+            lambda r: r.client.delete_registered_model_alias("small", "champion"),
+            "with version 1, and now there is none",
+        ),
+        (
+            lambda r: r.client.set_model_version_tag("small", "1", HASH_TAG, "0" * 64),
+            "version 1, the champion, has other weights",
+        ),
+        (lambda r: r.client.delete_model_version_tag("small", "2", "rlft.compared.version"), "is not noted"),
+        (look(None), "the look at its gate is not among those"),
+        (look("/20/"), "the look at its gate is not among those"),
+        (look("21/20/1.05"), "too many models had been decided on"),
+    ],
+)
+def test_nothing_may_have_moved(registry, move, said):
+    move(registry)
+    before = registry.champion()
+    with pytest.raises(RefusedError, match=said) as refused:
+        registry.approve()
+    assert refused.value.exit_code == 6
+    assert (registry.champion(), registry.state()) == (before, "pending")
+
+
+def test_a_first_champion_can_be_approved(tmp_path):
+    registry = SmallRegistry(tmp_path)
+    registry.client.create_registered_model("small")
+    registry.client.set_registered_model_tag("small", LOOK, "1/1/1.0")
+    registry.register(tags=decided_with("", "", LOOK), approval=True)
+    assert registry.champion() is None
+    assert approve(registry.client, find_version(registry.client, "small", "1"), "", ANN) is None
+    assert registry.champion() == "1"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_an_approval_that_is_killed_at_any_write_is_ended_by_the_next_one(registry, at, after):
+    """The writes: the note, the alias, the note of the end, the verdict, the tag that people search by."""
+    with pytest.raises(Killed):
+        registry.approve(client=CountedClient(registry.client.tracking_uri, at, after=after))
+    has_happened = at > 2 or (at == 2 and after)
+    assert registry.champion() == ("2" if has_happened else "1")
+    assert registry.told() == [("1", "promoted")] + [("2", "approved")] * has_happened
+    assert read_history(registry.client, "small").waiting == (() if has_happened else ("2",))
+    if has_happened:
+        with pytest.raises(RefusedError, match="approved already"):
+            registry.reject()
+    if registry.state() == "pending":
+        assert registry.approve() == "1"
+    assert (registry.champion(), registry.state()) == ("2", "approved")
+    assert registry.told() == [("1", "promoted"), ("2", "approved")]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_rejection_that_is_killed_has_been_made_or_not(registry, at, after):
+    with pytest.raises(Killed):
+        registry.reject(client=CountedClient(registry.client.tracking_uri, at, after=after))
+    was_made = at == 2 or after
+    assert registry.state() == ("rejected" if was_made else "pending")
+    assert read_history(registry.client, "small").waiting == (() if was_made else ("2",))
+    if not was_made:
+        registry.reject()
+    with pytest.raises(RefusedError, match="rejected"):
+        registry.approve()
+
+
+def test_a_registration_that_is_repeated_undoes_no_decision_and_asks_for_none_again(registry):
+    folder = registry.folder / "policy-2"
+    run_id = registry.client.get_model_version("small", "2").run_id
+    registry.approve()
+    roll_back(registry.client, "small", None, "rude after all", BOB)
+    found = registry.again(folder, run_id)
+    assert (found.version, found.approval, found.aliases) == ("2", "approved", ("challenger",))
+    assert registry.champion() == "1"
+    with pytest.raises(RefusedError, match="approved already") as refused:
+        registry.approve()
+    assert "rlft rollback small --to 2" in refused.value.fix
+
+
+def test_a_damaged_verdict_leaves_a_version_waiting(registry, caplog):
+    registry.client.set_model_version_tag("small", "2", VERDICT_TAG, '{"verdict": "perhaps"}')
+    assert registry.state() == "pending"
+    assert "is damaged" in caplog.text
+
+
+def test_a_version_whose_rival_was_taken_back_meanwhile_undoes_no_rollback(registry):
+    """Version 3 was compared with 2, which was rolled back before 3 was registered."""
+    registry.approve()
+    tags = registry.client.get_model_version("small", "2").tags
+    compared = decided_with("2", tags[HASH_TAG], LOOK)
+    roll_back(registry.client, "small", None, "rude", BOB)
+    found = registry.register(tags=compared)
+    assert found.aliases == ("challenger",)
+    assert (
+        "compared with version 2, which was taken back from being the champion: it is version 1 now" in found.withheld
+    )
+    assert registry.champion() == "1"
+    assert registry.register(tags=decided_with("1", "", LOOK)).withheld == ""
+    assert registry.champion() == "4"
+
+
+def test_the_client_that_people_use_searches_for_what_waits(registry):
+    client = MlflowClient(registry.client.tracking_uri)
+    [found] = client.search_model_versions("name = 'small' AND tags.`rlft.approval` = 'pending'")
+    assert str(found.version) == "2"
