@@ -10,16 +10,23 @@ from zenml.models import PipelineRunResponse
 
 from mlops.runs.summary import Summary
 
-_STAGES = {"promoted": ModelStages.PRODUCTION, "rejected": ModelStages.STAGING}
+_STAGES = {
+    "promoted": ModelStages.PRODUCTION,
+    "pending": ModelStages.STAGING,
+    "rejected": ModelStages.STAGING,
+}
 
 
 def outcome_of(summary: Summary) -> str:
-    """Return what became of a run's model: `promoted`, `rejected`, or, where none was registered, why.
+    """Return what became of a run's model: `promoted`, `pending`, `rejected`, or, where none was registered, why.
 
-    That is `failed`, `too_hard`, `already_solved`, or `not_registered` if the registry could not be reached.
+    `pending` is one that waits for a person's approval. Why none was registered is `failed`, `too_hard`,
+    `already_solved`, or `not_registered` if the registry could not be reached.
     """
     promotion, status = summary.promotion, summary.status
     if promotion.version is not None:
+        if promotion.approval == "pending":
+            return "pending"
         return "promoted" if promotion.promoted else "rejected"
     return "not_registered" if status in ("improved", "not_improved") else status
 

@@ -115,7 +115,7 @@ REPORTS = [
     PromptReport(None, None, 0.5, "accuracy", (PROMPT,), PROMPT, None, prompt_tokens=120, completion_tokens=4),
     AskedModel("http://127.0.0.1:8000/v1", "small", "small-1", "env:KEY", 9.5, 2, 64),
     Decision(True, ("better", "not worse"), {"base": INTERVAL}, 3, 20),
-    RegisteredVersion("n", "1", None, ("champion", "candidate")),
+    RegisteredVersion("n", "1", None, ("champion", "candidate"), "pending", "why"),
     PromptCheck(512, ("t1", "t2")),
     ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028", 1)}, {"train": 3}, 2),
     TextBits({"code": (0.5, 0.1 + 0.2)}, {"german": "the tokenizer has no token for '\u00e4'"}, "p", 1.5),

@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
+from mlops.runs.comparison import promotion_section
 from mlops.runs.controls import LABELS
+from mlops.runs.lineage import outcome_of
 from mlops.runs.summary import Summary
 from mlops.runs.verdict import ARMS
 from pipelines import conclusion
@@ -16,6 +18,7 @@ from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, prom
 from pipelines.showing import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
+from rlft.promotion import Decision, RegisteredVersion
 
 
 def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_control_a_label():
@@ -97,3 +100,54 @@ def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
     tracker = SimpleNamespace(run_id=None, where="http://x")
     with pytest.raises(TrackerError, match="the run could not be opened there"):
         promote(FakeStages(), "tasks", None, None, None, tracker, "home", {})
+
+
+@pytest.mark.parametrize("champion", [conclusion.Champion(), conclusion.Champion("policy", "run", "7", "hash")])
+def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, champion):
+    given = []
+    monkeypatch.setenv("RLFT_TRACKING_URI", "sqlite:///x")
+    monkeypatch.setattr(conclusion, "registry_name", lambda config: "name")
+    monkeypatch.setattr(conclusion, "ask_about", lambda *_: (SimpleNamespace(number=3, spent=0.1), [], "rlft.look.g.a"))
+    monkeypatch.setattr(conclusion, "decide_promotion", lambda *_: SimpleNamespace(load=lambda: "decision"))
+    register = lambda *all_of_it: given.extend(all_of_it) or SimpleNamespace(load=lambda: "version")  # noqa: E731
+    monkeypatch.setattr(conclusion, "register_policy", register)
+    stages = FakeStages()
+    stages.config = SimpleNamespace(
+        promotion=SimpleNamespace(approval="required"),
+        evaluation=None,
+        rollout=SimpleNamespace(max_completion_length=9),
+    )
+    stages.fingerprints = SimpleNamespace(harness="h", reward="r")
+    splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": "report"}))
+    arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
+    tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
+    tracker, rounds = SimpleNamespace(run_id="id"), SimpleNamespace(best="best")
+    assert promote(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}) == ("decision", "version")
+    assert given[-1] == "required"
+    assert given[-2] == {
+        "a": "b",
+        "rlft.compared.version": champion.version,
+        "rlft.compared.weights_hash": champion.weights_hash,
+        "rlft.decided_at": "rlft.look.g.a",
+    }
+
+
+@pytest.mark.parametrize(
+    ("promote", "approval", "withheld", "expected"),
+    [
+        (True, "", "", (True, "champion", None, "promoted")),
+        (True, "pending", "", (False, "challenger", "pending", "pending")),
+        (True, "approved", "", (True, "champion", "approved", "promoted")),  # a resume after the approval
+        (True, "rejected", "", (False, "challenger", "rejected", "rejected")),
+        (True, "", "its rival was taken back", (False, "challenger", None, "rejected")),
+        (False, "", "", (False, "challenger", None, "rejected")),
+    ],
+)
+def test_the_summary_says_what_waits_and_what_was_withheld(promote, approval, withheld, expected):
+    version = RegisteredVersion("my model", "4", None, ("challenger",), approval, withheld)
+    found = promotion_section(Decision(promote, ("passes: base",)), version, "my model")
+    outcome = outcome_of(Summary(status="improved", promotion=found))
+    assert (found.promoted, found.alias, found.approval, outcome) == expected
+    said = "\n".join(found.reasons)
+    assert ("rlft approve 'my model' 4" in said) is (approval == "pending")
+    assert ("its rival was taken back" in said) is bool(withheld)
