@@ -7,14 +7,25 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from rlft.contract.faults import place_of
 from rlft.errors import EnvironmentSetupError
-from rlft.files import OWN_PACKAGES, expanded, why_no_file
+from rlft.files import OWN_PACKAGES, expanded, file_hash, is_installed, why_no_file
 from rlft.secrets import hide, redact
+
+_SLOT = "_rlft_sha256"  # the attribute of a module that holds the hash of its file
+_STANDARD = tuple(
+    {
+        place
+        for name in ("stdlib", "platstdlib")
+        for place in (sysconfig.get_path(name), os.path.realpath(sysconfig.get_path(name)))
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,22 @@ def import_named(named: Name) -> ModuleType:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     return _load_file(named) if named.location.endswith(".py") else _load_module(named)
+
+
+def users_files() -> dict[str, str]:
+    """Return the sha256 of each file of the user's own code that is imported, as it was when this was first asked.
+
+    Left out are installed packages, Python's own modules and rlft.
+    """
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name == "__main__" or name.partition(".")[0] in OWN_PACKAGES or not isinstance(path, str):
+            continue
+        if not is_installed(Path(path)) and not path.startswith(_STANDARD):
+            with suppress(OSError):  # it was removed
+                found[path] = module.__dict__[_SLOT] = module.__dict__.get(_SLOT) or file_hash(path)
+    return found
 
 
 def check_syntax(name: str, setting: str, kind: str) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rlft.contract.base import BaseEnv
+from rlft.contract.importing import users_files
 from rlft.contract.loading import SOURCE, Source, load_environment
 from rlft.errors import ConfigError, EnvironmentSetupError
 from rlft.secrets import hide_in_output
@@ -39,6 +40,7 @@ def pool_of(
             fix="load it by its name (rlft.contract.loading.load_environment), or set isolation to thread",
         )
     payload = {"name": source.name, "kwargs": source.kwargs, "module": source.module, "options": options}
+    payload["files"] = source.files
     number = workers.processes or processes
     key = json.dumps([handler, options, number, workers.memory_mib], sort_keys=True)
     pools: dict[str, Pool] = environment.__dict__.setdefault(_SLOT, {})
@@ -51,9 +53,11 @@ def environment_of(payload: dict[str, Any]) -> BaseEnv:
     """Make the environment again in a worker process. Raises EnvironmentSetupError as `load_environment` does."""
     hide_in_output()  # of this process, which the run passes on as it is; before the environment's code is imported
     environment = load_environment(payload["name"], payload["kwargs"])
-    if type(environment).__module__ != payload["module"]:
+    known: dict[str, str] = payload["files"]
+    changed = sorted(path for path, digest in users_files().items() if known.get(path, digest) != digest)
+    if type(environment).__module__ != payload["module"] or changed:
         raise EnvironmentSetupError(
-            "its file has changed since the run began",
+            f"{changed[0] if changed else 'its file'} has changed since the run began",
             where=payload["name"],
             fix="start the run again, so that all of it is done by the same code",
         )

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import defined_at, described
-from rlft.contract.importing import Name, import_named
+from rlft.contract.importing import Name, import_named, users_files
 from rlft.contract.marks import marked_weights
 from rlft.contract.signatures import check_signatures
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
@@ -33,13 +33,15 @@ SOURCE = "_rlft_source"
 class Source:
     """Holds what an environment was loaded from, so that a worker process can load it, too.
 
-    `kwargs` has the names of variables and not their values. The name of `module` holds a hash of a file's text.
+    `kwargs` has the names of variables and not their values. The name of `module` holds a hash of a file's text, and
+    `files` those of all files of the user's that are imported.
     """
 
     name: str
     kwargs: dict[str, Any]
     folder: Path
     module: str
+    files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
             where="environment.name",
             fix=f"write {' or '.join(map(repr, get_args(Isolation)))}",
         )
-    environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__)
+    environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__, users_files())
     _check_hidden_methods(environment)
     check_signatures(environment)
     return environment

@@ -13,10 +13,12 @@ import importlib
 import logging
 import os
 import resource
+import select
 import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, BinaryIO
@@ -40,8 +42,30 @@ def main(read_fd: int, write_fd: int, parent: int) -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             _exit_now(0)
+        with suppress(OSError):  # no more processes are allowed here: then this one alone goes with its parent
+            _guard(read_fd)
     child = _Child(os.fdopen(read_fd, "rb"), os.fdopen(write_fd, "wb"))
     asyncio.run(child.serve())
+
+
+def _guard(read_fd: int) -> None:
+    """Leave a process that ends this one, and all programs that it has started, once the parent is gone.
+
+    The kernel would end this process alone. It is no child of this one's: an environment may wait for all of its own.
+    """
+    group = os.getpid()  # which leads the session that the parent has made for it
+    if (between := os.fork()) != 0:
+        os.waitpid(between, 0)
+        return
+    if os.fork() == 0:
+        for fd in {int(name) for name in os.listdir("/proc/self/fd")} - {read_fd}:
+            with suppress(OSError):
+                os.close(fd)
+        waiting = select.poll()
+        waiting.register(read_fd, 0)  # which tells of nothing but that nobody can write there any more
+        waiting.poll()
+        os.killpg(group, signal.SIGKILL)
+    _exit_now(0)
 
 
 class _Child:

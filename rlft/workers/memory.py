@@ -19,6 +19,15 @@ def memory_in_use() -> tuple[int, int]:
     return int(used) * page, int(resident) * page
 
 
+def killed_for_memory() -> int | None:
+    """Return how many processes the kernel has killed since its start as memory ran out; `None` if it does not tell."""
+    try:
+        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+        return int(counts["oom_kill"])  # those of a control group that was full are among them
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def grown(before: int, now: int) -> str:
     """Return what to add to the reason why a call is too late: by how much its process has grown, if that is much."""
     more = now - before

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from rlft.workers.frames import BROKEN, LIMIT, pack, read
-from rlft.workers.memory import grown
+from rlft.workers.memory import grown, killed_for_memory
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlft.workers.child import main; "
@@ -157,6 +157,7 @@ class WorkerProcess:
         finally:
             os.close(child_in)
             os.close(child_out)
+        out_of_memory = killed_for_memory()
         reading = threading.Thread(target=self._read, args=(own_in,), name="rlft-worker-read", daemon=True)
         reading.start()
         threading.Thread(target=self._write, args=(own_out,), name="rlft-worker-write", daemon=True).start()
@@ -166,7 +167,9 @@ class WorkerProcess:
         self._process.returncode = os.waitstatus_to_exitcode(status)
         reading.join(_DRAIN_SECONDS)  # not longer: a program in a session of its own may hold the pipe open
         self._out.put(None)
-        self._tell(self._end, _how_it_ended(self._process.returncode, usage.ru_maxrss // 1024))
+        now = killed_for_memory()
+        by_system = None if now is None or out_of_memory is None else now > out_of_memory
+        self._tell(self._end, _how_it_ended(self._process.returncode, usage.ru_maxrss // 1024, by_system))
 
     def _write(self, fd: int) -> None:
         with suppress(OSError), os.fdopen(fd, "wb", buffering=0) as file:
@@ -188,6 +191,12 @@ class WorkerProcess:
             self._loop.call_soon_threadsafe(function, *arguments)
 
     def _take(self, message: dict[str, Any]) -> None:
+        try:
+            self._read_message(message)
+        except (KeyError, TypeError, asyncio.InvalidStateError):  # written by the environment's code, as it can be
+            self.kill("was killed, as it sent what no worker says")
+
+    def _read_message(self, message: dict[str, Any]) -> None:
         if "ready" in message:
             self.ready.set_result(None)
         elif "failed" in message:
@@ -247,12 +256,18 @@ def _kill_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-def _how_it_ended(code: int, peak: int) -> str:
+def _how_it_ended(code: int, peak: int, by_system: bool | None) -> str:
+    """Return how a process ended; `by_system` says whether the kernel has killed any process for memory meanwhile."""
     if code == BROKEN:
         return f"ended, as it could not take a call or answer one, after using up to {peak} MiB"
     if code >= 0:
         return f"ended with exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     if -code == signal.SIGKILL:
-        return f"was killed (SIGKILL, as the system does when memory runs out) after using up to {peak} MiB"
+        by_whom = {
+            True: "by the system, as memory had run out,",
+            False: "by SIGKILL, which was not the kernel's for lack of memory,",
+            None: "(SIGKILL, as the system does when memory runs out)",
+        }
+        return f"was killed {by_whom[by_system]} after using up to {peak} MiB"
     return f"was ended by {name} after using up to {peak} MiB"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +18,7 @@ async def open_rough(payload):
     if "room_mib" in payload:
         most = memory_in_use()[0] + payload["room_mib"] * MIB
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    return {"count": count, "fork": fork, "flood": flood}
+    return {"count": count, "fork": fork, "flood": flood, "start": start, "say": say, "silent": silent, "kill": kill}
 
 
 async def count(text):
@@ -28,6 +30,25 @@ async def fork(file):
         time.sleep(60)
     Path(file).write_text(str(pid))
     time.sleep(60)
+
+
+async def start(file):
+    Path(file).write_text(f"{os.getpid()} {subprocess.Popen(['sleep', '300']).pid}")
+    time.sleep(300)
+
+
+async def say(text):
+    os.write(int(sys.argv[3]), struct.pack(">Q", len(text)) + text.encode())
+    time.sleep(60)
+
+
+async def kill(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def silent(_):
+    os.closerange(3, 64)
+    return 1
 
 
 async def flood(_):

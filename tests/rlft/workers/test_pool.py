@@ -1,6 +1,10 @@
 """Whatever a worker process does to itself, its calls end within their limits, and nothing of it is left."""
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +14,7 @@ import psutil
 import pytest
 
 from rlft.workers import pool as pools
+from rlft.workers import process
 from rlft.workers.bounded import Late
 from rlft.workers.pool import Pool
 from rlft.workers.process import Call, Program, WorkerEnded
@@ -40,6 +45,73 @@ def test_what_a_worker_has_forked_ends_with_it(tmp_path):
     while is_running(pid) and time.perf_counter() < gone:
         time.sleep(0.05)
     assert not is_running(pid)
+
+
+def ends(pid):
+    gone = time.perf_counter() + 20
+    while is_running(pid) and time.perf_counter() < gone:
+        time.sleep(0.05)
+    return not is_running(pid)
+
+
+def test_nothing_goes_on_when_the_parent_is_killed(tmp_path):
+    program = f"""if True:
+        import tests.rlft.workers.test_pool as it
+        it.ask("start", {str(tmp_path / "pids")!r}, seconds=60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    until = time.perf_counter() + 60
+    while not (tmp_path / "pids").exists() and time.perf_counter() < until:
+        time.sleep(0.05)
+    worker, started = map(int, (tmp_path / "pids").read_text().split())
+    group = [one.pid for one in psutil.process_iter() if _group_of(one.pid) == worker]
+    assert {worker, started} < set(group)  # and what ends them
+    parent.kill()
+    parent.wait()
+    assert all(ends(pid) for pid in group)
+
+
+def _group_of(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "{}", '{"done": []}', '{"begun": {}}', '{"ready": 1}', '{"exits": 1}'])
+def test_what_no_worker_says_ends_the_worker_and_its_call(text):
+    with pytest.raises(WorkerEnded, match=r"^was killed, as it sent what no worker says$") as caught:
+        ask("say", text, seconds=20)
+    assert caught.value.guilty
+
+
+@pytest.mark.parametrize("text", ["", "not JSON", '{"done": 1'])
+def test_what_is_no_message_ends_the_worker_and_its_call(text):
+    with pytest.raises(WorkerEnded, match=r"^was killed, as it sent what cannot be read \(") as caught:
+        ask("say", text, seconds=20)
+    assert caught.value.guilty
+
+
+def test_a_worker_that_closes_its_pipes_ends_with_its_call():
+    with pytest.raises(WorkerEnded, match=r"^ended, as it could not take a call or answer one") as caught:
+        ask("silent", None, seconds=20)
+    assert caught.value.guilty
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((3, 4), "was killed by the system, as memory had run out, after using up to 7 MiB"),
+        ((3, 3), "was killed by SIGKILL, which was not the kernel's for lack of memory, after using up to 7 MiB"),
+        ((None, None), "was killed (SIGKILL, as the system does when memory runs out) after using up to 7 MiB"),
+    ],
+)
+def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, counts, said):
+    given = iter(counts)
+    monkeypatch.setattr(process, "killed_for_memory", lambda: next(given))
+    with pytest.raises(WorkerEnded) as caught:
+        ask("kill", None, seconds=20)
+    assert re.sub(r"\d+ MiB", "7 MiB", str(caught.value)) == said
 
 
 def test_a_message_that_would_take_all_memory_ends_the_worker_that_sends_it():
