@@ -37,9 +37,11 @@ def part(path: str, section: type[Section], field: FieldInfo) -> Iterator[str]:
     said = f"{section.__doc__} {field.description or ''}".strip()
     yield f"## {path}\n\n{said}{off}\n"
     inner = {name: found for name, f in section.model_fields.items() if (found := section_of(f.annotation))}
+    inner = {name: found for name, found in inner.items() if found not in TOP}
     yield from table(path, section, [name for name in section.model_fields if name not in inner])
     for name, found in inner.items():
-        yield from part(f"{path}.{name}", found, section.model_fields[name])
+        below = section.model_fields[name]
+        yield from part(f"{path}.{name}{'.NAME' if get_origin(below.annotation) is dict else ''}", found, below)
 
 
 def table(path: str, section: type[Section], names: list[str]) -> Iterator[str]:
@@ -85,8 +87,13 @@ def section_of(annotation: Any) -> type[Section] | None:
     return None
 
 
+TOP = {found: name for name, field in Config.model_fields.items() if (found := section_of(field.annotation))}
+
+
 def type_name(annotation: Any) -> str:
     """As a person would write it."""
+    if annotation in TOP:
+        return f"as `{TOP[annotation]}`"
     if get_origin(annotation) is Annotated:
         return type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:

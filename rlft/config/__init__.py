@@ -11,11 +11,13 @@ from rlft.config.experiment import Config
 from rlft.config.policy import FromScratchConfig, KeepConfig, LoraSettings, PolicyConfig, WarmStartConfig
 from rlft.config.rollout import EngineSettings, RolloutConfig, ServerSettings, VllmSettings
 from rlft.config.section import Section
+from rlft.config.suite import Cell, ScenarioConfig, SuiteConfig, SuiteSampling, SuiteSection
 from rlft.config.tasks import SourceConfig, SplitsConfig, TasksConfig
 from rlft.config.training import TrainingConfig
 
 __all__ = [
     "BaselineConfig",
+    "Cell",
     "Config",
     "ControlName",
     "EngineSettings",
@@ -30,10 +32,14 @@ __all__ = [
     "PromotionConfig",
     "RewardConfig",
     "RolloutConfig",
+    "ScenarioConfig",
     "Section",
     "ServerSettings",
     "SourceConfig",
     "SplitsConfig",
+    "SuiteConfig",
+    "SuiteSampling",
+    "SuiteSection",
     "TasksConfig",
     "TrackingConfig",
     "TrainingConfig",

@@ -29,14 +29,9 @@ class BaselineConfig(Section):
     )
 
 
-class EvaluationConfig(Section):
-    """Validation during training and the comparison at the end."""
+class AttemptsConfig(Section):
+    """How several attempts at a task are sampled for an evaluation."""
 
-    metric: Literal["accuracy", "reward"] = Field(
-        default="accuracy",
-        description="What models are compared by: `accuracy` is the share of solved attempts, `reward` the mean "
-        "reward.",
-    )
     num_generations: int = Field(
         default=1, ge=1, le=10_000, description="Attempts at each task. More than one needs a temperature above 0."
     )
@@ -57,6 +52,36 @@ class EvaluationConfig(Section):
         ge=0,
         lt=1,
         description="Sample only among tokens that are at least this fraction as likely as the likeliest one.",
+    )
+
+    @model_validator(mode="after")
+    def _samples_among_several(self) -> Self:
+        for name, value in changed(self, "top_p", "top_k", "min_p").items():
+            if self.temperature == 0:
+                raise ValueError(
+                    f"{name}={value} does nothing with temperature 0, which always takes the likeliest token; "
+                    f"set temperature, or remove {name}"
+                )
+        return self
+
+    @field_validator("temperature")
+    @classmethod
+    def _is_no_nearly_zero(cls, temperature: float) -> float:
+        if 0 < temperature < COLDEST:
+            raise ValueError(
+                f"{temperature:g} is so low that dividing by it overflows; write 0, which always takes the likeliest "
+                f"token, or at least {COLDEST}"
+            )
+        return temperature
+
+
+class EvaluationConfig(AttemptsConfig):
+    """Validation during training and the comparison at the end."""
+
+    metric: Literal["accuracy", "reward"] = Field(
+        default="accuracy",
+        description="What models are compared by: `accuracy` is the share of solved attempts, `reward` the mean "
+        "reward.",
     )
     validate_every: int = Field(
         default=5,
@@ -98,26 +123,6 @@ class EvaluationConfig(Section):
             logger.warning("evaluation.resamples has no effect any more: intervals are computed from groups of tasks")
             content = {name: value for name, value in content.items() if name != "resamples"}
         return content
-
-    @model_validator(mode="after")
-    def _samples_among_several(self) -> Self:
-        for name, value in changed(self, "top_p", "top_k", "min_p").items():
-            if self.temperature == 0:
-                raise ValueError(
-                    f"{name}={value} does nothing with temperature 0, which always takes the likeliest token; "
-                    f"set temperature, or remove {name}"
-                )
-        return self
-
-    @field_validator("temperature")
-    @classmethod
-    def _is_no_nearly_zero(cls, temperature: float) -> float:
-        if 0 < temperature < COLDEST:
-            raise ValueError(
-                f"{temperature:g} is so low that dividing by it overflows; write 0, which always takes the likeliest "
-                f"token, or at least {COLDEST}"
-            )
-        return temperature
 
 
 class PromotionConfig(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -12,16 +11,22 @@ from rlft.config.bounds import LARGEST_SEED
 from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
-from rlft.config.names import LONGEST_NAME
+from rlft.config.names import LONGEST_NAME, check_plain_name
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section
+from rlft.config.suite import SuiteSection
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
-from rlft.secrets import find_secrets, misspelt_variables, named_variables
+from rlft.config.variables import refuse_secrets, refuse_unread_variables
 
 # The only settings in which `env:NAME` is replaced by the value of that environment variable.
-READS_VARIABLES = ("environment.kwargs", "rollout.server.addresses", "controls[].api_key")
+READS_VARIABLES = (
+    "environment.kwargs",
+    "rollout.server.addresses",
+    "controls[].api_key",
+    "suite.scenarios.*.environment.kwargs",
+)
 
 
 class Config(Section):
@@ -56,15 +61,12 @@ class Config(Section):
     )
     promotion: PromotionConfig = PromotionConfig()
     tracking: TrackingConfig = TrackingConfig()
+    suite: SuiteSection | None = None
 
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            raise ValueError(
-                f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit"
-            )
-        return name
+        return check_plain_name(name)
 
     def wants_control(self, name: ControlName) -> bool:
         """Return whether `controls` names this control, or leaves it to what applies."""
@@ -83,26 +85,13 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _holds_no_secrets(cls, content: Any) -> Any:
-        if isinstance(content, Mapping) and (wrong := list(misspelt_variables(content, ""))):
-            raise ValueError(
-                f"{', '.join(wrong)}: a variable is named env:NAME, or {{env:NAME}} within a text, in small letters, "
-                "without spaces, NAME of letters, digits and _"
-            )
-        if isinstance(content, Mapping) and (found := find_secrets(content)):
-            raise ValueError(
-                f"{', '.join(found)}: looks like a secret, and would be stored with the run; put it into a variable of "
-                "the environment and write env:NAME, or {env:NAME} within a text (so too if it is none)"
-            )
+        if isinstance(content, Mapping):
+            refuse_secrets(content)
         return content
 
     @model_validator(mode="after")
     def _names_variables_where_they_are_read(self) -> Self:
-        for path, name in named_variables(self.model_dump(), ""):
-            if not re.sub(r"\[[0-9]+\]", "[]", path).startswith(READS_VARIABLES):
-                raise ValueError(
-                    f"{path} is stored as it is written, so env:{name} would not be read there; "
-                    f"{', '.join(READS_VARIABLES)} take variables"
-                )
+        refuse_unread_variables(self.model_dump(), READS_VARIABLES)
         return self
 
     @model_validator(mode="after")

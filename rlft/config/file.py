@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,7 @@ from rlft.secrets import hide_secrets, redact, require
 
 LARGEST_FILE = 1_000_000  # bytes
 MOST_PROBLEMS = 20  # so many of them are shown
+Checked = TypeVar("Checked", bound=BaseModel)
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> Config:
@@ -24,8 +25,18 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
 
     Raises ConfigError, which names the file, the key and what to do.
     """
+    return check_config(read_settings(path, overrides), where=str(path))
+
+
+def read_settings(
+    path: Path, overrides: list[str] | None = None, *, example: str = "configs/demo.yaml"
+) -> dict[str, Any]:
+    """Return the mapping of a YAML file with the overrides, unchecked; `example` is named to one who has no file.
+
+    Raises ConfigError.
+    """
     if problem := why_no_file(path):
-        raise ConfigError(problem, where=str(path), fix="name a YAML file such as configs/demo.yaml")
+        raise ConfigError(problem, where=str(path), fix=f"name a YAML file such as {example}")
     try:
         if (size := path.stat().st_size) > LARGEST_FILE:
             raise ConfigError(
@@ -39,29 +50,36 @@ def load_config(path: Path, overrides: list[str] | None = None) -> Config:
             f"not readable as YAML: {redact(str(cause))}", where=str(path), fix="mend the file"
         ) from cause
     if not isinstance(content, dict):
-        raise ConfigError("not a mapping of sections", where=str(path), fix="start from configs/demo.yaml")
+        raise ConfigError("not a mapping of sections", where=str(path), fix=f"start from {example}")
     for override in overrides or []:
         _apply(content, override)
-    return check_config(content, where=str(path))
+    return content
 
 
 def check_config(content: dict[str, Any], *, where: str) -> Config:
     """Validate a mapping as a config. Raises ConfigError, which names `where` and lists every problem with its key."""
+    return check_settings(Config, content, where=where)
+
+
+def check_settings(
+    kind: type[Checked], content: dict[str, Any], *, where: str, page: str = "docs/guide/settings.md"
+) -> Checked:
+    """Validate a mapping as settings of this kind, which are described on `page`. Raises ConfigError."""
     if wrong := list(wrong_values(content)):
-        raise _refused(wrong, where)
+        raise _refused(wrong, where, page)
     try:
-        return Config.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as cause:
-        raise _refused([_explain(error) for error in cause.errors()], where) from None
+        raise _refused([_explain(error, kind) for error in cause.errors()], where, page) from None
 
 
-def _refused(problems: list[str], where: str) -> ConfigError:
+def _refused(problems: list[str], where: str, page: str) -> ConfigError:
     shown = "\n".join(f"  {problem}" for problem in problems[:MOST_PROBLEMS])
     more = len(problems) - MOST_PROBLEMS
     return ConfigError(
         f"{len(problems)} setting(s) cannot be used:\n{shown}" + (f"\n  and {more} more" if more > 0 else ""),
         where=where,
-        fix="every setting, with its unit and default, is in docs/guide/settings.md",
+        fix=f"every setting, with its unit and default, is in {page}",
     )
 
 
@@ -104,7 +122,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 _PLAIN = {"missing": "it is missing and has no default", "model_type": "a section of settings belongs here"}
 
 
-def _explain(error: Any) -> str:
+def _explain(error: Any, kind: type[BaseModel]) -> str:
     """Return one line for one of pydantic's errors.
 
     It has the key, what is wrong, and for an unknown name the nearest known one.
@@ -114,21 +132,29 @@ def _explain(error: Any) -> str:
     message = _PLAIN.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         message = "unknown setting"
-        if near := difflib.get_close_matches(location[-1], _fields(location[:-1]), n=1):
+        if near := difflib.get_close_matches(location[-1], _fields(location[:-1], kind), n=1):
             message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
     elif error["type"] not in ("value_error", "missing") and not isinstance(error.get("input"), dict):
         message += f", not {hide_secrets(error.get('input'))!r:.80}"
     return f"{key}: {message}"
 
 
-def _fields(location: list[str]) -> list[str]:
-    """Return the names of the settings of the section at a path of keys; none if there is no such section."""
-    section: type[BaseModel] = Config
+def _fields(location: list[str], kind: type[BaseModel]) -> list[str]:
+    """Return the names of the settings of the section at a path of keys; none if there is no such section.
+
+    A key within a map of sections, or a place in a list of them, stays in that section.
+    """
+    section, inside = kind, False
     for part in location:
-        annotation = section.model_fields[part].annotation if part in section.model_fields else None
+        if part not in section.model_fields:
+            if inside:
+                inside = False
+                continue
+            return []
+        annotation = section.model_fields[part].annotation
         candidates = [annotation, *getattr(annotation, "__args__", ())]
         models = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
         if not models:
             return []
-        section = models[0]
+        section, inside = models[0], models[0] is not annotation
     return list(section.model_fields)

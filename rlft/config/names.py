@@ -31,6 +31,13 @@ def check_name(name: str, *, slashes: bool = False) -> str:
     return name
 
 
+def check_plain_name(name: str) -> str:
+    """Return a name of letters, digits, `_`, `.` and `-`. Raises ValueError for any other."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(f"{name!r:.80} is no name: use letters, digits, _, . and -, and begin with a letter or digit")
+    return name
+
+
 def check_model_name(name: str) -> str:
     """Return the name of a registered model. Raises ValueError for one that MLflow or ZenML would read otherwise."""
     if refused := sorted(set(check_name(name)) & set("@?#%{}")):

@@ -1,0 +1,264 @@
+"""A suite: what models are evaluated on. It is a YAML file of its own, or the section `suite` of a config.
+
+A scenario is tasks with an environment and a reward. Each is attempted in one or several ways of sampling: a *cell* is
+a scenario in one of them, such as `held_out` or `held_out-sampled`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from rlft.config.bounds import LARGEST_SEED, MOST
+from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
+from rlft.config.evaluation import AttemptsConfig
+from rlft.config.names import LONGEST_NAME, FolderName, PathText, Text, check_plain_name
+from rlft.config.rollout import VLLM_TEMPERATURES, EngineSettings, suits_vllm
+from rlft.config.section import Section
+from rlft.config.tasks import TasksConfig
+from rlft.config.variables import refuse_secrets, refuse_unread_variables
+from rlft.types import Split
+
+
+def _check_word(word: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,49}", word):
+        raise ValueError(
+            f"{word!r:.80} is no name of a scenario or a way of sampling: use at most 50 letters, digits and _, and "
+            "begin with a letter"
+        )
+    return word
+
+
+Word = Annotated[str, AfterValidator(_check_word)]
+
+
+class SuiteSampling(AttemptsConfig):
+    """One way of sampling the attempts of a scenario."""
+
+    name: Word | None = Field(
+        default=None,
+        description="What it is called beside others, as in `held_out-sampled`. null, where there is one alone, means "
+        "that the scenario's name is enough.",
+    )
+    max_completion_length: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST,
+        description="The model may sample at most this many tokens in one turn. null means "
+        "`rollout.max_completion_length` of the config, and 256 in a file of its own.",
+    )
+
+    @model_validator(mode="after")
+    def _draws_several_that_differ(self) -> Self:
+        if self.num_generations > 1 and self.temperature == 0:
+            raise ValueError(
+                "num_generations above 1 with temperature 0 samples the same answer again; set temperature, or "
+                "num_generations to 1"
+            )
+        return self
+
+
+def _as_list(given: Any) -> Any:
+    return [given] if isinstance(given, Mapping) else given
+
+
+class ScenarioConfig(Section):
+    """Tasks that models attempt, with environment, reward and harness, and how the attempts are sampled."""
+
+    tasks: TasksConfig | None = Field(
+        default=None, description="Where the tasks come from. null means the config's own section `tasks`."
+    )
+    environment: EnvironmentConfig | None = Field(
+        default=None, description="The environment. null means the config's own."
+    )
+    reward: RewardConfig | None = Field(
+        default=None, description="How rewards add up. null means the config's own, and the defaults in a file."
+    )
+    harness: HarnessConfig | None = Field(
+        default=None, description="Limits of a rollout. null means the config's own, and the defaults in a file."
+    )
+    splits: list[Split] | Literal["all"] = Field(
+        default=["test"],
+        description="Splits whose tasks are attempted, each reported by itself; `all` takes every task of the source, "
+        "reported together as `test`.",
+    )
+    num_tasks: int | None = Field(
+        default=None, ge=1, le=MOST, description="At most this many tasks of each split. null means all of them."
+    )
+    sampling: Annotated[list[SuiteSampling], BeforeValidator(_as_list)] = Field(
+        default=[SuiteSampling()],
+        min_length=1,
+        max_length=20,
+        description="How attempts are sampled: settings as in `evaluation`, or a list of several ways with a `name` "
+        "each, such as greedy and sampled.",
+    )
+    slices: list[Text] = Field(
+        default=[],
+        max_length=20,
+        description="Columns of the tasks by whose values the metrics are reported, too.",
+    )
+
+    @model_validator(mode="after")
+    def _names_what_it_has(self) -> Self:
+        if not self.splits:
+            raise ValueError("splits is empty; name some, such as [test], or write all")
+        for name, values in (("splits", self.splits), ("slices", self.slices)):
+            if isinstance(values, list) and len(set(values)) < len(values):
+                raise ValueError(f"{name} names one twice; name each once")
+        if len(self.sampling) > 1 and any(each.name is None for each in self.sampling):
+            raise ValueError("sampling has several ways, and one has no `name`; give each a name, such as greedy")
+        names = [each.name for each in self.sampling]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"sampling has {repeated[0]!r} twice; give each way a name of its own")
+        return self
+
+
+class SuiteSection(Section):
+    """What `rlft evaluate` attempts with every model: scenarios. Without it, the config's own splits are one."""
+
+    scenarios: dict[Word, ScenarioConfig] = Field(
+        min_length=1, max_length=100, description="The scenarios by their names."
+    )
+    metric: Literal["accuracy", "reward"] | None = Field(
+        default=None,
+        description="What models are compared by. null means `evaluation.metric` of the config, and `accuracy` in a "
+        "file.",
+    )
+    scorers: list[Text] = Field(
+        default=[],
+        max_length=50,
+        description="Scorers of MLflow (`mlflow.genai`) that score every attempt, too: `FILE.py:NAME` of an @scorer of "
+        "yours, or the name of a built-in one.",
+    )
+    max_traces: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST,
+        description="At most this many attempts of each model and scenario are stored as MLflow traces. null means all "
+        "of them.",
+    )
+    cache_endpoint: bool = Field(
+        default=False,
+        description="Whether answers of a model behind an address are taken from the cache. Nobody knows whether its "
+        "weights are the same as the last time.",
+    )
+
+
+class SuitePolicy(Section):
+    """How the models of a suite are loaded."""
+
+    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="Data type of the weights.")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Device of the models. `auto` means cuda if torch sees a GPU, else cpu."
+    )
+    chat_template: PathText | None = Field(
+        default=None, description="Chat template of models named by hub name or folder, as in `policy.chat_template`."
+    )
+
+
+class SuiteRollout(EngineSettings):
+    """Which engine samples, and how many attempts at the same time."""
+
+    batch_size: int = Field(default=256, ge=1, le=MOST, description="Rollouts sampled at the same time.")
+    max_completion_length: int = Field(
+        default=256, ge=1, le=MOST, description="Tokens of one turn, for sampling that does not set it."
+    )
+
+
+class Cell(NamedTuple):
+    """A scenario in one way of sampling: its `name` among the results, and settings that are all there."""
+
+    name: str
+    scenario: str
+    tasks: TasksConfig
+    environment: EnvironmentConfig
+    reward: RewardConfig
+    harness: HarnessConfig
+    splits: list[Split]
+    is_whole: bool
+    num_tasks: int | None
+    sampling: SuiteSampling
+    slices: list[str]
+
+
+class SuiteConfig(SuiteSection):
+    """A whole suite, with what its models are loaded and sampled with: a file of its own, or made from a config."""
+
+    name: str = Field(
+        max_length=LONGEST_NAME,
+        description="Name of the suite: letters, digits, `_`, `.` and `-`. The MLflow experiment is named after it.",
+    )
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="Seed of all random draws but those of the tasks.")
+    policy: SuitePolicy = SuitePolicy()
+    rollout: SuiteRollout = SuiteRollout()
+    experiment: FolderName | None = Field(
+        default=None, description="Name of the MLflow experiment. null means the suite's `name`."
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_plain_name(name)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secrets(cls, content: Any) -> Any:
+        if isinstance(content, Mapping):
+            refuse_secrets(content)
+        return content
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        refuse_unread_variables(self.model_dump(), ("scenarios.*.environment.kwargs", "rollout.server.addresses"))
+        if self.rollout.engine == "vllm_server":
+            raise ValueError(
+                "rollout.engine: the servers of vllm_server sample one policy's own model alone; use vllm or "
+                "transformers, or name the model as openai:MODEL@URL"
+            )
+        for name, scenario in self.scenarios.items():
+            if missing := [part for part in ("tasks", "environment") if getattr(scenario, part) is None]:
+                raise ValueError(f"scenarios.{name}.{missing[0]}: it is missing, and a suite's own file has no other")
+            for way in scenario.sampling:
+                if self.rollout.engine == "vllm" and not suits_vllm(way.temperature):
+                    low, high = VLLM_TEMPERATURES
+                    raise ValueError(
+                        f"scenarios.{name}.sampling.temperature={way.temperature:g}: vLLM samples at {low:g} to "
+                        f"{high:g}; set it so, or rollout.engine to transformers"
+                    )
+        return self
+
+    @property
+    def main_metric(self) -> Literal["accuracy", "reward"]:
+        """What models are compared by."""
+        return self.metric or "accuracy"
+
+    def cells(self) -> list[Cell]:
+        """Return every scenario in every way of sampling, in the order of the file."""
+        return [
+            _cell(name, scenario, way, self.rollout.max_completion_length)
+            for name, scenario in self.scenarios.items()
+            for way in scenario.sampling
+        ]
+
+
+def _cell(name: str, scenario: ScenarioConfig, way: SuiteSampling, longest: int) -> Cell:
+    assert scenario.tasks is not None
+    assert scenario.environment is not None
+    whole = scenario.splits == "all"
+    length = way.max_completion_length or longest
+    return Cell(
+        name=name if way.name is None else f"{name}-{way.name}",
+        scenario=name,
+        tasks=scenario.tasks,
+        environment=scenario.environment,
+        reward=scenario.reward or RewardConfig(),
+        harness=scenario.harness or HarnessConfig(),
+        splits=["test"] if isinstance(scenario.splits, str) else scenario.splits,
+        is_whole=whole,
+        num_tasks=scenario.num_tasks,
+        sampling=way.model_copy(update={"max_completion_length": length}),
+        slices=scenario.slices,
+    )

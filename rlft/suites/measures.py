@@ -1,0 +1,173 @@
+"""Measures the attempts of one model at one cell of a suite: means over tasks with intervals, in all and by slice.
+
+A task counts once, however many attempts it has, and the spread between groups of tasks makes the interval
+(`rlft.statistics`). Attempts without a score say nothing about the model and are left out, but they are counted, and
+`pass_at_k` and `maj_at_k` are bounded by what they could have been.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from rlft.comparison import range_of
+from rlft.evaluation import evaluate_rollouts, majority_solved, pair
+from rlft.pass_at_k import pass_at_k
+from rlft.slices import slices_of
+from rlft.statistics import SHARE, Range, mean_interval
+from rlft.suites.attempts import measures_of
+from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet
+
+Metrics = dict[str, Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitMeasures:
+    """The metrics of one split: in all, and by slice as {column: {value: metrics}}.
+
+    `tasks` and `attempts` are counts, `errors` counts the attempts without a score, by the kind of what failed, and
+    `num_samples` is the number of attempts at a task.
+    """
+
+    metrics: Metrics
+    slices: dict[str, dict[str, Metrics]]
+    tasks: int
+    attempts: int
+    num_samples: int
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CellMeasures(Report):
+    """The measures of one model on one cell by split; `totals` are what the engine or endpoint measured of all."""
+
+    policy: str
+    splits: dict[str, SplitMeasures]
+    totals: dict[str, float]
+    seconds: float = 0.0
+
+
+def evaluate_cell(
+    rollouts: Rollouts, rewards: Rewards, tasks: TaskSet, slices: Sequence[str], flops: float | None
+) -> tuple[Evaluation, CellMeasures]:
+    """Return the evaluation, which `rlft.comparison` compares, and all that is measured beside it.
+
+    `slices` are columns of the tasks. The metrics are those of `evaluate_rollouts`; `pass_at_1` to `pass_at_n` for n
+    attempts, the unbiased estimate; `maj_at_k`; `errored`, the share of attempts without a score; and the means of
+    `rlft.suites.attempts`. Raises ValueError if rewards belong to other rollouts.
+    """
+    reports = evaluate_rollouts(rollouts, rewards, tasks)
+    by_id = tasks.by_id()
+    attempts: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
+    for rollout, reward in pair(rollouts, rewards):
+        attempts[by_id[rollout.task_id].split].append((rollout, reward))
+    measured = {}
+    for split, report in reports.items():
+        ends = report.ranges
+        tried = [by_id[task] for task in report.groups]
+        found = slices_of(tried, slices)
+        measured[split] = SplitMeasures(
+            metrics=_metrics(attempts[split], report.groups, report.num_samples, ends),
+            slices={
+                column: {
+                    value: _metrics(_within(attempts[split], ids), report.groups, report.num_samples, ends)
+                    for value, ids in values.items()
+                }
+                for column, values in found.items()
+            },
+            tasks=len(report.groups),
+            attempts=len(attempts[split]),
+            num_samples=report.num_samples,
+            errors=_errors(attempts[split]),
+        )
+    seconds = rollouts.seconds + rewards.seconds
+    policy = rollouts.rows[0].policy if rollouts.rows else ""
+    totals = {name: value for name, value in rollouts.metrics.items() if not name.startswith("perf/")}
+    return Evaluation(reports, seconds, flops), CellMeasures(policy, measured, totals, seconds)
+
+
+def _within(attempts: Sequence[tuple[Rollout, Reward]], ids: Collection[str]) -> list[tuple[Rollout, Reward]]:
+    return [each for each in attempts if each[0].task_id in ids]
+
+
+def is_scored(rollout: Rollout, reward: Reward) -> bool:
+    """Return whether an attempt has a score."""
+    return rollout.error is None and reward.total is not None
+
+
+def _errors(attempts: Sequence[tuple[Rollout, Reward]]) -> dict[str, int]:
+    """Return how many attempts have no score, by where that failed (`engine`, `compute_reward`, ...)."""
+    counts: dict[str, int] = {}
+    for rollout, reward in attempts:
+        if not is_scored(rollout, reward):
+            failure = rollout.error or reward.error
+            where = failure.origin.where if failure else ""
+            counts[where or "unknown"] = counts.get(where or "unknown", 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _metrics(
+    attempts: Sequence[tuple[Rollout, Reward]],
+    groups: Mapping[str, str],
+    n: int,
+    ranges: Mapping[str, tuple[float, float]],
+) -> Metrics:
+    scored: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
+    tried: dict[str, int] = defaultdict(int)
+    failed: dict[str, int] = defaultdict(int)
+    for rollout, reward in attempts:
+        tried[rollout.task_id] += 1
+        if is_scored(rollout, reward):
+            scored[rollout.task_id].append((rollout, reward))
+        else:
+            failed[rollout.task_id] += 1
+    values = _per_attempt(scored)
+    found = {
+        name: mean_interval(means, groups, _range(name, ranges)) for name, means in sorted(values.items()) if means
+    }
+    if tried:
+        found["errored"] = mean_interval({task: failed[task] / count for task, count in tried.items()}, groups, SHARE)
+    if scored:
+        found["avg_at_k"] = found["accuracy"]
+        found |= _pass_and_majority(scored, failed, groups, n)
+    return found
+
+
+def _range(name: str, ranges: Mapping[str, tuple[float, float]]) -> Range | None:
+    return SHARE if name == "clipped" else range_of(name, ranges)
+
+
+def _per_attempt(scored: Mapping[str, list[tuple[Rollout, Reward]]]) -> dict[str, dict[str, float]]:
+    """Return {metric: {task: mean over its attempts}}; a task without the metric is left out of it."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for task, attempts in scored.items():
+        for rollout, reward in attempts:
+            parts = {f"rewards/{part}": score for part, score in reward.parts.items()}
+            own = {"accuracy": float(reward.solved), "reward": reward.total, **parts, **measures_of(rollout, reward)}
+            for name, value in own.items():
+                if value is not None:
+                    found[name][task].append(value)
+    return {name: {task: fmean(values) for task, values in tasks.items()} for name, tasks in found.items()}
+
+
+def _pass_and_majority(
+    scored: Mapping[str, list[tuple[Rollout, Reward]]], failed: Mapping[str, int], groups: Mapping[str, str], n: int
+) -> Metrics:
+    """Return `pass_at_1` to `pass_at_n`, `pass_at_k` (k = n) and `maj_at_k`.
+
+    A mean counts attempts without a score as unsolved, as one who samples k times gets nothing from them. The upper end
+    of its interval is the one with them solved, since what fails is not known to be wrong.
+    """
+    solved = {task: sum(reward.solved for _, reward in attempts) for task, attempts in scored.items()}
+    found: Metrics = {}
+    for k in range(1, n + 1):
+        least = {task: pass_at_k(n, count, k) for task, count in solved.items()}
+        most = {task: pass_at_k(n, min(n, count + failed.get(task, 0)), k) for task, count in solved.items()}
+        low = mean_interval(least, groups, SHARE)
+        found[f"pass_at_{k}"] = replace(low, high=max(low.high, mean_interval(most, groups, SHARE).high))
+    found["pass_at_k"] = found[f"pass_at_{n}"]
+    majority = {task: float(majority_solved([reward for _, reward in each])) for task, each in scored.items()}
+    found["maj_at_k"] = mean_interval(majority, groups, SHARE)
+    return found
