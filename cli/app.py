@@ -16,6 +16,7 @@ from cli.audit import audit
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
+from cli.evaluate import evaluate
 from cli.history import history
 from cli.prune import prune
 from cli.reject import reject
@@ -31,6 +32,7 @@ from cli.ui import ui
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command()(run)
 app.command()(resume)
+app.command()(evaluate)
 app.command()(runs)
 app.command()(show)
 app.command()(diagnose)

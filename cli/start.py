@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from shlex import quote
 
 from mlops.home.databases import DATABASES
 from mlops.home.folder import Home
@@ -29,7 +28,7 @@ def tell_dead(home: Home) -> None:
     for note in dead_notes(home):
         end = how_it_ended(home, note.run_id)
         how = "its process is gone" if end == KILLED else end
-        logger.warning("%s died: %s. `rlft resume %s` goes on with it", note.run_name, how, quote(note.run_name))
+        logger.warning("%s died: %s. %s with it", note.run_name, how, note.way_on)
 
 
 def check_kept(home: Home) -> None:

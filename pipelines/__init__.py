@@ -1,4 +1,4 @@
-"""Pipelines chain steps into runs: `train` is the whole way from tasks to the registry.
+"""Pipelines chain steps into runs: `train` is the whole way from tasks to the registry, `evaluate` compares models.
 
 What pipelines share:
 
@@ -9,4 +9,6 @@ What pipelines share:
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `caveats`: evaluation tasks that are not new, and what training cost elsewhere
 - `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary
+- `scenarios`, `models`: evaluates policies on a suite; opens the models that `evaluate` is given
+- `reporting`: tells MLflow what an evaluation came to
 """

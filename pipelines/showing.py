@@ -28,6 +28,16 @@ def unshown(name: str, *uses: Use) -> Iterator[Progress]:
     yield silent
 
 
+def watched(display: Callable[[str], AbstractContextManager[Progress]]) -> Show:
+    """Return a `Show` that only displays its stages."""
+
+    def shown(name: str, *uses: Use) -> AbstractContextManager[Progress]:
+        del uses
+        return display(name)
+
+    return shown
+
+
 def telling_memory(config: Config, display: Callable[[str], AbstractContextManager[Progress]]) -> Show:
     """Return a `Show` in which memory that runs out is an error that names the settings to lower."""
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from rlft.config.file import load_config
+from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,6 +20,14 @@ def problems() -> list[str]:
             found.append(f"{path.name}: the first line is {first!r}, not {command!r}")
         try:
             load_config(path)
+        except ConfigError as error:
+            found.append(str(error))
+    for path in sorted((ROOT / "configs" / "suites").glob("*.yaml")):
+        first = path.read_text().splitlines()[0]
+        if not (first.startswith("# rlft evaluate ") and first.endswith(f"--suite configs/suites/{path.name}")):
+            found.append(f"{path.name}: the first line is {first!r}, and no command that uses it")
+        try:
+            load_suite(path)
         except ConfigError as error:
             found.append(str(error))
     return found

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 import psutil
 
@@ -22,12 +23,23 @@ _STARTING_SECONDS = 60  # so long a run without a note of its process may be sta
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id."""
+    """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id.
+
+    `resumes` says whether `rlft resume` goes on with it; an evaluation is given again instead.
+    """
 
     run_id: str
     run_name: str
     pid: int
     started: float
+    resumes: bool = True
+
+    @property
+    def way_on(self) -> str:
+        """How a person goes on with the run if its process ends."""
+        if self.resumes:
+            return f"`rlft resume {quote(self.run_name)}` goes on"
+        return "giving the same command again goes on"
 
     @property
     def is_alive(self) -> bool:
@@ -43,10 +55,10 @@ def is_process(pid: int, started: float) -> bool:
         return False
 
 
-def note_process(home: Home, run_id: str, run_name: str) -> None:
+def note_process(home: Home, run_id: str, run_name: str, *, resumes: bool = True) -> None:
     """Write a note of this process into the home, so that a later one can tell whether the run is alive."""
     process = psutil.Process()
-    note = Note(run_id, run_name, process.pid, process.create_time())
+    note = Note(run_id, run_name, process.pid, process.create_time(), resumes)
     write_file(_file(home, run_id), json.dumps(asdict(note)))
 
 

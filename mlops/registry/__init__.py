@@ -2,6 +2,7 @@
 
 - `logged_model`, `served_policy`: a policy as MLflow stores it, and the program that answers with it
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
+- `named`: the version that an alias or a number names
 - `gates`, `noted_tasks`: how often a gate was looked at; in which splits a run had its tasks
 - `retries`: how a write that meets another one is tried again
 - `aliases`: moving `challenger` and `champion`, each change of the latter noted; `rollback`: taking it back

@@ -12,6 +12,7 @@
 - `diagnosis`: what is needed of a run to say why its reward does not rise
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
+- `evaluations`, `policies`: what an evaluation of models came to; the policies of a run by name
 - `listing`: the runs of a home, read without ZenML
 - `removal`, with `removal_plan`, `removal_rows` and `removal_note`: how old runs go
 """

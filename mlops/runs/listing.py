@@ -16,18 +16,19 @@ from typing import Any
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
-from mlops.runs.ids import PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.runs.evaluations import mlflow_ids, read_evaluation
+from mlops.runs.ids import EVALUATION, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import read_summary
 
 _UNFINISHED = ("initializing", "running")
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
-SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time,
+SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time, pipeline.name,
   (SELECT substr(tag.name, {len(RUN_TAG) + 2}) FROM tag_resource JOIN tag ON tag.id = tag_resource.tag_id
    WHERE tag_resource.resource_id = run.id AND tag.name LIKE '{RUN_TAG}=%')
 FROM pipeline_run AS run JOIN pipeline ON pipeline.id = run.pipeline_id
-WHERE pipeline.name = ? ORDER BY run.created DESC
+WHERE pipeline.name IN (?, ?) ORDER BY run.created DESC
 """
 # The tokens that a run has sampled itself; what came from the cache was sampled by another one.
 _TOKENS = """
@@ -49,6 +50,7 @@ class Attempt:
     began: datetime
     seconds: float
     summary: Summary | None
+    is_evaluation: bool = False
 
     @property
     def key(self) -> str:
@@ -92,13 +94,19 @@ class ListedRun:
     @property
     def is_resumable(self) -> bool:
         """Whether `rlft resume` would go on with it."""
-        return self.status in ("failed", "killed")
+        return self.status in ("failed", "killed") and not self.is_evaluation
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether it is an evaluation of models (`rlft evaluate`), which trains none."""
+        return self.attempts[0].is_evaluation
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft runs --json` prints it."""
         difference = self.summary.difference if self.summary else None
         return {
             "name": self.name,
+            "kind": "evaluation" if self.is_evaluation else "training",
             "began": self.began.isoformat(),
             "status": self.status,
             "attempts": [attempt.id for attempt in self.attempts],
@@ -147,14 +155,14 @@ def list_runs(home: Home) -> Listing:
 
 def _attempts(home: Home, database: sqlite3.Connection) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
-    for key, name, status, created, began, ended, tag in database.execute(_ATTEMPTS, (PIPELINE,)):
+    for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, EVALUATION)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
         summary = read_summary(home, run_id)
         first = _time(began or created)
         seconds = (_time(ended) - first).total_seconds() if ended else 0.0
         if summary and summary.seconds.total:
             seconds = summary.seconds.total
-        attempt = Attempt(run_id, name, status, first, seconds, summary)
+        attempt = Attempt(run_id, name, status, first, seconds, summary, is_evaluation=pipeline == EVALUATION)
         groups.setdefault(tag or name_of_first(name), []).append(attempt)
     return groups
 
@@ -178,6 +186,7 @@ def _summaries(home: Home) -> list[Path]:
 def _run(home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int]) -> ListedRun:
     own = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
     ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
+    ids += [one for a in attempts if a.is_evaluation for one in mlflow_ids(read_evaluation(home, a.id) or {})]
     return ListedRun(
         name,
         tuple(attempts),

@@ -135,13 +135,14 @@ def _left_by_kills(home: Home, database: sqlite3.Connection) -> list[str]:
     return [str(part) for folder in begun for part in folder.iterdir() if str(part) not in named]
 
 
-_OF_AN_ATTEMPT = (".json", ".missed.json", ".process.json", ".artifacts.json", ".calls")
+_OF_AN_ATTEMPT = (".json", ".missed.json", ".process.json", ".artifacts.json", ".calls", ".evaluation.json")
 
 
 def own_files(home: Home, run: ListedRun) -> list[Path]:
     """Return the files that a run has left in the home beside its databases and artifacts."""
     ids = [attempt.id for attempt in run.attempts]
     files = [home.root / "runs" / f"{one}{end}" for one in ids for end in _OF_AN_ATTEMPT]
+    files += [file for one in ids for file in (home.root / "runs").glob(f"{one}-*.missed.json")]  # of an evaluation
     return [file for file in files if file.is_file()]
 
 

@@ -12,7 +12,7 @@ from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on
 from mlops.registry.names import REGISTRATION
-from mlops.runs.ids import PIPELINE, RUN_TAG, depends_on_champion, name_of_first
+from mlops.runs.ids import EVALUATION, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
@@ -75,7 +75,10 @@ def is_alive(home: Home, run: PipelineRunResponse) -> bool:
 def killed_runs(home: Home) -> list[PipelineRunResponse]:
     """Return the runs that ZenML takes for running, and whose process is gone."""
     running = [
-        run for status in UNFINISHED for run in Client().list_pipeline_runs(pipeline=PIPELINE, status=status, size=100)
+        run
+        for pipeline in (PIPELINE, EVALUATION)
+        for status in UNFINISHED
+        for run in Client().list_pipeline_runs(pipeline=pipeline, status=status, size=100)
     ]
     return [run for run in running if not is_alive(home, run)]
 
@@ -109,8 +112,14 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
 
     It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
     that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
-    goes on, or has finished and nothing of it is to be done again (`redo`).
+    goes on, or has finished and nothing of it is to be done again (`redo`), and for an evaluation.
     """
+    if run.pipeline is not None and run.pipeline.name == EVALUATION:
+        raise RlftError(
+            f"{run.name} is an evaluation, and no run that is resumed",
+            where="RUN",
+            fix="give its `rlft evaluate` command again: what is done is in the cache (--no-cache makes it anew)",
+        )
     attempts = attempts_of(run)
     newest = root_run(attempts[0]).id
     attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]

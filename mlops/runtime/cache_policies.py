@@ -61,6 +61,12 @@ def evaluation_code() -> str:
 
 
 @cache
+def scenario_code() -> str:
+    """Return the fingerprint of the code behind `evaluate_scenario`."""
+    return code_fingerprint("rlft.suites.measures")
+
+
+@cache
 def prompt_code() -> str:
     """Return the fingerprint of the code behind `choose_prompt`."""
     return code_fingerprint("rlft.controls.few_shot", "rlft.engines.create")
@@ -97,6 +103,7 @@ ROLLOUT = _policy("rollout_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")
 EVALUATION = _policy("evaluation_code")
+SCENARIO = _policy("scenario_code")
 CONSTANT = _policy("constant_code")
 PROMPT = _policy("prompt_code")
 CONTAMINATION = _policy("contamination_code")

@@ -17,7 +17,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import psutil
@@ -104,7 +103,7 @@ def _write_down(home: Home, note: Note | None, left: Summary, facts: Facts, *, e
 def _state(home: Home, note: Note | None, summary: Summary | None) -> str:
     """Return what there is to go on with; `summary` is that of a run that had ended before the interrupt."""
     if note is not None:
-        return f"`rlft resume {quote(note.run_name)}` goes on from here"
+        return f"{note.way_on} from here"
     if summary is not None:
         return f"the run had ended, and its summary is {home.summary_file(str(summary.pipeline_run_id))}"
     return "no run was going on in this process"

@@ -4,6 +4,7 @@
 - `missed`, `patience`: what could not be written, kept in a file; how long a store that is away is left alone
 - `values`: what is logged, in the form that MLflow takes
 - `traces`, `spans`: rollouts as conversations that MLflow shows
+- `evaluation_runs`, `evaluation_traces`: evaluations of models, in the shape of MLflow's own
 - `sft_curves`, `control_curves`: the curves of supervised training, and what was tried for the controls
 - `address`, `reach`: where MLflow is and with which credentials; whether it answers
 - `answers`: asking for what a run cannot do without, such as the champion

@@ -132,5 +132,10 @@ def trace_id(trace_key: bytes) -> str:
     return f"tr-{trace_key.hex()}"
 
 
+def span_key(trace_key: bytes, place: int) -> bytes:
+    """Return the 8 bytes of a span's id; place 0 is the root."""
+    return hashlib.sha256(trace_key + place.to_bytes(4, "big")).digest()[:8]
+
+
 def _span_id(trace_key: bytes, place: int) -> str:
-    return b64encode(hashlib.sha256(trace_key + place.to_bytes(4, "big")).digest()[:8]).decode()
+    return b64encode(span_key(trace_key, place)).decode()

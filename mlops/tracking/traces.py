@@ -27,7 +27,7 @@ from mlflow.entities import (
 from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.reach import check_reachable, quick_http
-from mlops.tracking.spans import rollout_spans, token_usage, trace_id
+from mlops.tracking.spans import rollout_spans, span_key, token_usage, trace_id
 from mlops.tracking.values import redact
 from rlft.outcome import as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
@@ -86,9 +86,9 @@ def log_rollout_traces(
                 if rollout.rollout_id not in there:
                     prompt = prompt_count(rollout, by_id.get(rollout.task_id))
                     feedback = reward_feedback(
-                        scores.get(rollout.rollout_id), rewards.weights, trace_id(_trace_key(run_id, rollout))
+                        scores.get(rollout.rollout_id), rewards.weights, trace_id(trace_key(run_id, rollout))
                     )
-                    _store(client, experiment_id, run_id, rollout, feedback, prompt, round)
+                    store_rollout(client, experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
         except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
             reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
@@ -130,23 +130,27 @@ def prompt_count(rollout: Rollout, task: Task | None) -> int:
     return roles.index("assistant") if "assistant" in roles else len(roles)
 
 
-def _store(
+def store_rollout(
     client: TracingClient,
     experiment_id: str,
     run_id: str,
     rollout: Rollout,
-    feedback: Sequence[Assessment],
+    assessments: Sequence[Assessment],
     prompt: int,
-    round: int,
+    tags: Mapping[str, str],
+    metadata: Mapping[str, str],
 ) -> None:
-    """Store one trace. Its spans go first, so that a trace which a search by the run finds is complete."""
-    trace_key = _trace_key(run_id, rollout)
+    """Store one trace of a run, with further `tags` and `metadata`; the first `prompt` messages are the prompt.
+
+    Its spans go first, so that a trace which a search by the run finds is complete. Raises what the store raises.
+    """
+    key = trace_key(run_id, rollout)
     end = time.time_ns()
     start = end - max(1_000_000, int(rollout.seconds * 1e9))  # nanoseconds, at least a millisecond
-    client.log_spans(experiment_id, rollout_spans(rollout, prompt, trace_key, start, end))
+    client.log_spans(experiment_id, rollout_spans(rollout, prompt, key, start, end))
     client.start_trace(
         TraceInfo(
-            trace_id=trace_id(trace_key),
+            trace_id=trace_id(key),
             trace_location=TraceLocation.from_experiment_id(experiment_id),
             request_time=start // 1_000_000,
             execution_duration=(end - start) // 1_000_000,
@@ -158,20 +162,21 @@ def _store(
                 "mlflow.sourceRun": run_id,
                 "mlflow.trace_schema.version": "3",
                 "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
+                **metadata,
             },
             tags={
                 "mlflow.traceName": "rollout",
                 # Set by MLflow when spans arrive first; a start_trace without it would point to a file.
                 "mlflow.trace.spansLocation": "TRACKING_STORE",
                 ROLLOUT_TAG: rollout.rollout_id,
-                ROUND_TAG: str(round),
+                **tags,
                 POLICY_TAG: rollout.policy,
                 TURNS_TAG: str(rollout.turns),
                 CALLS_TAG: str(rollout.tool_calls),
                 FAILED_TAG: str(rollout.tool_errors),
                 STOP_TAG: rollout.stop_reason,
             },
-            assessments=list(feedback),
+            assessments=list(assessments),
         )
     )
 
@@ -199,7 +204,12 @@ def reward_feedback(reward: Reward | None, weights: Mapping[str, float], trace_i
     return [*found]
 
 
-def _trace_key(run_id: str, rollout: Rollout) -> bytes:
+def root_span_id(key: bytes) -> str:
+    """Return the id of a trace's root span, as MLflow writes it."""
+    return span_key(key, 0).hex()
+
+
+def trace_key(run_id: str, rollout: Rollout) -> bytes:
     """Return the 16 bytes of a trace's id, made from run and rollout: storing a rollout again makes no other trace."""
     return hashlib.sha256(f"{run_id}/{rollout.rollout_id}".encode()).digest()[:16]
 

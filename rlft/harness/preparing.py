@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
-from rlft.config import HarnessConfig
+from rlft.config import HarnessConfig, PolicyConfig
 from rlft.contract.base import BaseEnv
 from rlft.harness.opening import open_playground
 from rlft.policy import Policy
+from rlft.policy.create import create_policy
 
 
 def prepare_policy(policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None) -> Chat:
@@ -25,3 +28,13 @@ def prepare_policy(policy: Policy, environment: BaseEnv, harness: HarnessConfig,
     if new := [token for token in chat.stop_token_ids if token not in known]:
         policy.model.generation_config.eos_token_id = [*known, *new]
     return chat
+
+
+def open_prepared(
+    settings: PolicyConfig, conversations: Sequence[tuple[BaseEnv, HarnessConfig]], *, seed: int
+) -> Policy:
+    """Return a model that is ready for the conversations of each environment. Raises as `prepare_policy` does."""
+    policy = create_policy(settings, seed=seed)
+    for environment, harness in conversations:
+        prepare_policy(policy, environment, harness, chat_template=settings.chat_template)
+    return policy

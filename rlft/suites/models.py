@@ -25,8 +25,8 @@ class ModelName:
 
     - `weights`: `name` is a hub name or a folder, `revision` its branch, tag or commit if one is given
     - `registry`: `name` is that of the registered model, with either `alias` or `version`
-    - `run`: `name` is that of a run, or its id; `policy` is `best`, `base` (before a warm start), `start` (that training
-      started from) or `round`, and then `round` is the number of rounds that were done
+    - `run`: `name` is that of a run, or its id; `policy` is `best`, `base` (before a warm start), `start` (that which
+      training began with) or `round`, and then `round` is the number of rounds that were done
     - `endpoint`: `name` is what the server calls it, `address` where the server is
     """
 
@@ -98,7 +98,7 @@ def _of_run(text: str) -> ModelName:
     number = re.fullmatch(r"round=([0-9]{1,9})", policy)
     if number is None or int(number[1]) == 0:
         raise ValueError(
-            f"{policy!r:.80} names no policy of a run; write RUN:best, RUN:base, RUN:start, or RUN:round=20 for the one "
+            f"{policy!r:.80} names no policy of a run; write RUN:best, RUN:base, RUN:start, or RUN:round=20 for that "
             "after 20 rounds"
         )
     return ModelName(text, "run", run, policy="round", round=int(number[1]))

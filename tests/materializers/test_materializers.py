@@ -31,6 +31,7 @@ from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.prompts import PromptCheck
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.sft.training import SftReport
+from rlft.suites.measures import CellMeasures, SplitMeasures
 from rlft.types import Evaluation, EvaluationReport, Interval, Report, Rewards, Rollouts, TaskSet, TrainReport
 from tests.factories import make_policy, make_rollout, make_scored, make_task, make_task_set, user
 
@@ -110,6 +111,12 @@ REPORTS = [
     SftReport(2, 1.5, 0.1 + 0.2, 4, (1.0, 0.1 + 0.2), (1e-5, 2e-5), (0.5, 0.25)),
     Evaluation({"gate": EvaluationReport("gate", "p", 4, {"reward": INTERVAL}, {"reward": {"t": 1.0}}, 1, 0.5)}, 1.5),
     ConstantAnswer({"gate": EvaluationReport("gate", "c", 1, {}, {}, frequent={"?": 3})}, text="?", tried={"": -2.0}),
+    CellMeasures(
+        "p",
+        {"test": SplitMeasures({"reward": INTERVAL}, {"c": {"\u2028": {"reward": INTERVAL}}}, 2, 8, 4, {"engine": 1})},
+        {"flops": 1e9},
+        1.5,
+    ),
     ControlReport(1e12, 9e11, 1.5, 40, "accuracy", (CHECKPOINT, Candidate(3e-3, 4, None)), CHECKPOINT, (0.5, 0.25)),
     PromptReport(9e9, 4e9, 0.5, "accuracy", (PROMPT, PromptTrial(8, "turns", left_out="long")), PROMPT, EXAMPLES),
     PromptReport(None, None, 0.5, "accuracy", (PROMPT,), PROMPT, None, prompt_tokens=120, completion_tokens=4),

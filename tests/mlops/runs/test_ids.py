@@ -8,6 +8,7 @@ import pytest
 from zenml.utils import source_utils
 
 from mlops.runs.ids import (
+    EVALUATION,
     PIPELINE,
     REWARDS,
     ROLLOUTS,
@@ -20,6 +21,7 @@ from mlops.runs.ids import (
     round_of,
     validation_name,
 )
+from pipelines.evaluate import evaluate
 from pipelines.train import train
 from steps.generate_rollouts import generate_rollouts
 from steps.score_rewards import score_rewards
@@ -32,6 +34,7 @@ def test_ids_of_steps_are_those_of_earlier_runs():
     ]  # fmt: skip
     assert validation_name(12) == "validation_r012"
     assert train.name == PIPELINE == "train"
+    assert evaluate.name == EVALUATION == "evaluate"
 
 
 @pytest.mark.parametrize(

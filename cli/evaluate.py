@@ -1,0 +1,107 @@
+"""`rlft evaluate`: attempt a suite with several models, and compare them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import Overrides, Stack, Summary, Verbose
+from cli.start import check_writable, say_start
+from mlops.home.backups import back_up
+from mlops.home.folder import find_home
+from mlops.runtime.signals import keep_from_zenml
+from rlft.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rlft.config import SuiteConfig
+
+_FORMS = (
+    "Hub name, folder, models:/NAME@ALIAS, models:/NAME/VERSION, RUN:best, RUN:base, RUN:start, RUN:round=20, or "
+    "openai:MODEL@URL."
+)
+
+
+def evaluate(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help=_FORMS)],
+    suite: Annotated[
+        Path, typer.Option(help="A suite, such as configs/suites/demo.yaml, or a config; see docs/guide/evaluation.md.")
+    ],
+    overrides: Overrides = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Name of the environment variable that holds the key of openai:MODEL@URL.")
+    ] = None,
+    cache_endpoint: Annotated[
+        bool, typer.Option("--cache-endpoint", help="Take answers of openai:MODEL@URL from an earlier evaluation.")
+    ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Attempt everything again, even where its result is stored.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    stack: Stack = None,
+    summary: Summary = None,
+    verbose: Verbose = False,
+) -> None:
+    """Evaluate models on a suite: the same tasks, prompts and seeds for all of them.
+
+    What was evaluated before is taken from the cache, so that another model costs no more than its own attempts. The
+    exit code is 0 if it finished, whatever the models came to, 1 if it failed, and 2 if the set-up cannot work.
+    """
+    with guarded(verbose, summary), ExitStack() as held:
+        from rlft.config.suite_file import check_suite_variables, load_suite
+        from rlft.secrets import require
+        from rlft.suites.models import labels_of, parse_model
+
+        home = find_home()
+        settings = load_suite(suite, overrides)
+        labels_of([parse_model(model) for model in models])
+        key = _key(api_key_env)
+        if stack is None:
+            check_suite_variables(settings)
+            require(key, "--api-key-env")
+        if cache_endpoint:
+            settings = settings.model_copy(update={"cache_endpoint": True})
+        say_start(settings.name)
+        check_writable(home)
+        from mlops.stacks.stack import connect
+
+        tracking_uri = connect(home, stack)
+        keep_from_zenml()
+        if stack is None:
+            held.callback(back_up, home)
+        run_id = _run(settings, models, tracking_uri if stack else None, key, no_cache=no_cache)
+        from cli.evaluated import finish_evaluation
+
+        finish_evaluation(home, run_id, summary, as_json=as_json)
+
+
+def _run(settings: SuiteConfig, models: list[str], address: str | None, key: str | None, *, no_cache: bool) -> str:
+    """Run the pipeline, and return its run's id in ZenML."""
+    from mlops.tracking.address import HOME
+    from pipelines.evaluate import evaluate as pipeline
+
+    named = pipeline.with_options(run_name=f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}")
+    if no_cache:
+        named = named.with_options(enable_cache=False)
+    content = settings.model_dump(mode="json")
+    run = named(suite=content, models=list(models), tracking_uri=address or HOME, api_key=key)
+    assert run is not None
+    return str(run.id)
+
+
+def _key(variable: str | None) -> str | None:
+    """Return `env:NAME`. Raises ConfigError for what is no name of a variable."""
+    if variable is None:
+        return None
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+        raise ConfigError(
+            "this is no name of an environment variable (its value must not stand here)",
+            where="--api-key-env",
+            fix="write --api-key-env OPENAI_API_KEY, and export that variable",
+        )
+    return f"env:{variable}"

@@ -1,0 +1,117 @@
+"""Shows what an evaluation came to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from mlops.display.terminal import Terminal, console, styled
+from mlops.home.folder import Home
+from mlops.runs.evaluations import evaluation_file, read_evaluation
+from rlft.errors import StorageError
+from rlft.files import write_file
+
+_SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
+
+
+def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: bool) -> None:
+    """Print the summary of an evaluation, and write it to `target` if there is one. Raises StorageError without it."""
+    found = read_evaluation(home, run_id)
+    if found is None:
+        file = evaluation_file(home, run_id)
+        raise StorageError("the summary of this evaluation cannot be read", where=str(file), fix="evaluate again")
+    if target is not None:
+        write_file(target, json.dumps(found, indent=1))
+    if as_json:
+        console.write_json(found)
+    else:
+        show_evaluation(found, console, [f"Summary: {target or evaluation_file(home, run_id)}", "MLflow: rlft ui"])
+
+
+def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str]) -> None:
+    """Print a table for each cell and split, the slices, and a sentence for each pair of models."""
+    for cell, of_models in found["scenarios"].items():
+        splits = dict.fromkeys(split for each in of_models.values() for split in each["splits"])
+        for split in splits:
+            console.print(_table(cell, split, of_models))
+            for table in _slices(cell, split, of_models, found["metric"]):
+                console.print(table)
+    for label, each in _without_score(found):
+        console.print(styled(f"{label}: {each}", "yellow"))
+    for pair in found["differences"]:
+        console.print(pair["sentence"], soft_wrap=True)
+    if len(found["differences"]) > 1:
+        console.print(
+            f"These are {len(found['differences'])} comparisons, each at 95 %: some may exclude zero by chance."
+        )
+    console.print(f"{len(found['models'])} models, {found['seconds']:.0f} s")
+    for line in where:
+        console.print(line, soft_wrap=True)
+
+
+def _table(cell: str, split: str, of_models: Mapping[str, Any]) -> Table:
+    there = {label: each["splits"][split] for label, each in of_models.items() if split in each["splits"]}
+    tasks = max(each["tasks"] for each in there.values())
+    n = max(each["num_samples"] for each in there.values())
+    names = [name for name in _SHOWN if any(name in each["metrics"] for each in there.values())]
+    names = [name for name in names if n > 1 or name in ("accuracy", "reward")]
+    names += [name for name in ("turns", "tool_calls", "sampled_tokens", "seconds") if _is_known(name, there)]
+    times = "once" if n == 1 else f"{n} times"
+    title = f"{cell} ({split}): {tasks} tasks, {times} each"
+    table = Table("", *(_heading(name, n) for name in names), title=styled(title), title_justify="left")
+    for label, each in there.items():
+        table.add_row(styled(label), *(_cell(each["metrics"].get(name), name) for name in names))
+    return table
+
+
+def _is_known(name: str, there: Mapping[str, Any]) -> bool:
+    """Return whether a metric says something: a mean that is not zero (calls) or one (turns) for all models."""
+    plain = {"turns": 1.0}.get(name, 0.0)
+    return any(name in each["metrics"] and each["metrics"][name]["mean"] != plain for each in there.values())
+
+
+def _heading(name: str, n: int) -> str:
+    return {"pass_at_k": f"pass@{n}", "maj_at_k": f"maj@{n}", "accuracy": f"avg@{n}" if n > 1 else "accuracy"}.get(
+        name, name.replace("_", " ")
+    )
+
+
+def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
+    if interval is None:
+        return "-"
+    if name in _SHOWN:
+        return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
+    return f"{interval['mean']:.3g}"
+
+
+def _slices(cell: str, split: str, of_models: Mapping[str, Any], metric: str) -> Iterator[Table]:
+    columns = dict.fromkeys(
+        column for each in of_models.values() for column in each["splits"].get(split, {}).get("slices", {})
+    )
+    for column in columns:
+        title = styled(f"{metric} on {cell} ({split}) by {column}")
+        table = Table(title=title, title_justify="left")
+        for heading in (column, *of_models, "tasks"):
+            table.add_column(styled(heading))
+        sliced = {
+            label: each["splits"].get(split, {}).get("slices", {}).get(column, {}) for label, each in of_models.items()
+        }
+        for value in dict.fromkeys(value for each in sliced.values() for value in each):
+            found = [each.get(value, {}).get(metric) for each in sliced.values()]
+            counts = [each["count"] for each in found if each]
+            table.add_row(styled(value), *(_cell(each, metric) for each in found), str(max(counts, default=0)))
+        yield table
+
+
+def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for cell, of_models in found["scenarios"].items():
+        for label, each in of_models.items():
+            for split, measures in each["splits"].items():
+                if errors := sum(measures["errors"].values()):
+                    kinds = ", ".join(f"{count} of {kind}" for kind, count in measures["errors"].items())
+                    text = f"{errors} of {measures['attempts']} attempts at {cell} ({split}) have no score: {kinds}"
+                    yield label, text

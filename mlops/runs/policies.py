@@ -1,0 +1,72 @@
+"""The policies of a run by name: the best one, the one that training started from, and that after a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zenml.client import Client
+
+from mlops.home.folder import Home
+from mlops.runs.ids import TRAIN_REPORT, round_name
+from mlops.runs.retention import weights_removed
+from mlops.runs.runs import attempts_of, find_run, name_of
+from mlops.runs.summary_file import read_summary
+from rlft.errors import RlftError, WeightsRemovedError, redo_command
+
+_OUTPUT = "policy"
+
+
+def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
+    """Return the artifact of a run's policy: `best`, `base`, `start`, or that after so many rounds (`round`).
+
+    All attempts at the run are looked through, the newest first. Raises RlftError if there is no such policy (yet), and
+    WeightsRemovedError if `policy.keep` has removed its weights.
+    """
+    found = find_run(run)
+    attempts = attempts_of(found)
+    where = f"{run}:{policy if round is None else f'round={round}'}"
+    if policy == "best":
+        summaries = [read_summary(home, str(attempt.id)) for attempt in attempts]
+        best = next((each.best_round for each in summaries if each and each.best_round is not None), None)
+        if best is None:
+            raise RlftError(
+                "the run has no best policy yet: it has not come to its end, or its summary is not on this machine",
+                where=where,
+                fix=f"name a round, such as {run}:round=1, or `rlft resume` the run",
+            )
+        policy, round = ("start", None) if best == 0 else ("round", best)
+    steps = {"base": ["initialize_policy"], "start": ["warm_start", "initialize_policy"]}
+    names = [TRAIN_REPORT.step_id(round_name(round - 1))] if round is not None else steps[policy]
+    for name in names:
+        for attempt in attempts:
+            if artifact := _output(attempt.id, name):
+                if weights_removed(artifact.uri):
+                    raise WeightsRemovedError(
+                        "the weights of this policy were removed by policy.keep",
+                        where=where,
+                        fix=f"{redo_command(name_of(found), name)}, or name a round that was kept",
+                    )
+                return artifact
+    rounds = _rounds(attempts)
+    there = f"it has {rounds} round{'s' if rounds != 1 else ''}" if rounds else "it has no round yet"
+    raise RlftError(f"the run has no such policy: {there}", where=where, fix="name another one")
+
+
+def _output(run_id: Any, step: str) -> Any:
+    for found in Client().list_run_steps(pipeline_run_id=run_id, name=step, size=1):
+        if versions := Client().get_run_step(found.id).outputs.get(_OUTPUT):
+            return versions[0]
+    return None
+
+
+def _rounds(attempts: list[Any]) -> int:
+    """Return how many rounds the run has trained."""
+    names = {
+        step.name
+        for attempt in attempts
+        for step in Client().list_run_steps(
+            pipeline_run_id=attempt.id, name=f"startswith:{TRAIN_REPORT.step_id('r')}", size=10_000
+        )
+        if step.status.is_successful
+    }
+    return len(names)

@@ -1,0 +1,98 @@
+"""The pipeline `evaluate`: attempts a suite with several models, and compares them task by task."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from zenml import log_metadata, pipeline
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+
+from mlops.display.bars import Display
+from mlops.home.folder import find_home
+from mlops.home.processes import forget_process, note_process
+from mlops.runs.artifact_table import keep_artifacts
+from mlops.runs.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
+from mlops.runtime.movable_cache import leave_home_out
+from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
+from mlops.tracking.address import tracking_address
+from pipelines import models as opening
+from pipelines import scenarios
+from pipelines.models import Opened, open_models
+from pipelines.reporting import report_evaluation
+from pipelines.scenarios import Evaluated, evaluate_scenarios, ingest_suite
+from pipelines.showing import watched
+from pipelines.train import IMAGE
+from rlft.config import SuiteConfig
+from rlft.errors import EngineError
+from rlft.secrets import hide
+from rlft.suites.differences import compare_models
+from rlft.suites.models import parse_model
+
+STEPS = [*scenarios.STEPS, *opening.STEPS]
+
+
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_key: str | None = None) -> None:
+    """Evaluate models on a suite.
+
+    `suite` is a `rlft.config.SuiteConfig` as a mapping, `models` are named as in `rlft.suites.models`, `tracking_uri`
+    is an address of MLflow or `home`, and `api_key` is `env:NAME` for the key of endpoints.
+    """
+    leave_home_out()
+    settings = SuiteConfig.model_validate(suite)
+    display, runtime = Display(), shared_runtime()
+    runtime.lent = Lent(progress=display.report)
+    context = DynamicPipelineRunContext.get()
+    assert context is not None
+    run, home, started = context.run, find_home(), time.perf_counter()
+    summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed, pipeline_run_id=str(run.id))
+    note_process(home, str(run.id), run.name, resumes=False)
+    keep_evaluation(home, summary)  # all that a kill leaves
+    show = watched(display.stage)
+    try:
+        tasks = ingest_suite(settings, show)
+        opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
+        policies = {label: each.policy for label, each in opened.items()}
+        asked = {label for label, each in opened.items() if each.is_asked}
+        results = evaluate_scenarios(settings, policies, tasks, show=show, asked=asked)
+        _summarise(summary, settings, opened, results)
+        address = tracking_address(tracking_uri)
+        with show("MLflow"):
+            summary.mlflow_run_id, summary.mlflow_runs = report_evaluation(
+                settings, opened, results, summary, address, run
+            )
+        summary.status = "finished"
+        if summary.mlflow_run_id is not None:
+            log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=str(run.id))
+    except EngineError as cause:
+        summary.error = hide(str(cause))
+        raise EngineError(cause.what, where=cause.where.replace("controls: ", ""), fix=_AGAIN) from cause
+    except Exception as cause:
+        summary.error = hide(str(cause))
+        raise
+    finally:
+        summary.seconds = time.perf_counter() - started
+        keep_artifacts(home, str(run.id), run.name)
+        keep_evaluation(home, summary)
+        forget_process(home, str(run.id))
+
+
+_AGAIN = "mend the model's address, key or settings, and give the command again: what was evaluated is in the cache"
+
+
+def _summarise(
+    summary: EvaluationSummary,
+    suite: SuiteConfig,
+    opened: dict[str, Opened],
+    results: dict[str, dict[str, Evaluated]],
+) -> None:
+    summary.models = {label: each.facts() for label, each in opened.items()}
+    summary.scenarios = {
+        cell: {label: measures_as_json(each.measures) for label, each in of_models.items()}
+        for cell, of_models in results.items()
+    }
+    evaluations = {
+        cell: {label: each.evaluation for label, each in of_models.items()} for cell, of_models in results.items()
+    }
+    summary.differences = pairs_as_json(compare_models(evaluations, suite.main_metric))

@@ -1,0 +1,158 @@
+"""Evaluates policies on the scenarios of a suite: the same tasks, prompts and seeds for all of them.
+
+What a step has stored for the same tasks, settings, code and weights is taken from the cache, so another policy costs
+no more than its own attempts. `evaluate` and promotions use this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlops.runs.ids import REWARDS, ROLLOUTS, step_id
+from mlops.runtime.runtime import pipeline_environment
+from pipelines.showing import Show, unshown
+from pipelines.stages import Artifact
+from rlft.config import Cell, EngineSettings, SuiteConfig
+from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
+from rlft.rollout import SamplingSettings, Selection
+from rlft.suites.measures import CellMeasures
+from rlft.types import Evaluation
+from steps.evaluate_scenario import evaluate_scenario
+from steps.generate_rollouts import generate_rollouts
+from steps.ingest_tasks import ingest_tasks
+from steps.score_rewards import score_rewards
+from steps.take_as_one_split import take_as_one_split
+
+STEPS = [ingest_tasks, take_as_one_split, generate_rollouts, score_rewards, evaluate_scenario]
+"""The steps that are called here; a pipeline names them in its `depends_on`."""
+LABEL = "suite"  # begins the ids of rollouts, and is part of their seeds
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Holds the artifacts of one policy at one cell; `evaluation` and `measures` are loaded, too, as all use them."""
+
+    tasks: Artifact
+    rollouts: Artifact
+    rewards: Artifact
+    evaluation: Evaluation
+    measures: CellMeasures
+
+
+def ingest_suite(suite: SuiteConfig, show: Show = unshown) -> dict[str, Artifact]:
+    """Return the tasks of each cell, {cell: artifact}; what is read from the same source is read once."""
+    found: dict[str, Artifact] = {}
+    read: dict[str, Artifact] = {}
+    for cell in suite.cells():
+        key = f"{cell.is_whole} {cell.environment.name} {cell.tasks.model_dump_json()}"
+        if key not in read:
+            with show(f"tasks {cell.scenario}"):
+                tasks = ingest_tasks(cell.tasks, cell.environment.name, id=step_id("ingest_tasks", cell.scenario))
+                if cell.is_whole:
+                    tasks = take_as_one_split(tasks, id=step_id("take_as_one_split", cell.scenario))
+                read[key] = tasks
+        found[cell.name] = read[key]
+    return found
+
+
+def evaluate_scenarios(
+    suite: SuiteConfig,
+    policies: Mapping[str, Artifact],
+    tasks: Mapping[str, Artifact] | None = None,
+    *,
+    show: Show = unshown,
+    asked: Collection[str] = (),
+    only: Collection[str] | None = None,
+) -> dict[str, dict[str, Evaluated]]:
+    """Evaluate policy artifacts, {name: artifact}, on the cells of a suite; returns {cell: {name: results}}.
+
+    Call it in the body of a dynamic pipeline whose `depends_on` has `STEPS`. The names end the ids of steps: they have
+    to differ from each other within a run. `tasks` are those of `ingest_suite`, which is called without them. `asked`
+    are the names of models behind an address (`AskedModel`): their answers come from no cache unless
+    `suite.cache_endpoint`. `only` are the names of scenarios, without which all are evaluated.
+    """
+    tasks = ingest_suite(suite, show) if tasks is None else tasks
+    cells = [cell for cell in suite.cells() if only is None or cell.scenario in only]
+    prints = {cell.name: _fingerprints(cell) for cell in cells}
+    names = step_names(list(policies))
+    found: dict[str, dict[str, Evaluated]] = {cell.name: {} for cell in cells}
+    for name, policy in policies.items():  # a model at a time, since few stay in memory
+        fresh = name in asked and not suite.cache_endpoint
+        for cell in cells:
+            place = f"{LABEL}_{cell.name.replace('-', '__')}_{names[name]}"
+            made = _evaluate(suite, cell, prints[cell.name], policy, tasks[cell.name], place, show, fresh=fresh)
+            found[cell.name][name] = made
+    return found
+
+
+def step_names(names: Sequence[str]) -> dict[str, str]:
+    """Return for each name one of letters, digits and `_`, all different, that ids of steps can end with."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = made = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        number = 2
+        while made in found.values():
+            made, number = f"{plain}_{number}", number + 1
+        found[name] = made
+    return found
+
+
+def _fingerprints(cell: Cell) -> EnvironmentFingerprints:
+    environment = pipeline_environment(cell.environment)
+    return environment_fingerprints(environment, cell.environment.name, cell.environment.kwargs)
+
+
+def _evaluate(
+    suite: SuiteConfig,
+    cell: Cell,
+    prints: EnvironmentFingerprints,
+    policy: Artifact,
+    tasks: Artifact,
+    place: str,
+    show: Show,
+    *,
+    fresh: bool,
+) -> Evaluated:
+    selection = Selection(
+        label=LABEL, num_generations=cell.sampling.num_generations, count=cell.num_tasks, splits=cell.splits
+    )
+    sample = generate_rollouts.with_options(enable_cache=False) if fresh else generate_rollouts
+    with show(f"rollouts {place}", "sampling"):
+        rollouts = sample(
+            tasks,
+            policy,
+            selection,
+            sampling_of(suite, cell),
+            cell.environment,
+            prints.harness,
+            suite.policy.device,
+            id=ROLLOUTS.step_id(place),
+        )
+    with show(f"scores {place}"):
+        rewards = score_rewards(
+            tasks, rollouts, cell.environment, cell.reward, prints.reward, id=REWARDS.step_id(place)
+        )
+    with show(f"evaluation {place}"):
+        evaluation, measures = evaluate_scenario(
+            tasks, rollouts, rewards, cell.slices, id=step_id("evaluate_scenario", place)
+        )
+    return Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
+
+
+def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:
+    """Return how the attempts of a cell are sampled."""
+    way = cell.sampling
+    assert way.max_completion_length is not None
+    return SamplingSettings(
+        temperature=way.temperature,
+        top_p=way.top_p,
+        top_k=way.top_k,
+        min_p=way.min_p,
+        max_completion_length=way.max_completion_length,
+        batch_size=suite.rollout.batch_size,
+        seed=suite.seed,
+        engine=EngineSettings(**{name: getattr(suite.rollout, name) for name in EngineSettings.model_fields}),
+        harness=cell.harness,
+    )
