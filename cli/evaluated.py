@@ -59,6 +59,7 @@ def _table(cell: str, split: str, of_models: Mapping[str, Any]) -> Table:
     n = max(each["num_samples"] for each in there.values())
     names = [name for name in _SHOWN if any(name in each["metrics"] for each in there.values())]
     names = [name for name in names if n > 1 or name in ("accuracy", "reward")]
+    names += sorted({name for each in there.values() for name in each["metrics"] if name.startswith("scorers/")})
     names += [name for name in ("turns", "tool_calls", "sampled_tokens", "seconds") if _is_known(name, there)]
     times = "once" if n == 1 else f"{n} times"
     title = f"{cell} ({split}): {tasks} tasks, {times} each"
@@ -76,14 +77,14 @@ def _is_known(name: str, there: Mapping[str, Any]) -> bool:
 
 def _heading(name: str, n: int) -> str:
     return {"pass_at_k": f"pass@{n}", "maj_at_k": f"maj@{n}", "accuracy": f"avg@{n}" if n > 1 else "accuracy"}.get(
-        name, name.replace("_", " ")
+        name, name.removeprefix("scorers/").replace("_", " ")
     )
 
 
 def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
     if interval is None:
         return "-"
-    if name in _SHOWN:
+    if name in _SHOWN or name.startswith("scorers/"):
         return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
     return f"{interval['mean']:.3g}"
 
@@ -115,3 +116,8 @@ def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     kinds = ", ".join(f"{count} of {kind}" for kind, count in measures["errors"].items())
                     text = f"{errors} of {measures['attempts']} attempts at {cell} ({split}) have no score: {kinds}"
                     yield label, text
+                for name, count in measures.get("scorer_errors", {}).items():
+                    yield (
+                        label,
+                        f"the scorer {name} failed on {count} attempts at {cell} ({split}), which have no value",
+                    )

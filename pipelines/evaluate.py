@@ -16,6 +16,7 @@ from mlops.runs.evaluations import EvaluationSummary, keep_evaluation, measures_
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
 from mlops.tracking.address import tracking_address
+from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
 from pipelines import scenarios
 from pipelines.models import Opened, open_models
@@ -51,6 +52,8 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     keep_evaluation(home, summary)  # all that a kill leaves
     show = watched(display.stage)
     try:
+        if settings.scorers:
+            load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
         policies = {label: each.policy for label, each in opened.items()}

@@ -47,6 +47,7 @@ def report_evaluation(
                 tasks=each.tasks.load(),
                 rollouts=each.rollouts.load(),
                 rewards=each.rewards.load(),
+                scores=each.scores,
             )
             place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"
             runs.setdefault(cell, {})[label] = log_cell(parent, result, tags, place, suite.max_traces)

@@ -8,37 +8,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlops.runs.ids import REWARDS, ROLLOUTS, step_id
 from mlops.runtime.runtime import pipeline_environment
+from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.rollout import SamplingSettings, Selection
 from rlft.suites.measures import CellMeasures
+from rlft.suites.scorers import ScorerScores, with_scores
 from rlft.types import Evaluation
+from steps.apply_scorers import apply_scorers
 from steps.evaluate_scenario import evaluate_scenario
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.score_rewards import score_rewards
 from steps.take_as_one_split import take_as_one_split
 
-STEPS = [ingest_tasks, take_as_one_split, generate_rollouts, score_rewards, evaluate_scenario]
+STEPS = [ingest_tasks, take_as_one_split, generate_rollouts, score_rewards, evaluate_scenario, apply_scorers]
 """The steps that are called here; a pipeline names them in its `depends_on`."""
 LABEL = "suite"  # begins the ids of rollouts, and is part of their seeds
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Holds the artifacts of one policy at one cell; `evaluation` and `measures` are loaded, too, as all use them."""
+    """Holds the artifacts of one policy at one cell; what all use is loaded: `evaluation`, `measures`, `scores`.
+
+    `scores` are those of the suite's scorers, which are among the measures, too; `None` if it names none.
+    """
 
     tasks: Artifact
     rollouts: Artifact
     rewards: Artifact
     evaluation: Evaluation
     measures: CellMeasures
+    scores: ScorerScores | None = None
 
 
 def ingest_suite(suite: SuiteConfig, show: Show = unshown) -> dict[str, Artifact]:
@@ -138,7 +145,22 @@ def _evaluate(
         evaluation, measures = evaluate_scenario(
             tasks, rollouts, rewards, cell.slices, id=step_id("evaluate_scenario", place)
         )
-    return Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
+    found = Evaluated(tasks, rollouts, rewards, evaluation.load(), measures.load())
+    return found if not suite.scorers else _scored(suite, found, place, show)
+
+
+def _scored(suite: SuiteConfig, found: Evaluated, place: str, show: Show) -> Evaluated:
+    """Return the results with what the suite's scorers say."""
+    with show(f"scorers {place}"):
+        scores = apply_scorers(
+            found.tasks,
+            found.rollouts,
+            suite.scorers,
+            scorers_digest(suite.scorers),
+            id=step_id("apply_scorers", place),
+        ).load()
+    measures = with_scores(found.measures, scores, found.rollouts.load(), found.tasks.load())
+    return replace(found, measures=measures, scores=scores)
 
 
 def sampling_of(suite: SuiteConfig, cell: Cell) -> SamplingSettings:

@@ -5,6 +5,7 @@
 - `values`: what is logged, in the form that MLflow takes
 - `traces`, `spans`: rollouts as conversations that MLflow shows
 - `evaluation_runs`, `evaluation_traces`: evaluations of models, in the shape of MLflow's own
+- `scorers`, `scorer_feedback`: scorers of MLflow that score attempts; what they say, as assessments
 - `sft_curves`, `control_curves`: the curves of supervised training, and what was tried for the controls
 - `address`, `reach`: where MLflow is and with which credentials; whether it answers
 - `answers`: asking for what a run cannot do without, such as the champion

@@ -20,9 +20,11 @@ from mlflow.entities import LoggedModelInput
 from mlops.tracking.evaluation_traces import log_attempts
 from mlops.tracking.reach import check_reachable, quick_http
 from mlops.tracking.run import Tracker
+from mlops.tracking.scorer_feedback import scorer_feedback
 from mlops.tracking.values import redact
 from rlft.outcome import as_text
 from rlft.suites.measures import CellMeasures
+from rlft.suites.scorers import ScorerScores
 from rlft.types import Rewards, Rollouts, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class CellResult:
     tasks: TaskSet
     rollouts: Rollouts
     rewards: Rewards
+    scores: ScorerScores | None = None
 
 
 def open_evaluation(
@@ -106,6 +109,7 @@ def log_cell(
             model_id=result.model_id,
             tags={CELL_TAG: result.cell, MODEL_TAG: result.model},
             limit=max_traces,
+            more=scorer_feedback(result.scores),
         )
     run.finish()
     return run.run_id
@@ -126,6 +130,7 @@ def cell_metrics(measures: CellMeasures) -> dict[str, float]:
                 found |= {place: interval.mean, f"{place}_low": interval.low, f"{place}_high": interval.high}
         found[f"eval/{split}/tasks"] = float(of_split.tasks)
         found[f"eval/{split}/attempts"] = float(of_split.attempts)
+        found |= {f"eval/{split}/scorers/{name}/errors": float(n) for name, n in of_split.scorer_errors.items()}
         found[f"eval/{split}/attempts_without_score"] = float(sum(of_split.errors.values()))
     return found | {f"totals/{name}": value for name, value in measures.totals.items()}
 

@@ -67,7 +67,7 @@ def log_attempts(
                 key = trace_key(run_id, rollout)
                 found = reward_feedback(scores.get(rollout.rollout_id), rewards.weights, trace_id(key))
                 found += [*expectations(task, trace_id(key)), *(more or {}).get(rollout.rollout_id, ())]
-                assessments = _of_run(found, run_id, root_span_id(key))
+                assessments = _of_run(found, run_id, trace_id(key), root_span_id(key))
                 split = {"rlft.split": task.split} if task else {}
                 prompt = prompt_count(rollout, task)
                 sample = {"rlft.sample": str(rollout.sample)}
@@ -90,11 +90,11 @@ def expectations(task: Task | None, trace: str) -> list[Assessment]:
     return [Expectation(name=EXPECTED, value=task.answer, source=SOURCE, trace_id=trace)]
 
 
-def _of_run(assessments: Sequence[Assessment], run_id: str, span_id: str) -> list[Assessment]:
+def _of_run(assessments: Sequence[Assessment], run_id: str, trace: str, span_id: str) -> list[Assessment]:
     """Say of each assessment which run made it and which span it is about: the root, as MLflow has it."""
     for each in assessments:
         each.metadata = {**(each.metadata or {}), SOURCE_RUN: run_id}
-        each.span_id = span_id
+        each.trace_id, each.span_id = trace, span_id
     return list(assessments)
 
 

@@ -28,7 +28,7 @@ class SplitMeasures:
     """The metrics of one split: in all, and by slice as {column: {value: metrics}}.
 
     `tasks` and `attempts` are counts, `errors` counts the attempts without a score, by the kind of what failed, and
-    `num_samples` is the number of attempts at a task.
+    `num_samples` is the number of attempts at a task. `scorer_errors` counts the attempts on which each scorer failed.
     """
 
     metrics: Metrics
@@ -37,6 +37,7 @@ class SplitMeasures:
     attempts: int
     num_samples: int
     errors: dict[str, int] = field(default_factory=dict)
+    scorer_errors: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
