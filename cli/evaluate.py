@@ -12,8 +12,9 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Overrides, Stack, Summary, Verbose
-from cli.start import check_writable, say_start
+from cli.start import check_kept, say_start
 from mlops.home.backups import back_up
+from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.runtime.signals import keep_from_zenml
 from rlft.errors import ConfigError
@@ -67,7 +68,8 @@ def evaluate(
         if cache_endpoint:
             settings = settings.model_copy(update={"cache_endpoint": True})
         say_start(settings.name)
-        check_writable(home)
+        check_entries(home)
+        check_kept(home)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from mlops.registry.names import REGISTRATION
 
-PIPELINE, EVALUATION = "train", "evaluate"
+PIPELINE, EVALUATE = "train", "evaluate"
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
 # When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.
 MADE_AGAIN = datetime(2000, 1, 1)

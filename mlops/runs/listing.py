@@ -17,7 +17,7 @@ from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
 from mlops.runs.evaluations import mlflow_ids, read_evaluation
-from mlops.runs.ids import EVALUATION, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.runs.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import read_summary
 
@@ -155,14 +155,14 @@ def list_runs(home: Home) -> Listing:
 
 def _attempts(home: Home, database: sqlite3.Connection) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
-    for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, EVALUATION)):
+    for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, EVALUATE)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
         summary = read_summary(home, run_id)
         first = _time(began or created)
         seconds = (_time(ended) - first).total_seconds() if ended else 0.0
         if summary and summary.seconds.total:
             seconds = summary.seconds.total
-        attempt = Attempt(run_id, name, status, first, seconds, summary, is_evaluation=pipeline == EVALUATION)
+        attempt = Attempt(run_id, name, status, first, seconds, summary, is_evaluation=pipeline == EVALUATE)
         groups.setdefault(tag or name_of_first(name), []).append(attempt)
     return groups
 

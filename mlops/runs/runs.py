@@ -12,7 +12,7 @@ from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on
 from mlops.registry.names import REGISTRATION
-from mlops.runs.ids import EVALUATION, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
+from mlops.runs.ids import EVALUATE, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
@@ -76,7 +76,7 @@ def killed_runs(home: Home) -> list[PipelineRunResponse]:
     """Return the runs that ZenML takes for running, and whose process is gone."""
     running = [
         run
-        for pipeline in (PIPELINE, EVALUATION)
+        for pipeline in (PIPELINE, EVALUATE)
         for status in UNFINISHED
         for run in Client().list_pipeline_runs(pipeline=pipeline, status=status, size=100)
     ]
@@ -114,7 +114,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
     that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
     goes on, or has finished and nothing of it is to be done again (`redo`), and for an evaluation.
     """
-    if run.pipeline is not None and run.pipeline.name == EVALUATION:
+    if run.pipeline is not None and run.pipeline.name == EVALUATE:
         raise RlftError(
             f"{run.name} is an evaluation, and no run that is resumed",
             where="RUN",

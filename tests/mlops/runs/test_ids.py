@@ -8,7 +8,7 @@ import pytest
 from zenml.utils import source_utils
 
 from mlops.runs.ids import (
-    EVALUATION,
+    EVALUATE,
     PIPELINE,
     REWARDS,
     ROLLOUTS,
@@ -34,7 +34,7 @@ def test_ids_of_steps_are_those_of_earlier_runs():
     ]  # fmt: skip
     assert validation_name(12) == "validation_r012"
     assert train.name == PIPELINE == "train"
-    assert evaluate.name == EVALUATION == "evaluate"
+    assert evaluate.name == EVALUATE == "evaluate"
 
 
 @pytest.mark.parametrize(
