@@ -53,6 +53,7 @@ _OF_RUNS = {
     ".missed.json": "what MLflow has missed of a run. All else of it is there",
     ".artifacts.json": "a table of a run's artifacts, which is needed only without ZenML's database",
     ".lock": _NOTHING,
+    ".evaluation.json": "what an evaluation of models came to. MLflow has it, too",
     ".json": "the summary of a run. MLflow has it, too, and its artifacts are in zenml/",
 }
 
