@@ -6,12 +6,14 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlops.home.folder import Home
 from rlft.files import write_file
-from rlft.suites.differences import Pair
-from rlft.suites.measures import CellMeasures
+
+if TYPE_CHECKING:  # else commands that list runs would import scipy
+    from rlft.suites.differences import Pair
+    from rlft.suites.measures import CellMeasures
 
 ENDING = ".evaluation.json"
 
