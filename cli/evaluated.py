@@ -48,9 +48,22 @@ def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str
         console.print(
             f"These are {len(found['differences'])} comparisons, each at 95 %: some may exclude zero by chance."
         )
+    for text in _caveats(found):
+        console.print(text, soft_wrap=True)
     console.print(f"{len(found['models'])} models, {found['seconds']:.0f} s")
     for line in where:
         console.print(line, soft_wrap=True)
+
+
+def _caveats(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which tasks are among the train tasks, where some are, and how well the models predict other texts."""
+    for cell, splits in found.get("contamination", {}).items():
+        for each in (split for split in splits.values() if split["exact"] + split["overlapping"]):
+            clean = {label: scores["all"]["clean"] for label, scores in each["scores"].items() if "all" in scores}
+            told = ", ".join(f"{label} {score['mean']:.3f}" for label, score in clean.items() if score)
+            yield f"{cell}: {each['sentence']}" + (f" {found['metric']} on the others: {told}." if told else "")
+    for pair in found.get("forgetting", {}).get("pairs", []):
+        yield from pair["sentences"]
 
 
 def _table(cell: str, split: str, of_models: Mapping[str, Any]) -> Table:

@@ -10,5 +10,6 @@ What pipelines share:
 - `caveats`: evaluation tasks that are not new, and what training cost elsewhere
 - `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary
 - `scenarios`, `models`: evaluates policies on a suite; opens the models that `evaluate` is given
+- `suite_caveats`: what stands beside an evaluation: tasks that are not new, and how models predict other texts
 - `reporting`: tells MLflow what an evaluation came to
 """

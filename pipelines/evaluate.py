@@ -18,11 +18,12 @@ from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runt
 from mlops.tracking.address import tracking_address
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
-from pipelines import scenarios
+from pipelines import scenarios, suite_caveats
 from pipelines.models import Opened, open_models
 from pipelines.reporting import report_evaluation
 from pipelines.scenarios import Evaluated, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
+from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
 from pipelines.train import IMAGE
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
@@ -30,7 +31,7 @@ from rlft.secrets import hide
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
 
-STEPS = [*scenarios.STEPS, *opening.STEPS]
+STEPS = [*scenarios.STEPS, *opening.STEPS, *suite_caveats.STEPS]
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
@@ -60,6 +61,9 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         asked = {label for label, each in opened.items() if each.is_asked}
         results = evaluate_scenarios(settings, policies, tasks, show=show, asked=asked)
         _summarise(summary, settings, opened, results)
+        bits = suite_forgetting(settings, policies, asked, show)
+        summary.forgetting = forgetting_as_json(bits, settings.forgetting_margin)
+        summary.contamination = suite_contamination(settings, tasks, results, show)
         address = tracking_address(tracking_uri)
         with show("MLflow"):
             summary.mlflow_run_id, summary.mlflow_runs = report_evaluation(

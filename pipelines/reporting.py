@@ -13,6 +13,7 @@ from mlops.runs.evaluations import EvaluationSummary
 from mlops.tracking.evaluation_runs import CellResult, log_cell, open_evaluation
 from pipelines.models import Opened
 from pipelines.scenarios import Evaluated
+from pipelines.suite_caveats import caveat_metrics
 from rlft.config import SuiteConfig
 
 
@@ -48,6 +49,7 @@ def report_evaluation(
                 rollouts=each.rollouts.load(),
                 rewards=each.rewards.load(),
                 scores=each.scores,
+                caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
             )
             place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"
             runs.setdefault(cell, {})[label] = log_cell(parent, result, tags, place, suite.max_traces)

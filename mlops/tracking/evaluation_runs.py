@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class CellResult:
     rollouts: Rollouts
     rewards: Rewards
     scores: ScorerScores | None = None
+    caveats: Mapping[str, float] = field(default_factory=dict)  # metrics that stand beside the scores
 
 
 def open_evaluation(
@@ -93,7 +94,7 @@ def log_cell(
     run.log_params({"cell": result.cell, "model": dict(result.facts)})
     used = TaskSet(_attempted(result), result.tasks.fingerprint, result.tasks.notes)
     run.log_tasks(used, str(result.tasks.notes.get("tasks", {}).get("source", "")))
-    run.log_metrics(cell_metrics(result.measures), step=0)
+    run.log_metrics({**cell_metrics(result.measures), **result.caveats}, step=0)
     run.log_json("measures.json", _slices(result.measures))
     run.log_json(_TABLE, attempts_table(result))
     run.set_tags({"mlflow.loggedArtifacts": json.dumps([{"path": _TABLE, "type": "table"}])})

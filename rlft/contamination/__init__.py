@@ -10,7 +10,7 @@ The definition, and what it follows, stand in docs/guide/contamination.md.
 """
 
 from rlft.contamination.overlap import ContaminationReport, Overlap, compare_splits, find_contamination
-from rlft.contamination.scores import CleanScore, clean_scores, contamination_sentence
+from rlft.contamination.scores import CleanScore, clean_scores, contamination_sentence, found_sentence
 
 __all__ = [
     "CleanScore",
@@ -20,4 +20,5 @@ __all__ = [
     "compare_splits",
     "contamination_sentence",
     "find_contamination",
+    "found_sentence",
 ]

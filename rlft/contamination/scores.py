@@ -63,6 +63,18 @@ def _score(
     )
 
 
+def found_sentence(contamination: ContaminationReport, split: str) -> str:
+    """Return in a sentence how many tasks of a split are among the train tasks or demonstrations."""
+    counts = contamination.counts(split)
+    found = counts["exact"] + counts["overlapping"]
+    if not found:
+        return f"None of the {counts['tasks']} tasks of `{split}` is among the train tasks or demonstrations."
+    return (
+        f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} among the train tasks or "
+        f"demonstrations ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."
+    )
+
+
 def contamination_sentence(contamination: ContaminationReport, split: str, score: CleanScore, metric: str) -> str:
     """Return in a sentence or two how many tasks of a split are not new to the model, and the score without them."""
     counts = contamination.counts(split)

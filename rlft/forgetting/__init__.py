@@ -6,13 +6,20 @@
 """
 
 from rlft.forgetting.bits import TextBits, measure_bits
-from rlft.forgetting.changes import Change, compare_bits, forgetting_metrics, forgetting_sentences
+from rlft.forgetting.changes import (
+    Change,
+    compare_bits,
+    comparison_sentences,
+    forgetting_metrics,
+    forgetting_sentences,
+)
 from rlft.forgetting.passages import fingerprint_texts, shipped_texts
 
 __all__ = [
     "Change",
     "TextBits",
     "compare_bits",
+    "comparison_sentences",
     "fingerprint_texts",
     "forgetting_metrics",
     "forgetting_sentences",

@@ -78,6 +78,28 @@ def forgetting_sentences(changes: Mapping[str, Change], left_out: Mapping[str, s
     return said
 
 
+def comparison_sentences(first: str, second: str, changes: Mapping[str, Change], margin: float) -> list[str]:
+    """Return how two models differ: a sentence for each text on which the second is worse, or may be, and one for all.
+
+    `changes` are those of `compare_bits`, with the first model as `before`.
+    """
+    said = [
+        f"{second} predicts `{name}` worse than {first}: {each.difference.mean:+.3f} bits per byte "
+        f"({each.difference.low:+.3f} to {each.difference.high:+.3f}), more than the margin of {margin:g}."
+        for name, each in changes.items()
+        if each.verdict == "cost"
+    ]
+    said += [
+        f"Whether {second} predicts `{name}` worse than {first} by more than {margin:g} bits per byte is open: "
+        f"{each.difference.mean:+.3f} ({each.difference.low:+.3f} to {each.difference.high:+.3f})."
+        for name, each in changes.items()
+        if each.verdict == "open"
+    ]
+    if kept := [f"`{name}`" for name, each in changes.items() if each.verdict == "kept"]:
+        said.append(f"{second} predicts {', '.join(kept)} no worse than {first}, within {margin:g} bits per byte.")
+    return said
+
+
 def forgetting_metrics(changes: Mapping[str, Change]) -> dict[str, float]:
     """Return the changes as numbers for a tracker: `forgetting/{text}/bits_per_byte`, `_before`, and `_change`."""
     flat = dict[str, float]()
