@@ -41,6 +41,18 @@ def test_the_longest_of_several_overlaps_is_told():
     assert (found.other, found.count, found.words) == ("train1", 14, " ".join(ABC[12:]))
 
 
+def test_of_equal_texts_the_first_is_told():
+    asked = " ".join(ABC)
+    assert found_in(asked, "1", asked, asked.upper()).other == "train1"
+    assert found_in(asked, "1", f"2 {asked}", f"3 {asked}").other == "train1"
+    assert found_in(asked, " ".join(ABC[:13]), " ".join(ABC[13:])).other == "train0"  # thirteen words of either
+
+
+def test_equal_hashes_of_different_words_are_no_overlap(monkeypatch):
+    monkeypatch.setattr(overlap, "runs", lambda words, length: [0] * max(0, len(words) - length + 1))
+    assert found_in(" ".join(ABC), " ".join(reversed(ABC))) is None
+
+
 def test_a_short_prompt_is_looked_for_as_a_whole():
     asked = " ".join(ABC[:8])
     assert found_in(asked, f"1 {asked} 2") == Overlap("overlapping", "train", "train0", asked, 8)
