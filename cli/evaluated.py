@@ -50,7 +50,8 @@ def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str
         )
     for text in _caveats(found):
         console.print(text, soft_wrap=True)
-    console.print(f"{len(found['models'])} models, {found['seconds']:.0f} s")
+    models = "1 model" if len(found["models"]) == 1 else f"{len(found['models'])} models"
+    console.print(f"{models}, {found['seconds']:.0f} s")
     for line in where:
         console.print(line, soft_wrap=True)
 

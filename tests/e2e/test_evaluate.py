@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Home
+from tests.rlft.engines.chat_servers import ChatServer
+
+pytestmark = pytest.mark.slow
 
 SUITE = """
 name: quick
@@ -151,9 +154,7 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["models:/nothing@champion"], "no model of this name is registered"),
         (["models:/tiny@champion"], "no version has this alias; there are: challenger"),
-        (["models:/tiny/7"], "the newest is 1"),
         (["./absent"], "there is no such folder"),
         (["a:b"], "names no policy of a run"),
         (["gpt2", "gpt2"], "named twice"),
@@ -163,3 +164,38 @@ def test_a_model_that_is_not_there_is_told_of_with_what_there_is(tried, argument
     result = tried[0].rlft("evaluate", *arguments, "--suite", "suite.yaml")
     assert result.code == 2, result.output
     assert says in " ".join(result.output.split())
+
+
+SCORER = """
+from mlflow.genai import scorer
+
+
+@scorer
+def short(outputs):
+    return len(outputs) < 3
+"""
+
+
+def test_a_model_behind_an_address_is_asked_anew_unless_the_cache_is_asked_for(make_home, monkeypatch):
+    home = make_home("asked")
+    (home.folder / "suite.yaml").write_text(SUITE + 'scorers: ["mine.py:short"]\n')
+    (home.folder / "mine.py").write_text(SCORER)
+    monkeypatch.setenv("ENDPOINT_KEY", "a-value-that-is-secret")
+    with ChatServer(lambda body, number: "1") as server:
+        model = f"openai:small@{server.url}"
+        asked = []
+        for more in ([], [], ["--cache-endpoint"]):
+            found, _ = evaluated(home, model, "--api-key-env", "ENDPOINT_KEY", *more)
+            asked.append(len(server.bodies) - sum(asked))
+        # One request to get to know it; 6 tasks 3 times each, and 9 once each.
+        assert asked == [1 + 18 + 9, 1 + 18 + 9, 1]
+        assert {headers["Authorization"] for headers in server.headers} == {"Bearer a-value-that-is-secret"}
+    assert found["models"]["small"]["endpoint"] == server.url
+    metrics = found["scenarios"]["whole"]["small"]["splits"]["test"]["metrics"]
+    assert metrics["scorers/short"]["mean"] == 1.0
+    assert "sampled_tokens" not in metrics
+    stored = [file for file in home.folder.rglob("*") if file.is_file()]
+    assert not [file for file in stored if b"a-value-that-is-secret" in file.read_bytes()]
+    gone = home.rlft("evaluate", model, "--suite", "suite.yaml")
+    assert gone.code == 2, gone.output
+    assert "cannot be asked" in " ".join(gone.output.split())

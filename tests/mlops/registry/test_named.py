@@ -1,0 +1,40 @@
+import pytest
+from mlflow import MlflowClient
+
+from mlops.registry.logged_model import HASH_TAG
+from mlops.registry.named import NamedVersion, find_version
+from mlops.registry.versions import MODEL_TAG
+from rlft.errors import RlftError
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    """A registry with versions 1 and 2 of `demo`, of which rlft has made the first alone."""
+    uri = f"sqlite:///{tmp_path_factory.mktemp('registry')}/mlflow.db"
+    client = MlflowClient(uri, uri)
+    client.create_registered_model("demo")
+    client.create_model_version("demo", "somewhere", tags={HASH_TAG: "abc", MODEL_TAG: "m-1"})
+    client.create_model_version("demo", "somewhere")
+    client.set_registered_model_alias("demo", "champion", "1")
+    return uri
+
+
+def test_an_alias_and_a_number_name_a_version(uri):
+    expected = NamedVersion("demo", "1", "abc", "m-1", None)
+    assert find_version(uri, "demo", "champion", None) == expected
+    assert find_version(uri, "demo", None, "1") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "alias", "version", "says"),
+    [
+        ("other", "champion", None, "models:/other@champion: no model of this name is registered; there are: demo"),
+        ("demo", "best", None, "models:/demo@best: no version has this alias; there are: champion"),
+        ("demo", None, "7", "models:/demo/7: there is no such version; the newest is 2"),
+        ("demo", None, "2", "models:/demo/2: this version was not registered by rlft"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_there_is(uri, name, alias, version, says):
+    with pytest.raises(RlftError) as error:
+        find_version(uri, name, alias, version)
+    assert str(error.value).startswith(says)
