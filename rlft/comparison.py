@@ -71,7 +71,7 @@ def compare(
     report lacks the metric.
     """
     if without:
-        ours, theirs = _left_out(ours, without), _left_out(theirs, without)
+        ours, theirs = (within(each, _attempted(each) - set(without)) for each in (ours, theirs))
     for report in (ours, theirs):
         if metric not in report.per_task:
             known = ", ".join(sorted(report.per_task)) or "none"
@@ -104,6 +104,33 @@ def compare(
     )
 
 
+def counting_errors(
+    ours: EvaluationReport, theirs: EvaluationReport, metric: str
+) -> tuple[EvaluationReport, EvaluationReport]:
+    """Return both reports with the errors of `ours` as the lowest and those of `theirs` as the highest score.
+
+    They hold this metric alone, over the tasks that were attempted by both and have a score for at least one.
+    """
+    ends = _ends(metric, ours, theirs)
+    kept = _known(ours, metric) & _known(theirs, metric) & _scored(ours, theirs, metric)
+
+    def filled(report: EvaluationReport, score: float) -> EvaluationReport:
+        found = completed(report, metric, score)
+        return replace(report, per_task={metric: {task: found[task] for task in sorted(kept)}}, errors={})
+
+    return filled(ours, ends.low), filled(theirs, ends.high)
+
+
+def within(report: EvaluationReport, tasks: Collection[str]) -> EvaluationReport:
+    """Return a report with the scores and the errors of these tasks alone; its `metrics` stay those of all."""
+    scores = {
+        metric: {task: score for task, score in found.items() if task in tasks}
+        for metric, found in report.per_task.items()
+    }
+    errors = {task: count for task, count in report.errors.items() if task in tasks}
+    return replace(report, per_task=scores, errors=errors)
+
+
 def completed(report: EvaluationReport, metric: str, score: float) -> dict[str, float]:
     """Return {task id: mean over its samples}, in which each rollout without a score counts as `score`."""
     means = dict(report.per_task[metric])
@@ -134,13 +161,9 @@ def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: s
     return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
 
 
-def _left_out(report: EvaluationReport, tasks: Collection[str]) -> EvaluationReport:
-    scores = {
-        metric: {task: score for task, score in found.items() if task not in tasks}
-        for metric, found in report.per_task.items()
-    }
-    errors = {task: count for task, count in report.errors.items() if task not in tasks}
-    return replace(report, per_task=scores, errors=errors)
+def _attempted(report: EvaluationReport) -> set[str]:
+    """Return the tasks with any score or an error."""
+    return {task for found in report.per_task.values() for task in found} | set(report.errors)
 
 
 def _known(report: EvaluationReport, metric: str) -> set[str]:

@@ -94,6 +94,27 @@ def squared_difference(ours: EvaluationReport, theirs: EvaluationReport, metric:
     return fmean((a[task] - b[task]) ** 2 for task in a) if a else None
 
 
+def smallest_difference(
+    squared: float, effective: float, metric: str, *, confidence: float = 0.95, power: float = POWER
+) -> float | None:
+    """Return the smallest true difference of two policies, in the metric, that is found at this `power`.
+
+    It is found if the interval of the paired difference (two-sided `confidence`) does not reach 0. `squared` is the
+    `squared_difference` of both policies, `effective` how many groups of equal size say as much as theirs. `None` if a
+    share differs by no amount that is found so often, or if there are fewer than two groups.
+    """
+    if effective < 2:
+        return None
+    if metric == "accuracy":
+        return smallest_gain(effective, confidence=confidence, discordance=squared, power=power)
+    return _spreads(confidence, effective, power) * math.sqrt(squared)
+
+
+def _spreads(confidence: float, effective: float, power: float = POWER) -> float:
+    """Return the smallest difference that is found, in standard deviations of the difference between groups."""
+    return float(norm.ppf((1 + confidence) / 2) + norm.ppf(power)) / math.sqrt(max(effective, 1.0))
+
+
 def gate_sentence(
     tasks: int,
     groups: int,
@@ -122,7 +143,7 @@ def gate_sentence(
     if minimum:
         found += f" to exceed promotion.min_improvement ({minimum:g})"
     if metric != "accuracy":
-        spreads = (norm.ppf((1 + confidence) / 2) + norm.ppf(POWER)) / math.sqrt(max(effective, 1.0))
+        spreads = _spreads(confidence, effective)
         if measured is None:
             gain = f"{minimum:g} and {spreads:.2f}" if minimum else f"{spreads:.2f}"
             return f"{begin} a true gain of {gain} standard deviations of the difference between groups {found}"
