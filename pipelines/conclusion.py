@@ -175,6 +175,7 @@ def promote(
         decision = decide_promotion(
             arms.final,
             arms.base,
+            tasks,
             config.evaluation,
             config.promotion,
             arms.warm_start,
@@ -183,6 +184,7 @@ def promote(
             look.number,
             look.spent,
             known,
+            config.reward.audit or None,  # a run whose reward fails its audit does not come this far
         )
     with stages.show("registering the policy"):
         version = register_policy(

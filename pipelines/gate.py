@@ -18,7 +18,7 @@ from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from rlft.config import Config
-from rlft.errors import TrackerError
+from rlft.errors import ConfigError, TrackerError
 from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
 from rlft.gates.looks import Look, next_look, why_refused
 from rlft.power import few_groups, gate_sentence, squared_difference
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 # Settings of an evaluation that change no verdict: when to validate, and what is compared beside the gate.
 _ASIDE = {"validate_every", "patience", "pass_at_k", "forgetting", "forgetting_margin"}
+# Settings of a promotion that no verdict depends on, and those that are named apart.
+_NO_RULES = {"name", "approval", "min_improvement", "looks"}
 
 
 def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> str | None:
@@ -77,6 +79,17 @@ def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[f
     except TrackerError as cause:
         logger.warning("what earlier decisions on this gate have shown is not known: %s", cause.what)
         return None, none
+
+
+def check_slices(gate: Sequence[Task], config: Config) -> None:
+    """Raise ConfigError if `promotion.slices` names a column that no task of the gate has."""
+    columns = sorted({column for task in gate for column in task.info})
+    if missing := [column for column in config.promotion.slices if column not in columns]:
+        raise ConfigError(
+            f"no task of the gate has the column {missing[0]!r}",
+            where="promotion.slices",
+            fix=f"name some of these: {', '.join(columns)}",
+        )
 
 
 def say_what_moved(tasks: TaskSet, config: Config, tracker: Tracker) -> dict[str, Any] | None:
@@ -161,4 +174,6 @@ def _hash_of_question(policy: str, gate: Sequence[Task], config: Config, code: s
         exclude={"evaluation": _ASIDE},
     )
     asked = [policy, fingerprint_tasks(gate), code, judged, config.promotion.min_improvement, config.promotion.looks]
+    rules = config.promotion.model_dump(mode="json", exclude=_NO_RULES, exclude_defaults=True)
+    asked += [rules] if rules else []  # so that looks which were counted before there were rules are known again
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -31,7 +31,7 @@ from mlops.runtime.signals import installed
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts
-from pipelines.gate import say_what_it_sees, say_what_moved
+from pipelines.gate import check_slices, say_what_it_sees, say_what_moved
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
@@ -146,6 +146,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
     """
     started = time.perf_counter()
     tasks = stages.ingest()
+    check_slices(tasks.load().split("gate"), stages.config)
     moved = say_what_moved(tasks.load(), stages.config, record.tracker)
     _note_tasks(tasks.load(), moved, record, stages.config)
     if missing := tasks.load().notes["tasks"]["without_answer"]:

@@ -53,8 +53,24 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
         given, frequent = answers_given(attempts[split])
         right = right_answers(by_id[task] for task in groups)
         solved = solved_answers(attempts[split])
-        reports[split] = replace(report, answers=given, right_answers=right, solved_answers=solved, frequent=frequent)
+        reports[split] = replace(
+            report,
+            answers=given,
+            right_answers=right,
+            solved_answers=solved,
+            frequent=frequent,
+            lengths=_lengths(attempts[split]),
+        )
     return reports
+
+
+def _lengths(attempts: list[tuple[Rollout, Reward]]) -> dict[str, float]:
+    """Return the mean length of the completions of each task, where the tokens are known."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for rollout, _ in attempts:
+        if len(rollout.token_ids):
+            found[rollout.task_id].append(float(rollout.completion_length))
+    return {task: _mean(lengths) for task, lengths in sorted(found.items())}
 
 
 def pair(rollouts: Rollouts, rewards: Rewards) -> list[tuple]:

@@ -112,8 +112,9 @@ def compare_slices(
     Journal of Statistics 6): the surest of m slices at the one-sided level `family` / m, the next at `family` /
     (m - 1), and so on, until one is not. So with a chance of at most `family` any slice is said to be worse if in truth
     none is, however slices overlap. One that is not worse is `no worse` if a true loss of `margin` would have been
-    found at its level four times out of five, as far as the variance tells, else `cannot tell`. Slices with too few
-    groups of tasks are not tested and do not count among the m. The tasks of `without` are left out.
+    found at its level four times out of five, as far as the variance tells, or if the interval excludes it; else
+    `cannot tell`. Slices with too few groups of tasks are not tested and do not count among the m. The tasks of
+    `without` are left out.
     """
     asked = {name: _Asked.of(ours, theirs, metric, set(ids) - set(without)) for name, ids in slices.items()}
     untested = {name: why for name, each in asked.items() if (why := each.obstacle(name)) is not None}
@@ -134,9 +135,10 @@ def compare_slices(
             return Slice(name, "cannot tell", each.difference(0.95), each.errors, obstacle=untested[name])
         if name in worse:
             return Slice(name, "worse", each.difference(worse[name]), each.errors)
-        visible = each.visible(last)
+        visible, difference = each.visible(last), each.difference(last)
         sees = visible is not None and visible <= margin
-        return Slice(name, "no worse" if sees else "cannot tell", each.difference(last), each.errors, visible)
+        excludes = difference is not None and difference.low > -margin
+        return Slice(name, "no worse" if sees or excludes else "cannot tell", difference, each.errors, visible)
 
     return [judged(name) for name in slices]
 

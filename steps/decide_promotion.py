@@ -9,15 +9,17 @@ from mlops.runtime import cache_policies
 from rlft.config import EvaluationConfig, PromotionConfig
 from rlft.controls.constant import ConstantAnswer
 from rlft.gates.looks import Look
-from rlft.promotion import Decision
+from rlft.promotion import Decision, Rules
 from rlft.promotion import decide_promotion as decide
-from rlft.types import Evaluation
+from rlft.slices import slices_of
+from rlft.types import Evaluation, TaskSet
 
 
 @step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
 def decide_promotion(
     trained: Evaluation,
     base: Evaluation,
+    tasks: TaskSet,
     evaluation: EvaluationConfig,
     promotion: PromotionConfig,
     warm_start: Evaluation | None = None,
@@ -26,12 +28,15 @@ def decide_promotion(
     look: int = 1,
     spent: float = 1.0,
     champion_knows: list[str] | None = None,
+    audit: bool | None = None,
 ) -> Annotated[Decision, "promotion_decision"]:
-    """Compare the trained policy with every other arm on the split `gate`; no other split has a say.
+    """Compare the trained policy with every other arm on the split `gate`, and on others by the rules that name them.
 
     `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
-    trained on, `None` if these are not known.
+    trained on, `None` if these are not known, and `audit` says whether the reward has passed its audit, if it had one.
     """
+    arms = {"trained": trained, "warm_start": warm_start, "base": base, "champion": champion}
+    gate = slices_of(tasks.split("gate"), promotion.slices)
     return decide(
         trained.splits["gate"],
         warm_start.splits["gate"] if warm_start else None,
@@ -43,4 +48,16 @@ def decide_promotion(
         look=Look(look, spent),
         looks=promotion.looks,
         champion_knows=champion_knows,
+        rules=Rules(
+            suites={name: rule.margin for name, rule in promotion.suites.items()},
+            slices={f"{column}={value}": ids for column, values in gate.items() for value, ids in values.items()},
+            slice_margin=promotion.slice_margin,
+            max_length_ratio=promotion.max_length_ratio,
+            audit_required=promotion.audit == "required",
+        ),
+        suites={
+            suite: {name: arm.splits[suite] for name, arm in arms.items() if arm is not None and suite in arm.splits}
+            for suite in promotion.suites
+        },
+        audit=audit,
     )

@@ -13,3 +13,4 @@ APPROVAL_TAG = "rlft.approval"
 COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
+RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whether that `passes` or `fails`

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from mlops.registry.names import (
     NOTED_TAG,
     PROMOTE_TAG,
     REASONS_TAG,
+    RULE_TAG,
     RUN_TAG,
     WITHHELD_TAG,
 )
@@ -37,6 +39,8 @@ from mlops.registry.verdicts import approval_of
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
+_MARKUP = re.compile(r"([\\`*_\[\]<>])")
+_LONGEST_DESCRIPTION = 5000
 
 
 def register_policy_version(
@@ -80,7 +84,9 @@ def register_policy_version(
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: hash_files(policy_folder), MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
-            version = _create_version(client, name, run_id, model_id, {**(tags or {}), **own, **waiting})
+            version = _create_version(
+                client, name, run_id, model_id, {**(tags or {}), **own, **waiting}, _described(decision)
+            )
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
     return _registered(client, name, str(version.version))
@@ -123,7 +129,14 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
         PROMOTE_TAG: str(decision.promote).lower(),
         REASONS_TAG: "\n".join(decision.reasons),
         NOTED_TAG: "true",
+        **{f"{RULE_TAG}{rule}": outcome for rule, outcome in decision.rules.items()},
     }
+
+
+def _described(decision: Decision) -> str:
+    """Return the sentences of a decision as a list in Markdown, cut at what MLflow's database holds."""
+    lines = ["- " + _MARKUP.sub(r"\\\1", reason) for reason in decision.reasons]
+    return "\n".join(lines)[:_LONGEST_DESCRIPTION]
 
 
 def _find_version(client: MlflowClient, name: str, run_id: str, weights_hash: str) -> ModelVersion | None:
@@ -134,12 +147,14 @@ def _find_version(client: MlflowClient, name: str, run_id: str, weights_hash: st
 
 
 def _create_version(
-    client: MlflowClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str]
+    client: MlflowClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str], description: str
 ) -> ModelVersion:
     _make_name(client, name)
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
     source = client.get_logged_model(model_id).artifact_location
-    version = client.create_model_version(name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags))
+    version = client.create_model_version(
+        name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags), description=description
+    )
     # By this tag the page of the logged model leads to the version, as mlflow.register_model does it.
     versions = json.dumps([{"name": name, "version": int(version.version)}])
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": versions})

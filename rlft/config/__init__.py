@@ -6,9 +6,10 @@ before anything is loaded. `docs/guide/settings.md` lists all settings and is ma
 
 from rlft.config.controls import ControlName, ModelControl
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
-from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
+from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
 from rlft.config.experiment import Config
 from rlft.config.policy import FromScratchConfig, KeepConfig, LoraSettings, PolicyConfig, WarmStartConfig
+from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import EngineSettings, RolloutConfig, ServerSettings, VllmSettings
 from rlft.config.section import Section
 from rlft.config.suite import Cell, ScenarioConfig, SuiteConfig, SuiteSampling, SuiteSection

@@ -1,4 +1,4 @@
-"""The sections `baseline`, `evaluation`, `promotion` and `tracking` of a config."""
+"""The sections `baseline`, `evaluation` and `tracking` of a config."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from rlft.config.bounds import COLDEST, HOTTEST, MOST
-from rlft.config.names import FolderName, ModelName
+from rlft.config.names import FolderName
 from rlft.config.section import Section, changed
 
 logger = logging.getLogger(__name__)
@@ -123,34 +123,6 @@ class EvaluationConfig(AttemptsConfig):
             logger.warning("evaluation.resamples has no effect any more: intervals are computed from groups of tasks")
             content = {name: value for name, value in content.items() if name != "resamples"}
         return content
-
-
-class PromotionConfig(Section):
-    """When a trained policy becomes the champion, the model that is in use."""
-
-    name: ModelName | None = Field(
-        default=None, description="Name of the model in the registry. null means the config's `name`."
-    )
-    approval: Literal["none", "required"] = Field(
-        default="none",
-        description="`none`: a policy that passes the gate becomes the champion at once. `required`: it waits as the "
-        "challenger until a person has approved it with `rlft approve`, or rejected it with `rlft reject`.",
-    )
-    looks: int = Field(
-        default=20,
-        ge=1,
-        le=1000,
-        description="How many decisions one gate may see. A chance of 5 % that a model which is no better is promoted "
-        "is split equally over them, so more looks need a larger gain; afterwards nothing is promoted until the gate "
-        "is drawn anew.",
-    )
-    min_improvement: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e9,
-        description="How much better than the base model, the warm start and the champion the policy must be: the "
-        "lower bound of each difference in `evaluation.metric` on the split `gate` must exceed this.",
-    )
 
 
 class TrackingConfig(Section):

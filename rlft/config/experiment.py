@@ -10,9 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from rlft.config.bounds import LARGEST_SEED
 from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
-from rlft.config.evaluation import BaselineConfig, EvaluationConfig, PromotionConfig, TrackingConfig
+from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
 from rlft.config.names import LONGEST_NAME, check_plain_name
 from rlft.config.policy import PolicyConfig, WarmStartConfig
+from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section
 from rlft.config.suite import SuiteSection
@@ -115,6 +116,20 @@ class Config(Section):
             raise ValueError(
                 "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; give `model` "
                 "an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_promoted(self) -> Self:
+        if "off_distribution" in self.promotion.suites and self.tasks.off_distribution is None:
+            raise ValueError(
+                "promotion.suites names off_distribution, and the config has no such tasks; set "
+                "tasks.off_distribution, or take it out of the suites"
+            )
+        if self.promotion.audit == "required" and not self.reward.audit:
+            raise ValueError(
+                "promotion.audit is required, and reward.audit is false, so nothing could be promoted; set one of "
+                "them otherwise"
             )
         return self
 

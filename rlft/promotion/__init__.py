@@ -2,10 +2,13 @@
 
 - `decide`: the decision
 - `decision`: what it holds, and what the registry makes of it
+- `rules`: what must hold beside the improvement, and what each rule has said
+- `improvement`, `suites`, `slices`, `costs`: the rules
 - `sentences`: a comparison with a rival in words
 """
 
 from rlft.promotion.decide import decide_promotion
 from rlft.promotion.decision import Approval, Decision, RegisteredVersion
+from rlft.promotion.rules import Rules
 
-__all__ = ["Approval", "Decision", "RegisteredVersion", "decide_promotion"]
+__all__ = ["Approval", "Decision", "RegisteredVersion", "Rules", "decide_promotion"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
-from rlft.comparison import compare
 from rlft.gates.looks import FIRST_LOOK, Look, confidence_at, why_refused
+from rlft.promotion.costs import judge_length
 from rlft.promotion.decision import Decision
-from rlft.promotion.sentences import absent, incomparable, obstacle_of, of_known_tasks, sentence
+from rlft.promotion.improvement import judge_improvement
+from rlft.promotion.rules import NO_RULES, Rules, Verdict
+from rlft.promotion.slices import judge_slices
+from rlft.promotion.suites import judge_suites
 from rlft.types import EvaluationReport
 from rlft.variety import collapse
 
@@ -29,6 +32,9 @@ def decide_promotion(
     look: Look = FIRST_LOOK,
     looks: int = 1,
     champion_knows: Collection[str] | None = (),
+    rules: Rules = NO_RULES,
+    suites: Mapping[str, Mapping[str, EvaluationReport]] | None = None,
+    audit: bool | None = None,
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
@@ -39,38 +45,47 @@ def decide_promotion(
 
     `look` says which decision on these tasks this is, of at most `looks`, which the level of the intervals is for
     (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are
-    left out of the comparison with it; `None` if they are not known. Raises ValueError if the reports are of different
-    splits or lack the metric.
+    left out of the comparison with it; `None` if they are not known. What else must hold are `rules`: `suites` are the
+    reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether the reward has passed
+    its audit, `None` if it was not audited. Slices and lengths are compared with the model in use: the champion, or
+    before the first promotion the base model. Raises ValueError if the reports are of different splits or lack the
+    metric.
     """
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
         already = f"the trained policy {trained.policy[:12]} is the champion already"
         return Decision(False, (already,), look=look.number, looks=looks)
-    promote, comparisons, confidence = look.is_allowed, {}, confidence_at(looks)
-    reasons = _of_looks(look, looks, confidence)
-    for name, rival in rivals.items():
-        if rival is None:
-            reasons += absent(name)
-            continue
-        without = champion_knows or () if name == "champion" else ()
-        found = compare(trained, rival, metric, confidence=confidence, without=without)
-        if found is None:
-            promote = False
-            reasons.append(incomparable(name, without))
-            continue
-        comparisons[name] = found.difference
-        obstacle = obstacle_of(found)
-        promote = promote and obstacle is None and found.exceeds(min_improvement)
-        reasons.append(sentence(name, metric, found, min_improvement, obstacle, confidence))
-        if name == "champion":
-            reasons[-1] += of_known_tasks(champion_knows)
+    confidence = confidence_at(looks)
+    verdicts, comparisons = judge_improvement(trained, rivals, metric, min_improvement, confidence, champion_knows)
+    verdicts += judge_suites(suites or {}, rules.suites, metric, confidence)
+    in_use, name, known = (base, "base", ()) if champion is None else (champion, "champion", champion_knows or ())
+    if rules.slices:
+        verdicts += judge_slices(trained, in_use, name, metric, rules, known)
+    if rules.max_length_ratio is not None:
+        verdicts.append(judge_length(trained, in_use, name, rules.max_length_ratio, confidence))
+    if rules.audit_required:
+        verdicts.append(_of_audit(audit))
     if collapsed := collapse(trained, warm_start or base):
-        promote = False
-        reasons.append(f"fails: {collapsed}")
+        verdicts.append(Verdict("answers", True, f"fails: {collapsed}"))
+    promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
+    reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
     if promote:
         reasons.append(_NOT_THE_RECIPE)
-    return Decision(promote, tuple(reasons), comparisons, look.number, looks)
+    return Decision(promote, tuple(reasons), comparisons, look.number, looks, _by_rule(verdicts))
+
+
+def _by_rule(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Return of each kind of rule whether it passes."""
+    failed = {verdict.rule for verdict in verdicts if verdict.blocks}
+    return {rule: "fails" if rule in failed else "passes" for rule in dict.fromkeys(each.rule for each in verdicts)}
+
+
+def _of_audit(passed: bool | None) -> Verdict:
+    if passed:
+        return Verdict("audit", False, "passes: the reward has passed its audit")
+    why = "has not been audited (reward.audit: false)" if passed is None else "has not passed its audit"
+    return Verdict("audit", True, f"fails: the reward {why}, and promotion.audit is required")
 
 
 def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:

@@ -16,7 +16,9 @@ class Decision(Report):
 
     `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
     (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
-    be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one.
+    be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one. `rules` says of
+    each kind of rule that was asked (`improvement`, `suites`, `slices`, `length`, `audit`, `answers`) whether it
+    `passes` or `fails`.
     """
 
     promote: bool
@@ -24,6 +26,7 @@ class Decision(Report):
     comparisons: dict[str, Interval] = field(default_factory=dict)
     look: int = 1
     looks: int = 1
+    rules: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

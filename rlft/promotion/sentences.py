@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rlft.comparison import Comparison
-from rlft.power import few_groups
 
 _NAMED = 3  # tasks that a sentence names
 
@@ -15,15 +14,6 @@ def of_known_tasks(known: Collection[str] | None) -> str:
     if known is None:
         return "; its run has not noted its tasks, so it may have been trained on some of these"
     return f"; {len(known)} tasks that it was trained on are left out" if known else ""
-
-
-def obstacle_of(found: Comparison) -> str | None:
-    """Return why a comparison is no evidence, whatever its interval; `None` if it is."""
-    if few := few_groups("gate", found.difference.groups, found.difference.effective_groups):
-        return few
-    if not found.declared and found.difference.low == found.difference.high:
-        return "every task has the same difference, and scores without a declared range have no interval then"
-    return None
 
 
 def incomparable(name: str, without: Collection[str]) -> str:
@@ -51,14 +41,22 @@ def absent(name: str) -> list[str]:
     return ["no warm start in this run: that comparison is left out"]
 
 
-def sentence(name: str, metric: str, found: Comparison, minimum: float, obstacle: str | None, confidence: float) -> str:
+def sentence(
+    name: str,
+    metric: str,
+    found: Comparison,
+    minimum: float,
+    obstacle: str | None,
+    confidence: float,
+    where: str = "gate",
+) -> str:
     """Return a comparison with a rival as a sentence, which says whether the bound exceeds `minimum`."""
     difference = found.difference
     over = f"{difference.count} tasks"
     if difference.groups != difference.count:
         over += f" in {difference.groups} groups"
     text = (
-        f"{'passes' if obstacle is None and found.exceeds(minimum) else 'fails'}: {metric} on gate of trained minus "
+        f"{'passes' if obstacle is None and found.exceeds(minimum) else 'fails'}: {metric} on {where} of trained minus "
         f"{plain(name)} is {difference.mean:+.4f} ({100 * confidence:.4g} % interval {difference.low:+.4f} to "
         f"{difference.high:+.4f}, {over}); the lower bound must exceed {minimum:+.4f}"
     )

@@ -159,6 +159,11 @@ def _verdicts(drawn: list[tuple[Array, Array]], margin: float) -> dict[str, floa
         return known[key]
 
     able = np.array([sees(*each) for each in zip(squared, effective, left, strict=True)])
+    for tested in np.unique(left):
+        of = left == tested
+        level = 1 - 2 * FAMILY / int(tested)
+        low, _ = bounds(sums[0][of], sizes[0][of], _DIFFERENCE, imagined=IMAGINED_OF_DIFFERENCE, confidence=level)
+        able[of] |= (effective[of] >= MIN_GROUPS) & (low > -margin)
     first = worse[:, 0]
     return {
         "worse": float(first.mean()),

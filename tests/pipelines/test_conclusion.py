@@ -115,6 +115,7 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     stages.config = SimpleNamespace(
         promotion=SimpleNamespace(approval="required"),
         evaluation=None,
+        reward=SimpleNamespace(audit=True),
         rollout=SimpleNamespace(max_completion_length=9),
     )
     stages.fingerprints = SimpleNamespace(harness="h", reward="r")

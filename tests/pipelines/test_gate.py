@@ -11,8 +11,9 @@ from mlops.registry.gates import count_look
 from mlops.registry.noted_tasks import note_tasks
 from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
-from pipelines.gate import _hash_of_question, say_what_it_sees, say_what_moved
+from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees, say_what_moved
 from rlft.config import Config, PromotionConfig
+from rlft.errors import ConfigError
 from rlft.types import TaskSet
 from tests.factories import make_task
 
@@ -126,6 +127,15 @@ def test_what_a_gate_sees_is_above_what_a_promotion_must_exceed(tmp_path):
 GATE = dealt({0, 1, 2}).split("gate")
 
 
+def test_a_column_of_slices_that_no_task_has_is_told():
+    tasks = [dataclasses.replace(task, info={"language": "de", "year": 1}) for task in GATE]
+    rules = PromotionConfig(slices=["language", "langauge"])
+    with pytest.raises(ConfigError, match=r"no task of the gate has the column 'langauge'") as told:
+        check_slices(tasks, CONFIG.model_copy(update={"promotion": rules}))
+    assert told.value.fix == "name some of these: language, year"
+    check_slices(tasks, CONFIG.model_copy(update={"promotion": PromotionConfig(slices=["year"])}))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -138,6 +148,10 @@ GATE = dealt({0, 1, 2}).split("gate")
         {"environment": {"name": "rlft.environments.gsm8k:Gsm8k", "kwargs": {"a": 1}}},
         {"promotion": {"min_improvement": 0.01}},
         {"promotion": {"looks": 5}},
+        {"promotion": {"suites": {"test": {"margin": 0.1}}}},
+        {"promotion": {"slices": ["a"]}},
+        {"promotion": {"max_length_ratio": 2.0}},
+        {"promotion": {"audit": "required"}},
     ],
     ids=str,
 )
@@ -153,4 +167,5 @@ def test_what_judges_a_policy_makes_the_question_and_nothing_else():
     assert asked != _hash_of_question("p", GATE, CONFIG, "edited")
     assert asked != _hash_of_question("p", [other, *GATE[1:]], CONFIG, "code")
     aside = {"evaluation": {"validate_every": 7, "patience": 2}, "tracking": {"trace_every": 3}, "controls": []}
+    aside |= {"promotion": {"name": "other", "approval": "required"}}
     assert asked == _hash_of_question("p", GATE, Config.model_validate(CONFIG.model_dump() | aside), "code")

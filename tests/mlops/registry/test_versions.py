@@ -25,7 +25,9 @@ from rlft.policy import origin
 from rlft.policy.tokens import character_tokenizer, render_prompt
 from rlft.promotion import Decision
 
-PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"))
+RULES = {"improvement": "fails", "suites": "passes"}
+PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"), rules=RULES)
+MARKED = Decision(False, ("fails: in the slice x=[a](http://b) *c*", "long " * 2000))
 # Loads a version in a fresh process, with no rlft in reach, and prints greedy and sampled answers.
 ANSWER = """
 import json, sys
@@ -169,6 +171,13 @@ def test_an_adapter_refuses_another_base(adapter, tokenizer, tmp_path, monkeypat
     assert served_policy.load_weights(adapter, settings | {"base_model": "moved/away"}) is not None
 
 
+def test_a_description_shows_text_as_it_is_and_fits(store, full):
+    number = register(store, "described", full, MARKED).version
+    description = store[0].get_model_version("described", number).description
+    assert description.startswith("- fails: in the slice x=\\[a\\](http://b) \\*c\\*\n- long")
+    assert len(description) == 5000
+
+
 def test_what_is_registered(store, full):
     client = store[0]
     registered = register(store, "content", full, KEEP, tags={"rlft.tasks": "fingerprint"})
@@ -176,6 +185,8 @@ def test_what_is_registered(store, full):
     version = client.get_model_version("content", registered.version)
     assert version.tags["rlft.promote"] == "false"
     assert version.tags["rlft.reasons"] == "fails: base\nno champion"
+    assert (version.tags["rlft.rule.improvement"], version.tags["rlft.rule.suites"]) == ("fails", "passes")
+    assert version.description == "- fails: base\n- no champion"
     assert version.tags["rlft.tasks"] == "fingerprint"
     assert version.tags["rlft.round"] == "3"
     assert version.tags["rlft.run_id"] == version.run_id

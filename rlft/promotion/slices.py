@@ -1,0 +1,68 @@
+"""Slices of the gate: groups of tasks in which the trained policy must not be shown worse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rlft.noninferiority import FAMILY, Slice, compare_slices
+from rlft.promotion.rules import Rules, Verdict
+from rlft.promotion.sentences import plain
+from rlft.types import EvaluationReport
+
+_SHOWN = 12  # slices that a sentence names
+
+
+def judge_slices(
+    trained: EvaluationReport,
+    rival: EvaluationReport,
+    name: str,
+    metric: str,
+    rules: Rules,
+    without: Collection[str] = (),
+) -> list[Verdict]:
+    """Return a verdict for each slice in which the policy is worse than its `rival`, and one for each other kind.
+
+    `name` is the rival's, and tasks of `without` are left out. Raises ValueError if a report lacks the metric.
+    """
+    found = compare_slices(trained, rival, metric, rules.slices, rules.slice_margin, without=without)
+    verdicts = [Verdict("slices", True, _worse(each, name, metric)) for each in found if each.verdict == "worse"]
+    if none := [each for each in found if each.verdict == "no worse"]:
+        shown = _listed(none)
+        text = (
+            f"no worse than {plain(name)}: {shown}. A loss of {rules.slice_margin:g} is excluded there, or would have "
+            "been found four times out of five"
+        )
+        verdicts.append(Verdict("slices", False, text))
+    if unclear := [each for each in found if each.verdict == "cannot tell"]:
+        text = (
+            f"cannot tell whether it is worse than {plain(name)} by {rules.slice_margin:g}: {_listed(unclear)}. These "
+            "slices have too few tasks for that, and block nothing"
+        )
+        verdicts.append(Verdict("slices", False, text))
+    return verdicts
+
+
+def _worse(each: Slice, rival: str, metric: str) -> str:
+    assert each.difference is not None
+    text = (
+        f"fails: in the slice {each.name} {metric} of trained minus {plain(rival)} is {each.difference.mean:+.4f} "
+        f"({each.difference.count} tasks), which chance would show in any of these slices in at most {FAMILY:.0%} of "
+        "decisions if none were worse"
+    )
+    return f"{text}; {each.errors} rollouts without a score count against the trained policy" if each.errors else text
+
+
+def _listed(slices: list[Slice]) -> str:
+    shown = "; ".join(map(_named, slices[:_SHOWN]))
+    return shown + (f"; and {len(slices) - _SHOWN} more" if len(slices) > _SHOWN else "")
+
+
+def _named(each: Slice) -> str:
+    if each.difference is None:
+        return f"{each.name} (no task scored)"
+    told = f"{each.name} ({each.difference.mean:+.3f}, {each.difference.count} tasks"
+    if each.difference.groups != each.difference.count:
+        told += f" in {each.difference.groups} groups"
+    if each.verdict == "cannot tell" and each.visible is not None:
+        told += f", finds a loss of {each.visible:.2g}"
+    return f"{told})"
