@@ -161,31 +161,7 @@ def promote(
     if tracker.run_id is None:
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
-        gate = tasks.load().split("gate")
-        trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
-        look, known, noted = ask_about(
-            gate,
-            trained,
-            start,
-            config,
-            champion.run_id if arms.champion else None,
-            tracking_address(tracking_uri),
-            stages.fingerprints.harness + stages.fingerprints.reward,
-        )
-        decision = decide_promotion(
-            arms.final,
-            arms.base,
-            tasks,
-            config.evaluation,
-            config.promotion,
-            arms.warm_start,
-            arms.champion,
-            arms.constant,
-            look.number,
-            look.spent,
-            known,
-            config.reward.audit or None,  # a run whose reward fails its audit does not come this far
-        )
+        decision, look = _decide(stages, tasks, arms, champion, tracking_uri)
     with stages.show("registering the policy"):
         version = register_policy(
             rounds.best,
@@ -194,7 +170,38 @@ def promote(
             tracker.run_id,
             registry_name(config),
             config.rollout.max_completion_length,
-            tags | decided_with(champion.version, champion.weights_hash, noted),
+            tags | decided_with(champion.version, champion.weights_hash, look),
             config.promotion.approval,
         )
     return decision.load(), version.load()
+
+
+def _decide(stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, tracking_uri: str) -> tuple[Artifact, str]:
+    """Return the decision, and the name of the registered model's tag that holds the look at the gate."""
+    config = stages.config
+    gate = tasks.load().split("gate")
+    trained, start = arms.final.load().splits["gate"], (arms.warm_start or arms.base).load().splits["gate"]
+    look, known, noted = ask_about(
+        gate,
+        trained,
+        start,
+        config,
+        champion.run_id if arms.champion else None,
+        tracking_address(tracking_uri),
+        stages.fingerprints.harness + stages.fingerprints.reward,
+    )
+    decision = decide_promotion(
+        arms.final,
+        arms.base,
+        tasks,
+        config.evaluation,
+        config.promotion,
+        arms.warm_start,
+        arms.champion,
+        arms.constant,
+        look.number,
+        look.spent,
+        known,
+        config.reward.audit or None,  # a run whose reward fails its audit does not come this far
+    )
+    return decision, noted
