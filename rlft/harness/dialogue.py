@@ -10,13 +10,14 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlft.contract.base import live_states, prompt_messages, told_faults
-from rlft.contract.calling import call
+from rlft.contract.calling import call, keeping
 from rlft.contract.faults import described, failure_of
 from rlft.harness.playground import Playground
-from rlft.harness.tools import ToolResult, call_tool, cut, printable
+from rlft.harness.tools import ToolResult, call_tool, shortened
 from rlft.messages import MessageError, as_messages
 from rlft.outcome import Failure
 from rlft.secrets import hide
@@ -150,11 +151,9 @@ class Dialogue:
     async def _respond(self) -> list[Message]:
         """Return what the environment's `respond` answers to the conversation so far; nothing if it ends it."""
         trajectory = Trajectory(self.messages[self.prompt_messages :], task=self.task, state=self.state)
-        with self._noted("respond"):
-            said = await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
-        if said is None:
-            return []
-        return [_reply(said, self.playground.harness.max_tool_characters)]
+        longest = self.playground.harness.max_tool_characters
+        with self._noted("respond"), keeping(partial(_reply, longest)):
+            return await self._timed(call(self.playground.environment.respond, self.rollout_id, trajectory))
 
     def _noted(self, method: str) -> AbstractContextManager[None]:
         return noted(method, self.rollout_id, self.task.id)
@@ -193,17 +192,19 @@ def _result_message(wanted: ToolCall, result: ToolResult) -> Message:
     return message
 
 
-def _reply(said: Any, longest: int) -> Message:
-    """Return what `respond` returned, text or one message, as a message to render, its text cut to `longest`.
+def _reply(longest: int, said: Any) -> list[Message]:
+    """Return what `respond` returned, text or one message, as messages to render, their text cut to `longest`.
 
-    Raises TypeError for anything else.
+    There are none for `None`. Raises TypeError for anything else.
     """
+    if said is None:
+        return []
     if isinstance(said, str):
-        return {"role": "user", "content": cut(printable(said), longest)}
+        return [{"role": "user", "content": shortened(said, longest)}]
     if isinstance(said, list | tuple):
         raise TypeError(f"returned a {type(said).__name__} of {len(said)}: return one message, or text")
     try:
         (message,) = as_messages([said])
     except MessageError as error:
         raise TypeError(f"returned {said!r:.100}, not text or a message: its {error}") from error
-    return {**message, "content": cut(printable(message["content"]), longest)}
+    return [{**message, "content": shortened(message["content"], longest)}]

@@ -6,11 +6,13 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,12 +21,14 @@ import numpy as np
 from pydantic import BaseModel
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.calling import call
+from rlft.contract.calling import call, keeping
 from rlft.contract.faults import failure_of, place_of
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.messages import printable
 from rlft.outcome import Failure
 from rlft.types import ToolCall
+
+_MARGIN = 1 << 16  # characters; no value of a variable is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,9 @@ async def call_tool(
     try:
         arguments = spec.read_arguments(given)
         async with limit:
-            result = await call(environment.run_tool, rollout_id, name, **arguments)
-        return ToolResult(cut(_text(result), max_characters))
+            with keeping(partial(_shown, max_characters)) if _is_plain(environment) else nullcontext():
+                result = await call(environment.run_tool, rollout_id, name, **arguments)
+        return ToolResult(_shown(max_characters, result))
     except ToolArgumentsError as error:
         text = f"error: wrong arguments: {error}"
     except Exception as error:
@@ -70,11 +75,26 @@ async def call_tool(
         what = f"{name} took longer than {timeout_seconds:g} s"
         text = f"error: {what}" if is_late else f"error: {type(error).__name__}: {error}"
         fault = None if is_late or place_of(error) is None else failure_of(f"tool {name}", error)
-    return ToolResult(cut(printable(text), max_characters), failed=True, fault=fault)
+    return ToolResult(shortened(text, max_characters), failed=True, fault=fault)
 
 
-def _text(result: Any) -> str:
-    return printable(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain))
+class _Shown(str):
+    """What a model reads of a result."""
+
+    __slots__ = ()
+
+
+def _is_plain(environment: BaseEnv) -> bool:
+    """Return whether nothing of the environment's looks at the result of a tool before the model reads it."""
+    return type(environment).run_tool is BaseEnv.run_tool
+
+
+def _shown(longest: int, result: Any) -> str:
+    """Return what a model reads of a tool's result. Raises TypeError for one that is neither text nor JSON."""
+    if isinstance(result, _Shown):
+        return result
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=_plain)
+    return _Shown(shortened(text, longest))
 
 
 def _plain(value: Any) -> Any:
@@ -92,6 +112,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"the tool returned {type(value).__name__}, which is neither text nor JSON")
 
 
-def cut(text: str, length: int) -> str:
-    """Return a text that is longer than this with its end replaced by a note that says how much is missing."""
-    return text if len(text) <= length else f"{text[:length]} ... ({len(text) - length} more characters)"
+def shortened(text: str, length: int) -> str:
+    """Return a text as `printable` makes it, its end replaced by a note of how much is missing if it is longer.
+
+    Of a text that is much longer only the beginning is copied, with some more, as a secret may lie across the cut.
+    """
+    beginning = printable(text[: length + _MARGIN])
+    missing = len(beginning) - length + max(0, len(text) - length - _MARGIN)
+    return beginning if missing <= 0 else f"{beginning[:length]} ... ({missing} more characters)"

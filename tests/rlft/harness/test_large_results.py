@@ -1,0 +1,156 @@
+"""Large results of tools and of `respond` are cut where they come from: those of many rollouts do not add up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import rlft
+from rlft.calls import make_call
+from rlft.config import HarnessConfig
+from rlft.contract.calling import call, keeping
+from rlft.harness.scripted import Part, as_script, play_scripts
+from rlft.harness.tools import shortened
+from rlft.secrets import resolve
+from tests.factories import make_task
+
+
+def say(text, *calls):
+    message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = [make_call(name, {}, str(place)) for place, name in enumerate(calls)]
+    return message
+
+
+def play(environment, *messages, number=1, longest=10):
+    parts = [Part(f"r{place}", make_task(f"t{place}"), as_script(list(messages))) for place in range(number)]
+    return play_scripts(parts, environment, HarnessConfig(max_tool_characters=longest, tool_timeout_seconds=60))
+
+
+def heard(rollout):
+    return [message["content"] for message in rollout.messages if message["role"] in ("tool", "user")][1:]
+
+
+def test_what_is_kept_of_a_result_is_made_in_the_thread_that_it_comes_from():
+    seen = []
+
+    def keep(result):
+        seen.append(threading.get_ident())
+        return result[:1]
+
+    def plain():
+        own.append(threading.get_ident())
+        return "plain"
+
+    async def awaited():
+        return "awaited"
+
+    async def calls():
+        with keeping(keep):
+            found = [await call(function) for function in (plain, awaited, lambda: awaited())]
+        return [*found, await call(plain)]
+
+    own: list[int] = []
+    assert asyncio.run(calls()) == ["p", "a", "a", "plain"]
+    assert seen == [own[0], threading.get_ident(), threading.get_ident()]
+    assert own[0] != threading.get_ident()
+
+
+class Large(rlft.BaseEnv):
+    """Counts how many of its results are alive at the same time. What counts one is a result's own attribute."""
+
+    def __init__(self):
+        self.alive = self.most = 0
+        self.lock = threading.Lock()
+
+    def made(self, length):
+        with self.lock:
+            self.alive += 1
+            self.most = max(self.most, self.alive)
+        return _Counted(self, length)
+
+    @rlft.tool
+    def dump(self) -> str:
+        """Give everything."""
+        return self.made(1000)
+
+    def respond(self, rollout_id, completion):
+        return self.made(1000)
+
+
+class _Counted(str):
+    def __new__(cls, environment, length):
+        made = super().__new__(cls, "x" * length)
+        made.environment = environment
+        return made
+
+    def __del__(self):
+        with self.environment.lock:
+            self.environment.alive -= 1
+
+
+@pytest.mark.parametrize("messages", [(say("", "dump"), say("done")), (say("more"), say("done"))])
+def test_results_of_many_rollouts_are_not_alive_together(messages):
+    environment = Large()
+    rollouts = play(environment, *messages, number=64)
+    assert {heard(rollout)[0] for rollout in rollouts} == {"x" * 10 + " ... (990 more characters)"}
+    assert environment.alive == 0
+    # All 64 would be, did they wait for the event loop; a thread may be put aside between its result and the cut.
+    assert environment.most < 32
+
+
+def test_a_run_tool_of_the_environment_sees_results_as_a_whole():
+    class Searches(rlft.BaseEnv):
+        @rlft.tool
+        def read(self) -> str:
+            """Read a long text."""
+            return "x" * 1000 + "the end"
+
+        async def run_tool(self, rollout_id, tool_name, /, **args):
+            return (await super().run_tool(rollout_id, tool_name, **args))[-7:]
+
+    [rollout] = play(Searches(), say("", "read"), say("done"))
+    assert heard(rollout)[0] == "the end"
+
+
+def test_what_is_no_text_is_told_as_before():
+    class Odd(rlft.BaseEnv):
+        @rlft.tool
+        def read(self) -> str:
+            """Read something odd."""
+            return object()  # type: ignore[return-value]
+
+        def respond(self, rollout_id, completion):
+            return 3
+
+    [rollout] = play(Odd(), say("", "read"), say("more"), say("done"), longest=1000)
+    assert heard(rollout) == ["error: TypeError: the tool returned object, which is neither text nor JSON"]
+    assert rollout.error is not None
+    assert "returned 3, not text or a message" in str(rollout.error)
+
+
+def test_a_text_is_cut_by_characters_and_no_secret_is_cut_in_two(monkeypatch):
+    assert shortened("abc", 3) == "abc"
+    assert shortened("abcd", 3) == "abc ... (1 more characters)"
+    assert shortened("\ud800" * 4, 3) == "??? ... (1 more characters)"
+    assert shortened("x" * 1_000_000, 3) == "xxx ... (999997 more characters)"
+    monkeypatch.setenv("RLFT_TEST_KEY", "zq81-Hidden-Value-77")
+    resolve({"key": "env:RLFT_TEST_KEY"}, "environment.kwargs")
+    text = "ab zq81-Hidden-Value-77 and so on"
+    assert shortened(text, 8) == "ab *** a ... (8 more characters)"
+    assert shortened(text + "y" * 1_000_000, 8) == "ab *** a ... (1000008 more characters)"
+
+
+def test_many_threads_may_keep_different_things():
+    def ask(mark):
+        async def one():
+            with keeping(lambda result: f"{mark}{result}"):
+                return await call(lambda: "x")
+
+        return asyncio.run(one())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, "abcd")) == ["ax", "bx", "cx", "dx"]
