@@ -75,8 +75,8 @@ def cost(run: ListedRun) -> str:
 
 
 def version(run: ListedRun) -> str:
-    """Return the registered version with its aliases."""
-    return "-" if run.version is None else "\n".join([" ".join(run.version), *run.aliases])
+    """Return the registered version with its aliases, and what else the registry holds about it."""
+    return "-" if run.version is None else "\n".join([" ".join(run.version), *run.aliases, *run.marks])
 
 
 def duration(seconds: float) -> str:

@@ -112,9 +112,10 @@ def write_change(
 ) -> Change:
     """Let `champion` name a version, between the notes of its beginning and its end; returns the change.
 
-    `begun` is one that was cut short before it wrote the alias, which is gone on with if it began where the alias is.
+    `begun` is one that was cut short before it wrote the alias. It is gone on with if it began where the alias is, and
+    the same person wants it for the same reasons.
     """
-    if begun is None or begun.before != ledger.champion:
+    if begun is None or (begun.before, begun.who, begun.why) != (ledger.champion, who, why):
         begun = next_change(ledger.changes, kind, ledger.champion, version, who, why)
         note_begin(client, ledger.name, begun)
     client.set_registered_model_alias(ledger.name, CHAMPION, version)

@@ -11,7 +11,7 @@ from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.moved import what_moved
 from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
 from mlops.registry.people import Person
-from mlops.registry.verdicts import Verdict, approval_of, is_approved, verdict_of, write_verdict
+from mlops.registry.verdicts import Verdict, approval_of, approved_by, verdict_of, write_verdict
 from rlft.errors import RefusedError
 
 
@@ -23,20 +23,21 @@ def approve(client: MlflowClient, version: ModelVersion, reason: str, who: Perso
     """
     name, number = version.name, str(version.version)
     ledger = read_ledger(client, name)
-    before = ledger.champion
-    why = ((reason,) if reason else ()) + tuple(version.tags.get(REASONS_TAG, "").splitlines())
-    if is_approved(ledger, number) and approval_of(version.tags) == "pending":
-        before = next(move.before for move in reversed(ledger.moves) if (move.how, move.to) == ("approval", number))
-        put_forward(client, name, int(number), "approval", who, why)  # notes the end
-    else:
-        _check_waits(ledger, version)
-        if moved := what_moved(client, version, ledger):
-            raise RefusedError(
-                "; ".join(moved), where=f"models:/{name}/{number}", fix="evaluate it anew before it is used"
-            )
-        write_change(client, ledger, cut_short(ledger, "approval", number), "approval", number, who, why)
+    reasons = tuple(version.tags.get(REASONS_TAG, "").splitlines())
+    made = approved_by(ledger, number)
+    if made is not None and made.change is not None and approval_of(version.tags) == "pending":  # it was cut short
+        put_forward(client, name, int(number), "approval", who, reasons)  # notes the end
+        said = " ".join(line for line in made.change.why if line not in reasons)
+        verdict = Verdict(verdict="approved", who=made.change.who or who, at=made.change.when, why=said)
+        write_verdict(client, name, number, verdict)
+        return made.before
+    _check_waits(ledger, version)
+    if moved := what_moved(client, version, ledger):
+        raise RefusedError("; ".join(moved), where=f"models:/{name}/{number}", fix="evaluate it anew before it is used")
+    why = ((reason,) if reason else ()) + reasons
+    write_change(client, ledger, cut_short(ledger, "approval", number), "approval", number, who, why)
     write_verdict(client, name, number, Verdict(verdict="approved", who=who, at=now(), why=reason))
-    return before
+    return ledger.champion
 
 
 def reject(client: MlflowClient, version: ModelVersion, reason: str, who: Person) -> None:
@@ -54,7 +55,7 @@ def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
     name, number = version.name, str(version.version)
     where = f"models:/{name}/{number}"
     said, state = verdict_of(version.tags), approval_of(version.tags)
-    if is_approved(ledger, number) or state == "approved":
+    if approved_by(ledger, number) is not None or state == "approved":
         fix = (
             f"`rlft rollback {name}` takes it back"
             if ledger.champion == number

@@ -11,6 +11,7 @@ DONE_TAG, PROMOTE_TAG, NOTED_TAG = "rlft.aliases_set", "rlft.promote", "rlft.cha
 # hash of weights, and the tag of the registered model that holds which look at its gate this was.
 APPROVAL_TAG = "rlft.approval"
 COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.compared.weights_hash", "rlft.decided_at"
+VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
 RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whether that `passes` or `fails`

@@ -10,12 +10,12 @@ from mlflow import MlflowClient
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from mlops.registry.ledger import Ledger
-from mlops.registry.names import APPROVAL_TAG
+from mlops.registry.names import APPROVAL_TAG, VERDICT_TAG
 from mlops.registry.people import Person
+from mlops.registry.spells import Move
 from rlft.promotion import Approval
 
 logger = logging.getLogger(__name__)
-VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
 _STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
 
 
@@ -57,9 +57,10 @@ def write_verdict(client: MlflowClient, name: str, version: str, verdict: Verdic
     client.set_model_version_tag(name, version, APPROVAL_TAG, verdict.verdict)
 
 
-def is_approved(ledger: Ledger, version: str) -> bool:
-    """Return whether an approval has made a version the champion, even if its verdict could not be written any more."""
-    return any(move.how == "approval" and move.to == version for move in ledger.moves)
+def approved_by(ledger: Ledger, version: str) -> Move | None:
+    """Return the move by which an approval made a version the champion, whether or not its verdict was written."""
+    found = [move for move in ledger.moves if (move.how, move.to) == ("approval", version)]
+    return found[-1] if found else None
 
 
 def waiting(client: MlflowClient, name: str, ledger: Ledger) -> list[str]:
@@ -67,4 +68,4 @@ def waiting(client: MlflowClient, name: str, ledger: Ledger) -> list[str]:
     query = f"name = '{name}' AND tags.`{APPROVAL_TAG}` = 'pending'"
     found = client.search_model_versions(query, max_results=1000, order_by=["version_number DESC"])
     numbers = [str(each.version) for each in found if approval_of(each.tags) == "pending"]
-    return [number for number in numbers if not is_approved(ledger, number)]
+    return [number for number in numbers if approved_by(ledger, number) is None]

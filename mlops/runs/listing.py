@@ -16,6 +16,9 @@ from typing import Any
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
+from mlops.registry.changes import read_changes
+from mlops.registry.names import APPROVAL_TAG, CHAMPION, VERDICT_TAG
+from mlops.registry.spells import find_moves
 from mlops.runs.evaluations import mlflow_ids, read_evaluation
 from mlops.runs.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.summary import Summary
@@ -63,7 +66,8 @@ class ListedRun:
     """A run with all attempts at it, newest first, and what it has cost and led to.
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `completed`. `version` is the registered one as
-    (name, version). `aliases` are those of all its versions, and `named` says of each which version it names.
+    (name, version). `aliases` are those of all its versions, and `named` says of each which version it names. `marks`
+    says what else the registry holds about its version: `was champion`, or `waits for approval`.
     """
 
     name: str
@@ -75,6 +79,7 @@ class ListedRun:
     version: tuple[str, str] | None = None
     aliases: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @property
     def began(self) -> datetime:
@@ -116,6 +121,7 @@ class ListedRun:
             "sampled_tokens": self.tokens,
             "version": self.version and {"name": self.version[0], "version": self.version[1]},
             "aliases": list(self.aliases),
+            "marks": list(self.marks),
         }
 
 
@@ -227,7 +233,23 @@ def _with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
     kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs")}
     version = (found[0][0], str(found[0][1])) if found else None
     unique, named = tuple(dict.fromkeys(alias for alias, _ in aliases)), tuple(sentence for _, sentence in aliases)
-    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named)
+    marks = _marks(database, version) if version else ()
+    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named, marks=marks)
+
+
+def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str, ...]:
+    """Return what the registry's notes say about a version beside its aliases."""
+    name, number = version
+    tags = dict(database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,)))
+    own = dict(database.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", version))
+    [champion] = database.execute(
+        "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
+    ).fetchone()
+    now = None if champion is None else str(champion)
+    ever = {move.to for move in find_moves(read_changes(tags), now, datetime.now(UTC))}
+    was = ("was champion",) if number in ever and number != now else ()
+    waits = own.get(APPROVAL_TAG) == "pending" and VERDICT_TAG not in own and number not in ever
+    return (*was, *(("waits for approval",) if waits else ()))
 
 
 def _time(text: str) -> datetime:

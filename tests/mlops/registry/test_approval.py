@@ -10,9 +10,10 @@ from mlops.registry.finding import find_version
 from mlops.registry.history import read_history
 from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.moved import decided_with
+from mlops.registry.names import VERDICT_TAG
 from mlops.registry.people import Person
 from mlops.registry.rollback import roll_back
-from mlops.registry.verdicts import VERDICT_TAG, approval_of
+from mlops.registry.verdicts import approval_of, verdict_of
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import CountedClient, Killed
@@ -165,6 +166,23 @@ def test_an_approval_that_is_killed_at_any_write_is_ended_by_the_next_one(regist
         assert registry.approve() == "1"
     assert (registry.champion(), registry.state()) == ("2", "approved")
     assert registry.told() == [("1", "promoted"), ("2", "approved")]
+
+
+def test_an_approval_that_another_person_ends_stays_the_first_ones(registry):
+    with pytest.raises(Killed):
+        registry.approve(client=CountedClient(registry.client.tracking_uri, 2, after=True))
+    approve(registry.client, find_version(registry.client, "small", "2"), "never mind", BOB)
+    verdict = verdict_of(registry.client.get_model_version("small", "2").tags)
+    assert (verdict.who, verdict.why) == (ANN, "it is polite")
+    assert read_history(registry.client, "small").past[-1].by == "ann"
+
+
+def test_an_approval_that_was_cut_off_before_the_alias_is_the_one_of_who_approves_at_last(registry):
+    with pytest.raises(Killed):
+        registry.approve(client=CountedClient(registry.client.tracking_uri, 2))
+    registry.approve(who=BOB)
+    assert registry.told() == [("1", "promoted"), ("2", "approved")]
+    assert read_history(registry.client, "small").past[-1].by == "bob"
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -16,6 +16,8 @@ from mlops.display.terminal import Terminal
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
+from mlops.registry.changes import next_change
+from mlops.registry.people import Person
 from mlops.runs.listing import list_runs, to_json
 from mlops.runs.removal_plan import why_kept
 from mlops.runs.summary import Difference, Summary
@@ -36,6 +38,8 @@ INSERT INTO pipeline VALUES ('p', 'train'), ('q', 'other');
 MLFLOW = """
 CREATE TABLE model_versions (name TEXT, version INTEGER, run_id TEXT);
 CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT);
+CREATE TABLE registered_model_tags (name TEXT, key TEXT, value TEXT);
+CREATE TABLE model_version_tags (name TEXT, version INTEGER, key TEXT, value TEXT);
 CREATE TABLE latest_metrics (key TEXT, value REAL, run_uuid TEXT);
 INSERT INTO model_versions VALUES ('tiny', 2, 'm1'), ('tiny', 3, 'm2');
 INSERT INTO registered_model_aliases VALUES ('champion', 3, 'tiny'), ('challenger', 3, 'tiny');
@@ -122,6 +126,25 @@ def test_what_became_of_runs(made):
     assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed"]
     assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
     assert json.loads(json.dumps(to_json(list_runs(made.home))))[0]["name"] == "new"
+
+
+def test_past_champions_and_versions_that_wait_are_marked(made):
+    """Version 2 was champion and was rolled back from; version 3 waits, until somebody has decided."""
+    for name, run in (("one", "m1"), ("two", "m2")):
+        made.attempt(name, "completed", 3, mlflow_run_id=run, status="improved")
+    person = Person(name="ann")
+    first = next_change([], "promotion", None, "2", person)
+    back = next_change([first], "rollback", "2", "1", person)
+    with closing(sqlite3.connect(made.home.root / "mlflow.db", isolation_level=None)) as database:
+        database.execute("UPDATE registered_model_aliases SET version = 1 WHERE alias = 'champion'")
+        for change in (first, back):
+            note = ("tiny", f"rlft.change.{change.id}", change.model_dump_json())
+            database.execute("INSERT INTO registered_model_tags VALUES (?, ?, ?)", note)
+        database.execute("INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.approval', 'pending')")
+        marks = {run.name: run.marks for run in list_runs(made.home).runs}
+        assert marks == {"one": ("was champion",), "two": ("waits for approval",)}
+        database.execute("""INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.verdict', '{}')""")
+        assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ()
 
 
 def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
