@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from functools import partial
 from typing import Annotated
@@ -20,6 +21,10 @@ from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
 from mlops.runs.listing import find_listed, list_runs
 from mlops.runtime.signals import keep_from_zenml
+from rlft.config import Config
+from rlft.errors import EnvironmentSetupError
+
+logger = logging.getLogger(__name__)
 
 
 def resume(
@@ -49,8 +54,9 @@ def resume(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
+        from mlops.runs.changed_code import steps_of_same_code
         from mlops.runs.redo import steps_to_keep
-        from mlops.runs.runs import find_run, finished_steps, name_of, resumable_attempt
+        from mlops.runs.runs import find_run, name_of, resumable_attempt
         from mlops.runs.starting import resumed
         from mlops.runs.verification import check_seals
         from pipelines.train import train
@@ -70,9 +76,8 @@ def resume(
             interrupt.run_name = again.name  # on a stack it may go on elsewhere
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         pipeline = train.with_options(run_name=again.name, **again.options)
-        done = finished_steps(found)
-        if redo:
-            done &= steps_to_keep(found, redo)
+        done = steps_of_same_code(found, again, redo or [], _code_now(again.config, stack))
+        done &= steps_to_keep(found, redo) if redo else done
         check_seals(home, found.id, name, done)
         replay = partial(pipeline.replay, pipeline_run=found.id, skip=done, input_overrides=again.inputs)
         run_id = run_id_of(replay, home, interrupt.started)
@@ -89,3 +94,16 @@ def _claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> 
         return None
     held.enter_context(claimed(home, found[0].name, stack))
     return found[0].name
+
+
+def _code_now(config: Config, stack: str | None) -> dict[str, str]:
+    """Return the fingerprints of a run's code; none where that runs elsewhere and does not load here."""
+    from mlops.runtime.environment import code_of_run
+
+    try:
+        return code_of_run(config)
+    except EnvironmentSetupError as cause:
+        if stack is None:
+            raise
+        logger.warning("whether the code of the run has changed is not known here: %s", cause.what)
+        return {}

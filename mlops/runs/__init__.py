@@ -8,6 +8,7 @@
 - `stored_rollouts`, `stored_files`, `retention`: its rollouts, found and read again, and how long they are kept
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
 - `caveats`: what stands beside a result: tasks that are not new, and what training cost elsewhere
+- `changed_code`: whether a run's own code is what it began with
 - `controls`: what the controls of a run are called, and the sentences about them
 - `diagnosis`: what is needed of a run to say why its reward does not rise
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first

@@ -134,7 +134,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
     for attempt in attempts:
         if attempt.status in UNFINISHED:
             mark_failed(home, attempt)
-    return max(attempts, key=lambda attempt: len(_finished_steps(attempt)))  # the newest of those with as many
+    return max(attempts, key=lambda attempt: len(successful_steps(attempt)))  # the newest of those with as many
 
 
 def finished_steps(run: PipelineRunResponse) -> set[str]:
@@ -143,10 +143,11 @@ def finished_steps(run: PipelineRunResponse) -> set[str]:
     Until the policy is registered, those that depend on the champion are not among them: another run may have become
     champion since. What has not changed they take from the cache.
     """
-    done = _finished_steps(run)
+    done = successful_steps(run)
     return done if REGISTRATION in done else {step for step in done if not depends_on_champion(step)}
 
 
-def _finished_steps(run: PipelineRunResponse) -> set[str]:
+def successful_steps(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of all steps of an attempt that have succeeded."""
     steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
     return {step.name for step in steps if step.status.is_successful}

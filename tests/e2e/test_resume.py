@@ -116,3 +116,41 @@ def test_a_finished_run_is_not_resumed(finished):
     refused = home.rlft("resume", result.summary["pipeline_run_id"])
     assert refused.code == 2
     assert "has finished" in refused.output
+
+
+OWN = """
+from rlft.environments.reasoning_gym import ReasoningGym
+
+
+class Own(ReasoningGym):
+    async def compute_reward(self, completion, ground_truth):
+        parts = await super().compute_reward(completion, ground_truth)
+        return {"right": PAID * parts["correct"]}
+
+
+PAID = 1.0
+"""
+
+
+def test_a_run_whose_reward_was_edited_is_not_resumed_unless_only_the_registration_is_left(make_home):
+    home = make_home("edited")
+    code = home.folder / "own.py"
+    code.write_text(OWN)
+    short = ("training.rounds=1", "warm_start.steps=20", "controls=[]", "environment.name=own.py:Own")
+    settings = [word for setting in short for word in ("--set", setting)]
+    killed = home.rlft("run", str(TINY), "--name", "own", *settings, kill_at="steps.train_grpo:train_round:1")
+    assert killed.code == -9, killed.output
+    edited = OWN.replace("PAID = 1.0", "PAID = 0.5")
+    code.write_text(edited)
+    refused = home.rlft("resume", "own")
+    assert refused.code == 2, refused.output
+    said = " ".join(refused.output.split())
+    assert "own: the code of the reward of own.py:Own has changed since this run began" in said
+    assert "put the code back as it was, then resume; or begin a new run with `rlft run`" in said
+    code.write_text("# a comment is no code\n" + OWN)
+    killed = home.rlft("resume", "own", kill_at="steps.register_policy:register_policy_version:1")
+    assert killed.code == -9, killed.output
+    code.write_text(edited)
+    registered = home.rlft("resume", "own")
+    assert registered.code == 0, registered.output
+    assert registered.summary["promotion"]["version"] == "1"
