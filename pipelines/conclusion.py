@@ -171,6 +171,9 @@ def promote(
             registry_name(config),
             config.rollout.max_completion_length,
             tags | decided_with(champion.version, champion.weights_hash, look),
+            tasks,
+            config.environment,
+            config.harness,
             config.promotion.approval,
         )
     return decision.load(), version.load()

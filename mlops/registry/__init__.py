@@ -1,6 +1,7 @@
 """MLflow's model registry.
 
-- `logged_model`, `served_policy`: a policy as MLflow stores it, and the program that answers with it
+- `logged_model`: a policy as MLflow stores it
+- `served_policy`, `served_input`, `served_prompt`: the program that answers with it, what it can be asked, its prompts
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
 - `named`: the version that an alias or a number names
 - `gates`, `noted_tasks`: how often a gate was looked at; in which splits a run had its tasks

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,24 @@ from typing import Any
 from mlflow import MlflowClient, pyfunc
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model, ModelSignature
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
-from mlflow.types.schema import AnyType
+from mlflow.types.schema import AnyType, Array, Object, Property
 
 from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
 
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
-DEFINITION = Path(__file__).with_name("served_policy.py")
-# What a server needs. The optimizer's state is as large as two copies of the weights and stays behind.
-SERVED = ("policy.json", "model", "tokenizer")
+# The files that make the program of a version, in this order.
+PROGRAM = ("served_input.py", "served_prompt.py", "served_policy.py")
+POLICY = ("policy.json", "model", "tokenizer")
+# Texts beside these: what the environment shows, and what the version was made from and is worth.
+DESCRIPTION = ("context.json", "config.json", "lineage.json", "evaluation.json", "audit.json", "README.md")
+# What a version holds. The optimizer's state is as large as two copies of the weights and stays behind.
+SERVED = (*POLICY, *DESCRIPTION)
 _SERVED_CONFIG = ("base_model", "base_revision", "base_hash", "weights_hash")
+EXAMPLE = {"messages": [{"role": "user", "content": "What do you answer?"}]}
 REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safetensors", "pandas", "numpy")
 
 
@@ -48,53 +55,60 @@ def read_policy(folder: Path) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def log_model(
-    client: MlflowClient,
-    run_id: str,
-    name: str,
-    policy_folder: Path,
-    policy: Mapping[str, Any],
-    max_new_tokens: int,
-) -> str:
-    """Make a logged model of the run and upload its files; returns its id.
+@dataclass(frozen=True, slots=True)
+class ServedFiles:
+    """What is stored as a logged model: a policy folder, its `policy.json`, and texts by their names in `DESCRIPTION`.
 
-    `name` is that of the registered model, `policy` what `read_policy` gives, and `max_new_tokens` the default of a
-    request.
+    `max_new_tokens` is the default of a request.
     """
-    experiment_id = client.get_run(run_id).info.experiment_id
+
+    policy_folder: Path
+    policy: Mapping[str, Any]
+    description: Mapping[str, str]
+    max_new_tokens: int
+
+
+def log_model(client: MlflowClient, run_id: str, name: str, files: ServedFiles) -> tuple[str, str]:
+    """Make a logged model of the run and upload its files; returns its id, and the hash of the files.
+
+    `name` is that of the registered model.
+    """
+    policy, experiment_id = files.policy, client.get_run(run_id).info.experiment_id
     params = {key: str(policy.get(key)) for key in ("kind", *_SERVED_CONFIG, "round", "parent")}
     logged = client.create_logged_model(
         experiment_id, name=name, source_run_id=run_id, params=params, tags={HASH_TAG: policy["weights_hash"]}
     )
-    upload_files(client, run_id, logged.model_id, policy_folder, policy, max_new_tokens)
+    files_hash = upload_files(client, run_id, logged.model_id, files)
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     step = policy.get("round") or 0
     client.log_outputs(run_id, models=[LoggedModelOutput(logged.model_id, step=step)])
-    return logged.model_id
+    return logged.model_id, files_hash
 
 
-def upload_files(
-    client: MlflowClient,
-    run_id: str,
-    model_id: str,
-    policy_folder: Path,
-    policy: Mapping[str, Any],
-    max_new_tokens: int,
-) -> None:
-    """Upload the files of a logged model; those that it has already are replaced."""
-    with _files_to_serve(policy_folder) as (served, target), warnings.catch_warnings():
-        # MLflow asks for an example input, and would load the model to try it; the signature says enough.
-        warnings.filterwarnings("ignore", message=".*input example was not provided.*")
+def replace_files(client: MlflowClient, run_id: str, model_id: str, files: ServedFiles) -> str:
+    """Upload the files of a logged model anew, and return their hash. Others are removed where a store can do that."""
+    there = get_artifact_repository(client.get_logged_model(model_id).artifact_location, client.tracking_uri)
+    with suppress(NotImplementedError):  # some stores only add
+        there.delete_artifacts("artifacts")
+    return upload_files(client, run_id, model_id, files)
+
+
+def upload_files(client: MlflowClient, run_id: str, model_id: str, files: ServedFiles) -> str:
+    """Upload the files of a logged model, and return their hash."""
+    with _files_to_serve(files) as (served, program, target):
+        files_hash = hash_files(served)
         pyfunc.save_model(
             str(target),
-            python_model=str(DEFINITION),
+            python_model=str(program),
             artifacts={"policy": str(served)},
-            model_config={key: policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": hash_files(served)},
-            signature=policy_signature(max_new_tokens),
+            model_config={key: files.policy.get(key) for key in _SERVED_CONFIG} | {"files_hash": files_hash},
+            signature=policy_signature(files.max_new_tokens),
+            input_example=EXAMPLE,
             pip_requirements=pinned_requirements(),
             mlflow_model=Model(run_id=run_id, model_id=model_id),
         )
         client.log_model_artifacts(model_id, str(target))
+    return files_hash
 
 
 def hash_files(folder: Path) -> str:
@@ -111,26 +125,45 @@ def hash_files(folder: Path) -> str:
 
 
 @contextmanager
-def _files_to_serve(policy_folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a temporary folder `policy` with what is served, and a path beside it for the model to be saved to."""
+def _files_to_serve(files: ServedFiles) -> Iterator[tuple[Path, Path, Path]]:
+    """Yield temporary paths: the folder `policy`, the program, and one beside them for the model to be saved to."""
     with tempfile.TemporaryDirectory() as temporary:
-        served = Path(temporary) / "policy"
+        served, program = Path(temporary) / "policy", Path(temporary) / PROGRAM[-1]
         served.mkdir()
-        for part in SERVED:
-            source = Path(policy_folder) / part
+        for part in POLICY:
+            source = files.policy_folder / part
             if source.is_dir():
                 shutil.copytree(source, served / part, copy_function=link_or_copy)  # MLflow refuses symbolic links
             else:
                 shutil.copy2(source, served / part)
-        yield served, Path(temporary) / "model"
+        for name, text in files.description.items():
+            if name not in DESCRIPTION:
+                raise ValueError(f"{name!r} is no file of a version: its hash would not cover it")
+            (served / name).write_text(text, encoding="utf-8")
+        program.write_text(served_program(), encoding="utf-8")
+        yield served, program, Path(temporary) / "model"
+
+
+def served_program() -> str:
+    """Return the program of a version as one file, since MLflow loads one: the texts of `PROGRAM` one after another."""
+    texts = [Path(__file__).with_name(name).read_text(encoding="utf-8") for name in PROGRAM]
+    return "\n\n".join(re.sub(r"^from mlops\..*\n", "", text, flags=re.MULTILINE) for text in texts)
 
 
 def policy_signature(max_new_tokens: int) -> ModelSignature:
-    """Return what a registered policy takes and gives; either input column will do."""
-    return ModelSignature(
+    """Return what a registered policy takes and gives: conversations, or prompts, and a text for each."""
+    optional = {"tool_calls": AnyType(), "tool_call_id": DataType.string, "name": DataType.string}
+    message = Object(
+        [
+            Property("role", DataType.string),
+            Property("content", DataType.string),
+            *(Property(name, kind, required=False) for name, kind in optional.items()),
+        ]
+    )
+    signature = ModelSignature(
         inputs=Schema(
             [
-                ColSpec(AnyType(), "messages", required=False),
+                ColSpec(Array(message), "messages", required=False),
                 ColSpec(DataType.string, "prompt", required=False),
             ]
         ),
@@ -143,6 +176,10 @@ def policy_signature(max_new_tokens: int) -> ModelSignature:
             ]
         ),
     )
+    # MLflow then hands over what it is given as it is, as for a model whose types are its own hints. Otherwise it would
+    # make a table of everything and drop a text, and all that is not in these columns, before the model sees it.
+    signature._is_signature_from_type_hint = True
+    return signature
 
 
 def pinned_requirements() -> list[str]:

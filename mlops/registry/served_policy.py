@@ -1,30 +1,39 @@
-"""The model that a registered policy becomes: MLflow runs this file when it loads a version.
+"""The model that a registered policy becomes: MLflow runs this file, with two others, when it loads a version.
 
-That may be where rlft is not installed, so nothing of rlft is imported. What the file shares with `rlft.policy` (how
-messages become a prompt, how weights are hashed) is written out again here, and a test holds the two together.
+`served_program` of `mlops.registry.logged_model` puts `served_input`, `served_prompt` and this file into one. That may
+run where rlft is not installed, so nothing of rlft is imported. What the files share with rlft (how messages become a
+prompt, how weights are hashed) is written out again in them, and tests hold the two together.
 """
 
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
+from mlflow.exceptions import MlflowException
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from mlops.registry.served_input import conversations
+from mlops.registry.served_prompt import prompt_ids, with_context
+
 DEFAULTS = {"max_new_tokens": 256, "temperature": 0.0, "seed": 0}
+COLDEST = 0.01  # logits divided by less overflow
 
 
 class ServedPolicy(PythonModel):
-    """Answers prompts with the policy in the artifact `policy`.
+    """Answers prompts with the policy in the artifact `policy`, shown what the environment showed it in training.
 
-    Input: a table with a column `messages` (list of {role, content}, or that as JSON) or `prompt` (text, sent as one
-    user message). Output: one text for each row. Parameters: `max_new_tokens`; `temperature`, 0 for the most likely
-    token each time; `seed`, to which a row's number is added.
+    Input: a text, a list of texts, a list of messages, or rows with `prompt` or `messages` (`conversations`). A
+    conversation without a system message gets the environment's (`context.json`), and the chat template describes the
+    environment's tools. Output: one text for each conversation; calls of tools stand in it as the model wrote them.
+    Parameters: `max_new_tokens`; `temperature`, 0 for the most likely token each time; `seed`, to which the number of
+    the conversation is added.
     """
 
     def load_context(self, context: Any) -> None:
@@ -34,6 +43,8 @@ class ServedPolicy(PythonModel):
         settings = json.loads((folder / "policy.json").read_text()) | given
         if settings.get("weights_hash"):
             check_files(folder, settings["weights_hash"], settings.get("files_hash"))
+        shown = folder / "context.json"
+        self.shown = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
         self.tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = load_weights(folder, settings).to(device).eval()
@@ -42,24 +53,39 @@ class ServedPolicy(PythonModel):
     def predict(  # type: ignore[reportIncompatibleMethodOverride]
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> list[str]:
-        """Return one answer for each row, in their order. Raises ValueError for rows that have no prompt."""
+        """Return one answer for each conversation, in their order.
+
+        Raises MlflowException, which a server answers with status 400, for what cannot be read or answered. The input
+        need not be a table: MLflow warns of a method without a hint, and takes any other hint for the only form.
+        """
         del context
-        options = DEFAULTS | (params or {})
-        rows = conversations(model_input)
-        return [
-            self.answer(
-                messages,
-                max_new_tokens=int(options["max_new_tokens"]),
-                temperature=float(options["temperature"]),
-                seed=int(options["seed"]) + number,
+        try:
+            options = read_options(DEFAULTS | (params or {}))
+            prompts = [self.prompt(messages) for messages in conversations(model_input)]
+            for prompt in prompts:
+                self.check_length(prompt, options["max_new_tokens"])
+        except ValueError as cause:
+            raise MlflowException.invalid_parameter_value(str(cause)) from cause
+        seed = options.pop("seed")
+        return [self.answer(prompt, **options, seed=seed + number) for number, prompt in enumerate(prompts)]
+
+    def prompt(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Return the token ids of a conversation, with the environment's context. Raises ValueError."""
+        return prompt_ids(self.tokenizer, with_context(messages, self.shown), self.shown.get("tools"))
+
+    def check_length(self, prompt: list[int], max_new_tokens: int) -> None:
+        """Raise ValueError if prompt and answer may be longer than what the model can read."""
+        longest = getattr(self.model.config, "max_position_embeddings", None)
+        if longest is not None and len(prompt) + max_new_tokens > longest:
+            raise ValueError(
+                f"the prompt has {len(prompt)} tokens and its answer may have {max_new_tokens} (max_new_tokens), "
+                f"together more than the {longest} that the model can read; shorten the prompt or lower max_new_tokens"
             )
-            for number, messages in enumerate(rows)
-        ]
 
     @torch.inference_mode()
-    def answer(self, messages: list[dict[str, Any]], *, max_new_tokens: int, temperature: float, seed: int) -> str:
-        """Answer one conversation, until a stop token or `max_new_tokens`; returns text without special tokens."""
-        prompt = torch.tensor([prompt_ids(self.tokenizer, messages)], device=self.model.device)
+    def answer(self, prompt: list[int], *, max_new_tokens: int, temperature: float, seed: int) -> str:
+        """Go on from the token ids of a prompt until a stop token or `max_new_tokens`; returns the text."""
+        inputs = torch.tensor([prompt], device=self.model.device)
         sampling = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if temperature > 0 else {}
         settings = GenerationConfig(
             max_new_tokens=max_new_tokens,
@@ -71,50 +97,30 @@ class ServedPolicy(PythonModel):
         with torch.random.fork_rng():  # the server's own random state stays as it is
             torch.manual_seed(seed)
             tokens = self.model.generate(
-                inputs=prompt, attention_mask=torch.ones_like(prompt), generation_config=settings
+                inputs=inputs, attention_mask=torch.ones_like(inputs), generation_config=settings
             )
-        return str(self.tokenizer.decode(tokens[0, prompt.shape[1] :], skip_special_tokens=True))
+        return answer_text(self.tokenizer, tokens[0, len(prompt) :].tolist(), self.shown.get("tool_marks", ()))
 
 
-def conversations(table: pd.DataFrame) -> list[list[dict[str, Any]]]:
-    """Return the rows as lists of messages. Raises ValueError if neither column is there, or a row has neither."""
-    columns = set(table.columns)
-    if not columns & {"messages", "prompt"}:
-        raise ValueError(
-            "give a table or rows with `messages` or `prompt`, such as [{'prompt': 'text'}]; "
-            f"there are only: {', '.join(map(str, sorted(columns, key=str))) or 'none'}"
-        )
-    rows = []
-    for number, row in enumerate(table.to_dict("records")):
-        messages, prompt = row.get("messages"), row.get("prompt")
-        if isinstance(messages, str):
-            messages = json.loads(messages)
-        if isinstance(prompt, list):  # MLflow makes one row of {"prompt": [...]}
-            rows.extend([{"role": "user", "content": str(text)}] for text in prompt)
-        elif messages is not None and not isinstance(messages, float):  # pandas writes a missing cell as NaN
-            rows.append([dict(message) for message in messages])
-        elif isinstance(prompt, str):
-            rows.append([{"role": "user", "content": prompt}])
-        else:
-            raise ValueError(f"row {number} has neither `messages` nor `prompt`")
-    return rows
+def read_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request. Raises ValueError for one that means nothing."""
+    count, temperature, seed = int(given["max_new_tokens"]), float(given["temperature"]), int(given["seed"])
+    if count < 1:
+        raise ValueError(f"max_new_tokens is {count}; an answer has at least 1 token")
+    if temperature != 0 and not COLDEST <= temperature < math.inf:
+        raise ValueError(f"temperature is {temperature}; write 0 for the most likely token, or at least {COLDEST}")
+    if not 0 <= seed < 2**62:
+        raise ValueError(f"seed is {seed}; write a whole number from 0 to 2**62 - 1")
+    return {"max_new_tokens": count, "temperature": temperature, "seed": seed}
 
 
-def prompt_ids(tokenizer: Any, messages: list[dict[str, Any]]) -> list[int]:
-    """Return the token ids of a prompt, as in training (`rlft.policy.tokens.render_prompt`).
-
-    With a chat template the messages are rendered by it; without one the contents are joined with newlines, and an
-    end token that the tokenizer adds is taken off, because the text goes on.
-    """
-    if tokenizer.chat_template:
-        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
-        return [int(token) for token in ids]
-    ids = list(tokenizer("\n".join(message["content"] for message in messages)).input_ids)
-    if not ids:
-        raise ValueError("the prompt is empty: there is nothing to go on from")
-    if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
-        ids.pop()
-    return ids
+def answer_text(tokenizer: Any, token_ids: list[int], marks: Any) -> str:
+    """Return sampled tokens as text: without special tokens, but for those that are `marks` of a tool call."""
+    added = tokenizer.added_tokens_decoder
+    special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
+    special -= {number for number, token in added.items() if str(token) in marks}
+    left = [token for token in token_ids if token not in special]
+    return str(tokenizer.decode(left, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 def stop_token_ids(model: Any, tokenizer: Any) -> list[int]:

@@ -20,7 +20,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import move_aliases
-from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files, log_model, read_policy, upload_files
+from mlops.registry.logged_model import FILES_TAG, HASH_TAG, ServedFiles, log_model, read_policy, replace_files
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
     APPROVAL_TAG,
@@ -51,6 +51,7 @@ def register_policy_version(
     *,
     decision: Decision,
     max_new_tokens: int = 256,
+    description: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
     registry_uri: str | None = None,
     alone: AbstractContextManager[None] | None = None,
@@ -64,25 +65,28 @@ def register_policy_version(
     With `approval` a version that would be promoted waits for a person. If the champion that the decision compared with
     (`mlops.registry.moved.decided_with` in `tags`) was taken back meanwhile, the version is withheld: it undoes no
     rollback.
-    `max_new_tokens` is the default of a request. `alone` keeps other processes from registering, if something can; it
+    `max_new_tokens` is the default of a request, `description` maps names of `mlops.registry.logged_model.DESCRIPTION`
+    to the texts that are stored beside the policy. `alone` keeps other processes from registering, if something can; it
     is entered once, when the weights have been uploaded. Files of a version that are damaged are replaced. Raises
     PolicyError when the folder holds no policy, and DamagedError when its weights are not those whose hash it says.
     """
     policy = read_policy(policy_folder)
     check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
-    version, model_id = _find_version(client, name, run_id, policy["weights_hash"]), None
+    files = ServedFiles(policy_folder, policy, description or {}, max_new_tokens)
+    version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"]), None, ""
     if version is None:
-        model_id = log_model(client, run_id, name, policy_folder, policy, max_new_tokens)
+        model_id, files_hash = log_model(client, run_id, name, files)
     else:
         logger.info("%s: version %s has these weights of this run already", name, version.version)
         if not is_whole(client, version):
             logger.warning("%s: the files of version %s are damaged, and are stored anew", name, version.version)
-            upload_files(client, run_id, version.tags[MODEL_TAG], policy_folder, policy, max_new_tokens)
+            files_hash = replace_files(client, run_id, version.tags[MODEL_TAG], files)
+            client.set_model_version_tag(name, version.version, FILES_TAG, files_hash)
     with alone or nullcontext():
         if version is None:
             assert model_id is not None
-            own = {**_own_tags(run_id, policy, decision), FILES_TAG: hash_files(policy_folder), MODEL_TAG: model_id}
+            own = {**_own_tags(run_id, policy, decision), FILES_TAG: files_hash, MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
             version = _create_version(
                 client, name, run_id, model_id, {**(tags or {}), **own, **waiting}, _described(decision)

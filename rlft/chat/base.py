@@ -79,6 +79,11 @@ class Chat(ABC):
         """The name of the format in which tool calls are read."""
         return self._format.name
 
+    @property
+    def tool_marks(self) -> tuple[str, ...]:
+        """The marks of that format: they are kept in what is read, also where they are special tokens."""
+        return self._format.marks
+
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """Return the token ids of a prompt that describes the tools, up to where the model's turn begins."""
         return list(self._cached_prompt(json.dumps(list(messages))))  # the samples of a group share their prompt

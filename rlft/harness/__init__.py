@@ -10,6 +10,7 @@
 - `sampled`: many conversations side by side, whose turns an engine samples
 - `asked`: conversations whose turns a model behind an address gives, without tokens
 - `first_answer`: asks a model behind an address once, before anything depends on it
+- `shown`: what an environment shows before a task, as a version of a policy keeps it
 - `headway`: the progress of a set of conversations
 - `scripted`: conversations whose turns are given, such as gold answers and attacks on a reward
 """

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
 from rlft.policy.live import Policy, PolicyMetadata
@@ -163,6 +163,15 @@ def load_policy(folder: PolicyFolder, device: torch.device) -> Policy:
         raise folder.damage("model", f"the policy does not load: {first_line(cause)}") from cause
     align(model)
     return Policy(model=model.to(device).eval(), tokenizer=tokenizer, metadata=metadata)
+
+
+def load_tokenizer(folder: PolicyFolder) -> PreTrainedTokenizerBase:
+    """Load a policy's tokenizer alone. Raises DamagedError if it is not what was stored or does not load."""
+    folder.check("tokenizer")
+    try:
+        return AutoTokenizer.from_pretrained(folder.path / "tokenizer")
+    except Exception as cause:  # tokenizers raises what has no class of its own
+        raise folder.damage("tokenizer", f"the tokenizer does not load: {first_line(cause)}") from cause
 
 
 def _load_adapted_base(folder: PolicyFolder, metadata: PolicyMetadata) -> PreTrainedModel:

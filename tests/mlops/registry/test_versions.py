@@ -1,4 +1,5 @@
 import ast
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen
 
 from mlops.registry import logged_model, served_policy
 from mlops.registry.champion import current_champion, download_champion
-from mlops.registry.stored import damaged_versions
+from mlops.registry.stored import damaged_versions, is_whole
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
 from rlft.errors import DamagedError, PolicyError, TrackerError, WeightsRemovedError
@@ -282,15 +283,27 @@ def edit_config(file):
     beside.write_text(beside.read_text().replace('"use_cache": true', '"use_cache": false'))
 
 
-@pytest.mark.parametrize(
-    "harm", [lambda file: file.write_bytes(file.read_bytes()[:-4] + b"oops"), Path.unlink, edit_config]
-)
+def edit_context(file):
+    """Change what the environment shows."""
+    (file.parents[1] / "context.json").write_text('{"system_prompt": "Be rude."}')
+
+
+def add_file(file):
+    """Add what the version did not have."""
+    (file.parents[1] / "audit.json").write_text("{}")
+
+
+def overwrite_end(file):
+    file.write_bytes(file.read_bytes()[:-4] + b"oops")
+
+
+@pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context, add_file])
 def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
     run_id = client.create_run(store[1]).info.run_id
-    tags = {"zenml.run_name": "my run"}
-    registered = register(store, "damaged", full, run_id=run_id, tags=tags)
+    given = {"tags": {"zenml.run_name": "my run"}, "description": {"context.json": "{}", "README.md": "# A policy"}}
+    registered = register(store, "damaged", full, run_id=run_id, **given)
     assert list(damaged_versions(client.tracking_uri)) == []
     harm(registered_weights(store, registered))
     (damage,) = damaged_versions(client.tracking_uri)
@@ -298,9 +311,27 @@ def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(sto
     assert "rlft resume 'my run' --redo register_policy" in damage.fix
     with pytest.raises((RuntimeError, MlflowException)):
         mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
-    assert register(store, "damaged", full, run_id=run_id, tags=tags) == registered  # the same version, whole again
+    given["description"] = {"context.json": "{}", "README.md": "# Told in other words"}
+    assert register(store, "damaged", full, run_id=run_id, **given) == registered  # the same version, whole again
     assert list(damaged_versions(client.tracking_uri)) == []
     mlflow.pyfunc.load_model(client.get_model_version_download_uri("damaged", "1"))
+
+
+def test_a_version_without_a_description_is_what_earlier_versions_are(store, full, tmp_path):
+    registered = register(store, "earlier", full, KEEP)
+    tags = store[0].get_model_version("earlier", registered.version).tags
+    # As they were hashed before there were descriptions: `<path> <sha256>` of each file in the order of the paths.
+    digest = hashlib.sha256()
+    for name in sorted(f.relative_to(full).as_posix() for f in full.rglob("*") if f.is_file()):
+        if name != "optimizer.safetensors":
+            digest.update(f"{name} {hashlib.sha256((full / name).read_bytes()).hexdigest()}\n".encode())
+    assert tags["rlft.files_hash"] == digest.hexdigest()
+    assert is_whole(store[0], store[0].get_model_version("earlier", registered.version))
+
+
+def test_no_file_is_stored_that_the_hash_does_not_cover(store, full):
+    with pytest.raises(ValueError, match=r"'notes\.txt' is no file of a version"):
+        register(store, "uncovered", full, description={"notes.txt": "?"})
 
 
 def test_weights_that_have_changed_since_they_were_saved_are_not_registered(store, full, tmp_path):
@@ -321,7 +352,7 @@ def test_a_folder_without_a_policy_is_refused(store, full, tmp_path):
 
 
 def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenizer, tmp_path):
-    tree = ast.parse(Path(served_policy.__file__).read_text())
+    tree = ast.parse(logged_model.served_program())
     imported = {
         n.names[0].name if isinstance(n, ast.Import) else n.module for n in ast.walk(tree) if hasattr(n, "names")
     }
@@ -338,16 +369,6 @@ def test_the_served_file_stands_alone_and_agrees_with_the_library(full, tokenize
     )
     assert served_policy.prompt_ids(chat, messages) == render_prompt(chat, messages)
     assert chat.decode(served_policy.prompt_ids(chat, messages)) == "<1+><2=>="
-
-
-def test_rows():
-    ask = [{"role": "user", "content": "q"}]
-    table = pd.DataFrame({"messages": [ask, json.dumps(ask), None], "prompt": [None, None, "q"]})
-    assert served_policy.conversations(table) == [ask, ask, ask]
-    with pytest.raises(ValueError, match="row 0 has neither"):
-        served_policy.conversations(pd.DataFrame({"prompt": [None]}))
-    with pytest.raises(ValueError, match="there are only: text"):
-        served_policy.conversations(pd.DataFrame({"text": ["q"]}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""What an environment shows a model before a task, as a version of a policy keeps it (`context.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from rlft.chat import open_chat
+from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv, context_of
+from rlft.harness.opening import open_playground
+from rlft.secrets import hide
+from rlft.types import Task
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """Holds what stands before a task's own prompt, so that a model is asked as it was in training.
+
+    `system_prompt` is empty without one, and where it depends on the task (`depends_on_task`). `tools` are in OpenAI's
+    form, `{"type": "function", "function": {name, description, parameters}}`. `tools_in` says where the model reads of
+    them: in the text of the `chat_template`, or `nowhere` if the tokenizer has none. `tool_format` is the form in which
+    it writes calls, and `tool_marks` the marks of that form, which may be special tokens. `examples` is how many solved
+    tasks are shown: none, as only controls that are not trained read examples. `note` says in a sentence what is not
+    kept; it is empty if all is.
+    """
+
+    system_prompt: str
+    depends_on_task: bool
+    tools: tuple[dict[str, Any], ...]
+    tools_in: str
+    tool_format: str
+    tool_marks: tuple[str, ...]
+    max_turns: int
+    examples: int = 0
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the contents of `context.json`."""
+        return {**asdict(self), "tools": list(self.tools), "tool_marks": list(self.tool_marks)}
+
+
+def shown_context(
+    environment: BaseEnv, harness: HarnessConfig, tasks: Sequence[Task], tokenizer: PreTrainedTokenizerBase
+) -> ShownContext:
+    """Return what the environment shows before these tasks to the policy of this tokenizer.
+
+    The values of secret variables are hidden. Raises EnvironmentSetupError and PolicyError as a rollout would.
+    """
+    playground = open_playground(environment, harness)
+    tools = tuple(playground.tools.values())
+    chat = open_chat(tokenizer, tools, tool_format=harness.tool_format, multi_turn=playground.max_turns > 1)
+    said = list(dict.fromkeys(context_of(task, environment).system_prompt for task in tasks))
+    prompt, note = (said or [""])[0], ""
+    if len(said) > 1:
+        prompt = ""
+        note = (
+            f"The system prompt depends on the task ({len(said)} different ones for {len(tasks)} tasks), so that none "
+            "is kept; send the right one as a message of role system."
+        )
+    elif hide(prompt) != prompt:
+        prompt = hide(prompt)
+        note = "A secret in the system prompt is hidden here; send the whole prompt as a message of role system."
+    return ShownContext(
+        system_prompt=prompt,
+        depends_on_task=len(said) > 1,
+        tools=tuple(tool.to_json() for tool in tools),
+        tools_in="chat_template" if tokenizer.chat_template else "nowhere",
+        tool_format=chat.tool_format,
+        tool_marks=chat.tool_marks,
+        max_turns=playground.max_turns,
+        note=note,
+    )

@@ -1,0 +1,67 @@
+"""What a version keeps of an environment's context."""
+
+from rlft.chat.formats import MISTRAL
+from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.marks import tool
+from rlft.harness.shown import shown_context
+from rlft.secrets import resolve
+from rlft.types import Task
+from tests.rlft.chat.tokenizers import make_tokenizer
+
+
+def tasks(count):
+    prompt = ({"role": "user", "content": "q"},)
+    return [
+        Task(id=str(n), environment="", prompt=prompt, answer=None, info={"n": n}, split="train", group=str(n))
+        for n in range(count)
+    ]
+
+
+class Searching(BaseEnv):
+    system_prompt = "Be brief."
+    max_turns = 3
+
+    @tool
+    def search(self, query: str) -> str:
+        """Search the pages.
+
+        Args:
+            query: words
+        """
+        return query
+
+
+class Personal(Searching):
+    def context(self, task):
+        return f"You are number {task.info['n']}."
+
+
+def test_prompt_tools_and_how_they_are_written():
+    shown = shown_context(Searching(), HarnessConfig(), tasks(3), make_tokenizer("mistral"))
+    assert (shown.system_prompt, shown.depends_on_task, shown.note) == ("Be brief.", False, "")
+    (search,) = shown.tools
+    assert search["type"] == "function"
+    assert (search["function"]["name"], search["function"]["description"]) == ("search", "Search the pages.")
+    assert search["function"]["parameters"]["properties"]["query"]["description"] == "words"
+    assert (shown.tools_in, shown.tool_format, shown.tool_marks) == ("chat_template", "mistral", MISTRAL.marks)
+    assert (shown.max_turns, shown.examples) == (3, 0)
+    assert shown.to_json()["tools"] == [search]
+
+
+def test_of_a_context_that_depends_on_the_task_the_tools_are_kept():
+    shown = shown_context(Personal(), HarnessConfig(), tasks(3), make_tokenizer("qwen3"))
+    assert (shown.system_prompt, shown.depends_on_task, len(shown.tools)) == ("", True, 1)
+    assert shown.note.startswith("The system prompt depends on the task (3 different ones for 3 tasks)")
+    alone = shown_context(Personal(), HarnessConfig(), tasks(1), make_tokenizer("qwen3"))
+    assert (alone.system_prompt, alone.depends_on_task) == ("You are number 0.", False)
+
+
+def test_a_secret_in_the_prompt_is_hidden_and_that_is_told(monkeypatch):
+    monkeypatch.setenv("SHOWN_KEY", "s3cr3t-value")
+    resolve({"key": "env:SHOWN_KEY"}, "kwargs")  # as the constructor of an environment is given it
+    environment = Searching()
+    environment.system_prompt = "Use s3cr3t-value."
+    shown = shown_context(environment, HarnessConfig(), tasks(1), make_tokenizer("qwen3"))
+    assert shown.system_prompt == "Use ***."
+    assert "hidden" in shown.note
