@@ -117,6 +117,8 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
         evaluation=None,
         reward=SimpleNamespace(audit=True),
         rollout=SimpleNamespace(max_completion_length=9),
+        environment="environment",
+        harness="harness",
     )
     stages.fingerprints = SimpleNamespace(harness="h", reward="r")
     splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": "report"}))
@@ -124,8 +126,8 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
     tracker, rounds = SimpleNamespace(run_id="id"), SimpleNamespace(best="best")
     assert promote(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}) == ("decision", "version")
-    assert given[-1] == "required"
-    assert given[-2] == {
+    assert given[-4:] == [tasks, "environment", "harness", "required"]
+    assert given[-5] == {
         "a": "b",
         "rlft.compared.version": champion.version,
         "rlft.compared.weights_hash": champion.weights_hash,
