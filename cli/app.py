@@ -17,6 +17,7 @@ from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
 from cli.evaluate import evaluate
+from cli.export import export
 from cli.history import history
 from cli.prune import prune
 from cli.reject import reject
@@ -42,6 +43,7 @@ app.command()(approve)
 app.command()(reject)
 app.command()(history)
 app.command()(rollback)
+app.command()(export)
 app.add_typer(environments.app, name="environments")
 app.command()(audit)
 # Options that this command does not know are passed on to vLLM's server.

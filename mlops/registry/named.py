@@ -8,6 +8,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.finding import model_name, version_number
 from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.names import ABSENT
 from mlops.registry.stored import check_version
@@ -24,6 +25,25 @@ class NamedVersion:
     weights_hash: str
     model_id: str | None
     run_id: str | None
+
+
+def split_version(text: str) -> tuple[str, str | None, str | None]:
+    """Return name, alias and number of `NAME@ALIAS` or `NAME/VERSION`, with `models:/` before it or without.
+
+    One of alias and number is `None`. Raises RlftError for another text.
+    """
+    short = text.removeprefix("models:/")
+    name, at, alias = short.rpartition("@")
+    if at and name and alias and "/" not in alias:
+        return model_name(name), alias, None
+    name, slash, number = short.rpartition("/")
+    if slash and name and number and "@" not in short:
+        return model_name(name), None, version_number(number)
+    raise RlftError(
+        f"{text!r:.80} names no version of a registered model",
+        where="VERSION",
+        fix="write NAME@champion or NAME/3; models:/ before it will do, too",
+    )
 
 
 def find_version(tracking_uri: str, name: str, alias: str | None, version: str | None) -> NamedVersion:

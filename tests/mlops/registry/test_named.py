@@ -2,7 +2,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.named import NamedVersion, find_version
+from mlops.registry.named import NamedVersion, find_version, split_version
 from mlops.registry.versions import MODEL_TAG
 from rlft.errors import RlftError
 
@@ -38,3 +38,24 @@ def test_what_is_not_there_is_told_with_what_there_is(uri, name, alias, version,
     with pytest.raises(RlftError) as error:
         find_version(uri, name, alias, version)
     assert str(error.value).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("demo@champion", ("demo", "champion", None)),
+        ("models:/demo@champion", ("demo", "champion", None)),
+        ("demo/12", ("demo", None, "12")),
+        ("models:/my model/v3", ("my model", None, "3")),
+    ],
+)
+def test_a_text_is_split_into_name_and_alias_or_number(text, expected):
+    assert split_version(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "demo", "models:/demo", "demo@", "@champion", "demo/", "/3", "demo/champion", "demo/3@x", "a/b@c"]
+)
+def test_a_text_that_names_no_version_is_refused(text):
+    with pytest.raises(RlftError):
+        split_version(text)

@@ -1,0 +1,102 @@
+"""`rlft export`: a registered version as a folder that other programs load."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import Verbose
+from cli.registry import AsJson, RegistryStack, TrackingUri, registry
+from mlops.display.terminal import Terminal, console, styled
+
+if TYPE_CHECKING:
+    from rlft.export import Exported
+
+NamedVersion = Annotated[
+    str, typer.Argument(metavar="VERSION", help="NAME@champion or NAME/3; models:/ before it will do, too.")
+]
+_LISTED = 3  # differing answers that are shown; all are in rlft_export.json
+
+
+def export(
+    version: NamedVersion,
+    to: Annotated[Path, typer.Option(help="The new folder.", resolve_path=True)],
+    merge: Annotated[bool, typer.Option("--merge", help="Merge an adapter into its base.")] = False,
+    stack: RegistryStack = None,
+    tracking_uri: TrackingUri = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write a version to a folder that transformers, peft and `vllm serve` load, and compare it with the policy."""
+    with guarded(verbose, None), tempfile.TemporaryDirectory(prefix="rlft-version-") as temporary:
+        with registry(stack, tracking_uri) as asked:
+            from rlft.export.place import check_target
+
+            check_target(to)  # before anything is downloaded
+            from mlops.registry.named import download_version, find_version, split_version
+
+            address = asked.client.tracking_uri
+            name, alias, number = split_version(version)
+            found = find_version(address, name, alias, number)
+            source = download_version(address, name, found.version, Path(temporary) / "version")
+        from rlft.export import export_policy
+        from rlft.policy import PolicyFolder
+
+        label = {"name": name, "version": found.version, "alias": alias}
+        done = export_policy(PolicyFolder(source), to, merge=merge, label=label)
+        if as_json:
+            console.write_json({"folder": str(done.folder), **label, **done.as_json()})
+        else:
+            _show(console, done, f"version {found.version} of {name}", name)
+
+
+def _show(console: Terminal, done: Exported, what: str, name: str) -> None:
+    known, check = done.metadata, done.check
+    form = {
+        "adapter": "as an adapter on",
+        "merged": "merged into",
+        "full": "with all its weights",
+    }[done.form]
+    base = (
+        ""
+        if done.form == "full"
+        else f" {known.base_model}" + (f" ({known.base_revision})" * bool(known.base_revision))
+    )
+    console.print(f"{what} is in {done.folder}, {form}{base}", soft_wrap=True)
+    console.print(
+        f"compared with the policy ({check.policy_dtype}) on {check.prompts} prompts, {check.tokens} tokens: "
+        f"log-probabilities of the export ({check.export_dtype}) differ by at most {check.max_difference:.2g}, in the "
+        f"mean by {check.mean_difference:.2g}; {len(check.differing) or 'no'} greedy answers differ"
+    )
+    for each in check.differing[:_LISTED]:
+        console.print_behind("  prompt  ", each.prompt)
+        console.print_behind("  policy  ", each.of_policy)
+        console.print_behind("  export  ", each.of_export)
+    if len(check.differing) > _LISTED:
+        console.print("  all of them are in rlft_export.json")
+    if done.form == "adapter" and Path(str(known.base_model)).is_dir():
+        note = (
+            "the base is a folder of this machine: on another one name its own in adapter_config.json, or use --merge"
+        )
+        console.print(styled(note, "yellow"))
+    console.print(f"to serve it: {vllm_command(done, name)}", soft_wrap=True)
+
+
+def vllm_command(done: Exported, name: str) -> str:
+    """Return the command that serves an export with vLLM alone."""
+    from shlex import join
+
+    folder, known = str(done.folder), done.metadata
+    if done.form != "adapter":
+        return join(["vllm", "serve", folder, "--served-model-name", name])
+    from rlft.engines.vllm_adapter import rank_that_holds
+
+    rank = rank_that_holds(json.loads((done.folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
+    revision = ["--revision", known.base_revision] if known.base_revision else []
+    base = ["vllm", "serve", str(known.base_model), *revision, "--tokenizer", folder, "--generation-config", folder]
+    return join([*base, "--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", f"{name}={folder}"])
