@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlops.registry.champion import ChampionVersion
 from mlops.registry.moved import decided_with
@@ -151,9 +152,11 @@ def promote(
     tracker: Tracker,
     tracking_uri: str,
     tags: dict[str, str],
+    told: dict[str, Any],
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
+    `told` is what goes with the version: the run's `summary` as far as it goes, and the report of its reward `audit`.
     The registry counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take
     it, or if the run could not be opened there, so that there is nothing to register the policy under.
     """
@@ -169,12 +172,15 @@ def promote(
             tracking_uri,
             tracker.run_id,
             registry_name(config),
-            config.rollout.max_completion_length,
             tags | decided_with(champion.version, champion.weights_hash, look),
+            config.model_dump(mode="json"),
+            told,
             tasks,
-            config.environment,
-            config.harness,
-            config.promotion.approval,
+            arms.final,
+            arms.base,
+            arms.warm_start,
+            arms.champion,
+            arms.constant,
         )
     return decision.load(), version.load()
 

@@ -69,7 +69,10 @@ def conclude(
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
-        decision, version = promote(stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags)
+        told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit}
+        decision, version = promote(
+            stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told
+        )
     except TrackerError as cause:
         record.summary.promotion = unregistered(cause.what, name, record.resume)
         raise

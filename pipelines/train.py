@@ -153,7 +153,8 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact
         logger.warning("%d tasks have no answer to compare with", missing)
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
-        record.tracker.log_json("reward_audit.json", audit.to_json())
+        record.audit = audit.to_json()
+        record.tracker.log_json("reward_audit.json", record.audit)
         if not audit.passed:
             raise RewardAuditError(
                 "the reward pays wrong answers:\n" + audit.text(),

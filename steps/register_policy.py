@@ -1,6 +1,6 @@
 """The step `register_policy` makes the trained policy a version in MLflow's model registry."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from zenml import step
 
@@ -8,17 +8,17 @@ from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
 from mlops.home.locks import aliases_lock
 from mlops.registry.versions import register_policy_version
+from mlops.runs.version_facts import Registration, version_facts
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
-from rlft.config import EnvironmentConfig, HarnessConfig
-from rlft.harness.shown import shown_context
+from rlft.card import version_files
+from rlft.config import Config
+from rlft.controls.constant import ConstantAnswer
 from rlft.policy import PolicyFolder
-from rlft.policy.folder import load_tokenizer
 from rlft.promotion import Decision, RegisteredVersion
-from rlft.types import TaskSet
-from rlft.visible import visible_json
+from rlft.types import Evaluation, TaskSet
 
 
 @step(enable_cache=False, output_materializers=ReportMaterializer)
@@ -28,21 +28,34 @@ def register_policy(
     tracking_uri: str,
     run_id: str,
     name: str,
-    max_new_tokens: int,
     tags: dict[str, str],
+    config: dict[str, Any],
+    told: dict[str, Any],
     tasks: TaskSet,
-    environment: EnvironmentConfig,
-    harness: HarnessConfig,
-    approval: str = "none",
+    trained: Evaluation,
+    base: Evaluation,
+    warm_start: Evaluation | None = None,
+    champion: Evaluation | None = None,
+    constant: ConstantAnswer | None = None,
 ) -> Annotated[RegisteredVersion, "registered_version"]:
-    """Register as `challenger`, and as `champion` if the decision says so and no `approval` of a person is `required`.
+    """Register as `challenger`, and as `champion` if the decision says so and no approval of a person is required.
     Doing it twice makes one version.
 
     All files of the policy are read again first: nothing that has changed since it was trained is registered. What the
-    environment shows before a task goes with the version. Raises TrackerError if MLflow does not take it.
+    environment shows before a task, the settings, the evaluations and a model card go with the version; `told` has the
+    run's `summary` and the report of its reward `audit`. Raises TrackerError if MLflow does not take it.
     """
     policy.check()
-    shown = shown_context(current_runtime().environment(environment), harness, tasks.tasks, load_tokenizer(policy))
+    settings = Config.model_validate(config)
+    facts = version_facts(
+        Registration(name, run_id, tags, decision.reasons),
+        policy,
+        settings,
+        current_runtime().environment(settings.environment),
+        tasks,
+        told,
+        {"base": base, "warm_start": warm_start, "trained": trained, "champion": champion, "constant": constant},
+    )
     address = tracking_address(tracking_uri)
     with answering(address, PATIENT_HTTP):
         return register_policy_version(
@@ -51,9 +64,9 @@ def register_policy(
             name,
             policy.path,
             decision=decision,
-            max_new_tokens=max_new_tokens,
-            description={"context.json": visible_json(shown.to_json())},
+            max_new_tokens=settings.rollout.max_completion_length,
+            description=version_files(facts),
             tags=tags,
-            approval=approval == "required",
+            approval=settings.promotion.approval == "required",
             alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
         )

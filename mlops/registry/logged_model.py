@@ -30,7 +30,7 @@ FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions o
 PROGRAM = ("served_input.py", "served_prompt.py", "served_policy.py")
 POLICY = ("policy.json", "model", "tokenizer")
 # Texts beside these: what the environment shows, and what the version was made from and is worth.
-DESCRIPTION = ("context.json", "config.json", "lineage.json", "evaluation.json", "audit.json", "README.md")
+DESCRIPTION = ("context.json", "config.yaml", "lineage.json", "evaluation.json", "audit.json", "README.md")
 # What a version holds. The optimizer's state is as large as two copies of the weights and stays behind.
 SERVED = (*POLICY, *DESCRIPTION)
 _SERVED_CONFIG = ("base_model", "base_revision", "base_hash", "weights_hash")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from shlex import quote
+from typing import Any
 
 import torch
 from zenml import log_metadata
@@ -57,6 +58,8 @@ class Record:
     """The command that goes on with the run."""
     attempt: int = 1
     """Which attempt at the run this is."""
+    audit: dict[str, Any] | None = None
+    """The report of the reward audit, once there is one."""
 
     def keep_artifacts(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database."""

@@ -10,6 +10,7 @@ import time
 import urllib.request
 
 import pytest
+from huggingface_hub import ModelCard
 
 from mlops.runs.summary import Summary
 from tests.e2e.conftest import TINY
@@ -198,6 +199,21 @@ def test_the_registered_version_answers_in_a_fresh_process(finished):
     assert done.returncode == 0, done.stderr[-2000:]
     (answer,) = json.loads(done.stdout.strip().splitlines()[-1])
     assert isinstance(answer, str)
+
+
+def test_the_registered_version_tells_what_it_is(finished):
+    home, result = finished
+    (card,) = (home.folder / ".rlft" / "mlflow-artifacts").glob("models/*/artifacts/artifacts/policy/README.md")
+    held = {file.name for file in card.parent.iterdir()}
+    told = {"README.md", "audit.json", "config.yaml", "context.json", "evaluation.json", "lineage.json"}
+    assert held == {*told, "policy.json", "model", "tokenizer"}
+    data = ModelCard(card.read_text()).data
+    scores = {each.dataset_split: each.metric_value for each in data.eval_results}
+    assert scores["test"] == pytest.approx(result.summary["final"]["accuracy"], abs=1e-6)
+    lineage = json.loads((card.parent / "lineage.json").read_text())
+    assert lineage["mlflow_run_id"] == result.summary["mlflow_run_id"]
+    evaluation = json.loads((card.parent / "evaluation.json").read_text())
+    assert set(evaluation) == {"base", "warm_start", "trained", "constant"}
 
 
 def test_the_ui_answers_on_loopback(finished):

@@ -99,7 +99,7 @@ def test_a_champion_that_cannot_be_fetched_holds_up_none_either(monkeypatch):
 def test_a_policy_without_a_run_to_register_it_under_is_not_decided_on():
     tracker = SimpleNamespace(run_id=None, where="http://x")
     with pytest.raises(TrackerError, match="the run could not be opened there"):
-        promote(FakeStages(), "tasks", None, None, None, tracker, "home", {})
+        promote(FakeStages(), "tasks", None, None, None, tracker, "home", {}, {})
 
 
 @pytest.mark.parametrize("champion", [conclusion.Champion(), conclusion.Champion("policy", "run", "7", "hash")])
@@ -117,17 +117,19 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
         evaluation=None,
         reward=SimpleNamespace(audit=True),
         rollout=SimpleNamespace(max_completion_length=9),
-        environment="environment",
-        harness="harness",
+        model_dump=lambda **_: {"name": "tiny"},
     )
     stages.fingerprints = SimpleNamespace(harness="h", reward="r")
     splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": "report"}))
     arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
     tracker, rounds = SimpleNamespace(run_id="id"), SimpleNamespace(best="best")
-    assert promote(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}) == ("decision", "version")
-    assert given[-4:] == [tasks, "environment", "harness", "required"]
-    assert given[-5] == {
+    assert promote(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}, {"summary": {}}) == (
+        "decision",
+        "version",
+    )
+    assert given[-8:] == [{"name": "tiny"}, {"summary": {}}, tasks, splits, splits, None, None, None]
+    assert given[-9] == {
         "a": "b",
         "rlft.compared.version": champion.version,
         "rlft.compared.weights_hash": champion.weights_hash,

@@ -1,0 +1,49 @@
+"""Text from anywhere as Markdown (that of GitHub) which shows it as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rlft.visible import visible
+
+# What Markdown and HTML would take as theirs anywhere in a line; and at its start, where lists and titles begin.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~&$@])")
+_START = re.compile(r"^([-+=:])|^([0-9]+)([.)])(?=\s|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Holds the cells of a table as plain texts; each of `rows` has as many as `columns`."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """Return the table under its title."""
+        lines = [self.columns, *self.rows]
+        cells = [f"| {' | '.join(map(plain, row))} |" for row in lines]
+        return "\n".join([f"{plain(self.title)}:", "", cells[0], "|" + " --- |" * len(self.columns), *cells[1:]])
+
+
+def plain(text: str, longest: int = 2000) -> str:
+    """Return a text that Markdown shows as it is, in one line, cut off after so many characters."""
+    line = " ".join(visible(text[: longest + 1]).split())
+    line = line if len(text) <= longest else f"{line[:longest]} ..."
+    line = _MARKUP.sub(r"\\\1", line)
+    return _START.sub(lambda found: f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}", line)
+
+
+def fenced(text: str, language: str = "text", longest: int = 20_000) -> str:
+    """Return a text of several lines as a block of code, which no fence within it can end."""
+    shown = visible(text[:longest]) + ("\n..." if len(text) > longest else "")
+    ticks = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{fence}{language}\n{shown}\n{fence}"
+
+
+def bullets(texts: Iterable[str]) -> str:
+    """Return plain texts as a list, one a line."""
+    return "\n".join(f"- {plain(text)}" for text in texts)

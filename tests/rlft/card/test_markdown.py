@@ -1,0 +1,68 @@
+"""Text from anywhere is shown as it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from rlft.card.markdown import Table, bullets, fenced, plain
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "# Title",
+    "[a](javascript:b)",
+    "![a](http://x)",
+    "| a | b |",
+    "**bold** _it_ `code` ~~no~~ $x$",
+    "1. one",
+    "- one",
+    "+ one",
+    "```\nfence",
+    "---\nlicense: mit",
+    "&lt;b&gt;",
+    "a\\",
+    "https://example.org",
+]
+RENDER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def shown(html: str) -> str:
+    """The text of one paragraph, as a browser would show it."""
+    assert html.startswith("<p>")
+    assert html.endswith("</p>\n")
+    assert html.count("<") == 2
+    inner = html[3:-5]
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        inner = inner.replace(entity, character)
+    return inner
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_is_one_paragraph_of_itself(text):
+    assert shown(RENDER.render(plain(text))) == " ".join(text.split())
+
+
+@given(st.text(st.sampled_from("ab1 \n\t<>#*_`|[]()!\\&-+.:=~$@{}\x1b\u202e"), min_size=1).filter(str.strip))
+def test_any_text_is(text):
+    from rlft.visible import visible
+
+    assert shown(RENDER.render(plain(text))) == " ".join(visible(text).split())
+
+
+@given(st.lists(st.text(st.sampled_from("ab|\n\\`<")), min_size=1, max_size=3))
+def test_a_table_keeps_its_cells(cells):
+    html = RENDER.render(Table("a|b", tuple(f"c{n}" for n in range(len(cells))), (tuple(cells),)).markdown())
+    assert html.count("<td>") + html.count("<td ") == len(cells)
+    assert html.count("<tr>") == 2
+
+
+def test_a_block_of_code_ends_where_it_should():
+    html = RENDER.render(fenced("a\n```\n<b>\n````\nc") + "\n\nbehind")
+    assert html.count("<pre>") == 1
+    assert "&lt;b&gt;\n````\nc" in html
+    assert html.endswith("<p>behind</p>\n")
+
+
+def test_lists_and_long_texts():
+    assert bullets(["a", "# b\nc"]) == "- a\n- \\# b c"
+    assert plain("x" * 30, longest=10) == "x" * 10 + " ..."
