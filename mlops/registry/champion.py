@@ -25,18 +25,32 @@ class ChampionVersion:
 
 
 def current_champion(tracking_uri: str, name: str, registry_uri: str | None = None) -> ChampionVersion | None:
-    """Return the version that `champion` names; `None` before the first promotion. Raises what MLflow raises."""
+    """Return the version that `champion` names; `None` before the first promotion.
+
+    Raises what MLflow raises, and ConnectionError for an answer to something else.
+    """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     try:
-        number = client.get_registered_model(name).aliases.get(CHAMPION)
+        model = client.get_registered_model(name)
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise
         return None
-    if number is None:
+    _check_answer(model.name, name)
+    if (number := model.aliases.get(CHAMPION)) is None:
         return None
     found = client.get_model_version(name, str(number))
+    _check_answer((found.name, str(found.version)), (name, str(number)))
     return ChampionVersion(name, str(number), found.tags.get(HASH_TAG, ""), found.tags.get(RUN_TAG))
+
+
+def _check_answer(said: object, asked: object) -> None:
+    """Raise ConnectionError unless the registry has answered what it was asked.
+
+    MLflow makes an object without a name of an empty answer, as proxies give: there would be no champion then.
+    """
+    if said != asked:
+        raise ConnectionError(f"it answered for {said!r}, and was asked for {asked!r}")
 
 
 def download_champion(

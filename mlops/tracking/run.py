@@ -230,6 +230,8 @@ class Tracker:
         else:
             tags = {k: redact(str(v))[:MAX_TAG] for k, v in self.tags.items()} | {ROOT_RUN_TAG: self.root_run}
             run_id = client.create_run(experiment_id, run_name=self.run_name, tags=tags).info.run_id
+        if not experiment_id or not run_id:  # what MLflow makes of an empty answer, as proxies give
+            raise ConnectionError("it answered without an experiment or a run")
         self.experiment_id, self.run_id = experiment_id, run_id
         self._writer = RunWriter(client, run_id, is_new=not found)
         logger.info("tracking in %s", self.where)
