@@ -25,7 +25,6 @@ def make_history(
         train_tasks=train_tasks,
         num_generations=training.num_generations,
         learning_rate=training.learning_rate,
-        max_kl=training.max_kl,
         max_completion_length=config.rollout.max_completion_length,
     )
 

@@ -16,7 +16,7 @@ class History:
 
     `rounds` are the reports of training, in their order. `validations` are reports on the split `validation` after so
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
-    on. `num_generations`, `learning_rate` and `max_kl` are settings of training, `max_completion_length` (tokens) one
+    on. `num_generations` and `learning_rate` are settings of training, `max_completion_length` (tokens) one
     of sampling.
     """
 
@@ -26,7 +26,6 @@ class History:
     train_tasks: int
     num_generations: int
     learning_rate: float
-    max_kl: float
     max_completion_length: int
 
     def curve(self, name: str) -> list[float]:

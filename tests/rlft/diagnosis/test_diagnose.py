@@ -19,7 +19,7 @@ def validated(solved: int, tasks: int = 40) -> EvaluationReport:
 
 def history(*rounds: TrainReport, validations=(10, 10), train_tasks: int = 100) -> History:
     reports = {number * len(rounds): validated(solved) for number, solved in enumerate(validations)}
-    return History(rounds, reports, "accuracy", train_tasks, 8, 1e-6, 0.25, 256)
+    return History(rounds, reports, "accuracy", train_tasks, 8, 1e-6, 256)
 
 
 def rounds(*values: float, **fixed: float):
