@@ -30,7 +30,7 @@ from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, failed, summary_since
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import SIGNALS, Facts
-from rlft.errors import TrackerError
+from rlft.errors import RlftError, TrackerError
 
 INTERRUPTED = "interrupted"
 _CHILDREN_SECONDS = 2.0  # that children have to end after SIGTERM
@@ -50,7 +50,9 @@ def main(facts: Facts) -> None:
         note, left = own_note(home), summary_since(home, facts.started)
         ended = note is None and left.pipeline_run_id is not None
         state = _state(home, note, left if ended else None)
-    except Exception as error:  # a working directory that was removed, a disk that is gone
+    except RlftError as error:  # a working directory that was removed
+        ended, state = False, f"what there is to go on with could not be read: {error}"
+    except Exception as error:  # a disk that is gone
         ended, state = False, f"what there is to go on with could not be read: {type(error).__name__}: {error}"
     what = styled("interrupted", "yellow")
     if facts.death:

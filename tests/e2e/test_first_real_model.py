@@ -105,11 +105,11 @@ def test_the_alias_is_moved_and_the_version_is_served_as_the_page_says(registere
         finally:
             process.terminate()
             process.wait(timeout=60)
-    (text,) = answer["predictions"]
+    (text,) = answer
     assert isinstance(text, str)
 
 
-def ask(address: str, data: str, process: subprocess.Popen[bytes]) -> dict:
+def ask(address: str, data: str, process: subprocess.Popen[bytes]) -> list[str]:
     """What the server answers, once it is up."""
     request = urllib.request.Request(address, data.encode(), {"Content-Type": "application/json"})
     deadline = time.monotonic() + 300

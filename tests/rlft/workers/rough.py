@@ -47,7 +47,7 @@ async def kill(_):
 
 
 async def silent(_):
-    os.closerange(3, 64)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # its pipes have the numbers that they have in its parent
     return 1
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,8 +108,14 @@ def test_a_worker_that_closes_its_pipes_ends_with_its_call():
     ],
 )
 def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, counts, said):
-    given = iter(counts)
-    monkeypatch.setattr(process, "killed_for_memory", lambda: next(given))
+    begun: set[threading.Thread] = set()  # by thread: that of a worker of another test may ask meanwhile
+
+    def killed_for_memory():
+        first = threading.current_thread() not in begun
+        begun.add(threading.current_thread())
+        return counts[0] if first else counts[1]
+
+    monkeypatch.setattr(process, "killed_for_memory", killed_for_memory)
     with pytest.raises(WorkerEnded) as caught:
         ask("kill", None, seconds=20)
     assert re.sub(r"\d+ MiB", "7 MiB", str(caught.value)) == said
