@@ -23,8 +23,8 @@ from mlops.registry.noted_tasks import note_tasks
 from mlops.runs.labels import labels_of
 from mlops.runs.record import Record, open_record
 from mlops.runs.redo import naming_damage
+from mlops.runs.sections import Baseline, Ledger
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import Baseline, Ledger
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed

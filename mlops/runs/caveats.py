@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlops.runs.summary import Change, Contamination, Mean, TextChange
+from mlops.runs.sections import Change, Contamination, Mean, TextChange
 from rlft.comparison import compare
 from rlft.contamination import ContaminationReport, clean_scores, contamination_sentence
 from rlft.forgetting import Change as BitsChange

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shlex import quote
 
-from mlops.runs.summary import Change, ControlCost, Difference, Promotion, SeveralAttempts, Status
+from mlops.runs.sections import Change, ControlCost, Difference, Promotion, SeveralAttempts
+from mlops.runs.summary import Status
 from rlft.comparison import compare
 from rlft.controls.best import ControlReport
 from rlft.controls.few_shot import PromptReport

@@ -30,8 +30,9 @@ from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.result import description, result_metrics
 from mlops.runs.runs import attempts_of, root_run
+from mlops.runs.sections import Seconds
 from mlops.runs.starting import registry_name
-from mlops.runs.summary import Seconds, Summary
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import keep_summary
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import Tracker

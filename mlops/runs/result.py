@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from mlops.runs import verdict
-from mlops.runs.summary import Difference, Summary
+from mlops.runs.sections import Difference
+from mlops.runs.summary import Summary
 from rlft.visible import visible
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlops.runs.controls import controls_that_do, cost_note, label_of, weak_controls
-from mlops.runs.summary import NOT_REGISTERED, Difference, Metrics, SeveralAttempts, Status, Summary
+from mlops.runs.sections import Difference, Metrics, SeveralAttempts
+from mlops.runs.summary import NOT_REGISTERED, Status, Summary
 
 HEADLINES: Mapping[Status, str] = {
     "running": "The run has not ended.",

@@ -11,7 +11,7 @@ from zenml.enums import ExecutionStatus
 from cli.result import finish, run_id_of, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.summary import (
+from mlops.runs.sections import (
     Change,
     Contamination,
     ControlCost,
@@ -20,9 +20,9 @@ from mlops.runs.summary import (
     Promotion,
     Seconds,
     SeveralAttempts,
-    Summary,
     TextChange,
 )
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import keep_summary
 from rlft.errors import StorageError, TrackerError
 

@@ -29,7 +29,8 @@ from mlops.display import bars as progress
 from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
 from mlops.runs import stored_rollouts
-from mlops.runs.summary import Difference, Ledger, Promotion, Seconds, Summary
+from mlops.runs.sections import Difference, Ledger, Promotion, Seconds
+from mlops.runs.summary import Summary
 from mlops.stacks import file as stack_file
 from rlft.calls import make_call
 from rlft.errors import RlftError

@@ -3,7 +3,7 @@
 import pytest
 
 from mlops.runs.caveats import contamination_metrics, contamination_sections, text_changes
-from mlops.runs.summary import Contamination, Mean
+from mlops.runs.sections import Contamination, Mean
 from rlft.contamination import ContaminationReport, Overlap
 from rlft.forgetting import TextBits, compare_bits
 from rlft.types import Evaluation, EvaluationReport

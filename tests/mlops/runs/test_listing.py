@@ -20,7 +20,8 @@ from mlops.registry.changes import next_change
 from mlops.registry.people import Person
 from mlops.runs.listing import list_runs, to_json
 from mlops.runs.removal_plan import why_kept
-from mlops.runs.summary import Difference, Summary
+from mlops.runs.sections import Difference
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import keep_summary
 
 SCHEMA = """

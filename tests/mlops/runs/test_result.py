@@ -1,7 +1,8 @@
 import pytest
 
 from mlops.runs.result import best_control, description, result_metrics
-from mlops.runs.summary import Baseline, Difference, Ledger, Promotion, Seconds, Summary
+from mlops.runs.sections import Baseline, Difference, Ledger, Promotion, Seconds
+from mlops.runs.summary import Summary
 
 
 def minus(before, mean):

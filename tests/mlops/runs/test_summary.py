@@ -11,7 +11,8 @@ from cli.result import show_summary
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.runs.comparison import difference, part_differences, status_of
-from mlops.runs.summary import Ledger, Summary
+from mlops.runs.sections import Ledger
+from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, keep_summary, read_summary, summary_since, summary_text
 from rlft.types import Evaluation, EvaluationReport
 from tests import summary_page

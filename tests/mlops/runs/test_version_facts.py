@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from mlops.runs.summary import Difference, Summary
+from mlops.runs.sections import Difference
+from mlops.runs.summary import Summary
 from mlops.runs.version_facts import Registration, version_facts
 from rlft.card import version_files
 from rlft.config import Config
