@@ -13,10 +13,12 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
+from rlft.budget import Account
 from rlft.comparison import is_better
 from rlft.evaluation import flat_metrics
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
+from rlft.plateau import plateau
 from rlft.types import Evaluation, EvaluationReport, TrainReport
 from rlft.variety import collapse, named
 
@@ -36,21 +38,22 @@ class Rounds:
     best_report: EvaluationReport | None = None
     reports: list[TrainReport] = field(default_factory=list)
     stopped: str = ""
-    validations_without_best: int = 0
     validations: list[float] = field(default_factory=list)  # the FLOPs of each
     start_report: EvaluationReport | None = None
     validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
 
     def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
-        """Take the report of a policy after `number` rounds: it is the best so far, or one more without a new best.
+        """Take the report of a policy after `number` rounds, which may be the best so far.
 
         Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
         """
         if is_better(report, self.best_report, metric):
             self.best, self.best_round, self.best_report = policy, number, report
-            self.validations_without_best = 0
-        else:
-            self.validations_without_best += 1
+
+    def plateau(self, patience: int, metric: str) -> str:
+        """Return why the last `patience` validations are no rise, in a sentence; empty if they are, or are too few."""
+        reports = [self.validated[number] for number in sorted(self.validated)][-2 * patience :]
+        return plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
 
     def often_said(self) -> list[str]:
         """Return completions that the policy gave often in validation, before training and when it was the best."""
@@ -84,19 +87,24 @@ class Rounds:
 
 
 def run_rounds(
-    stages: Stages, tasks: Artifact, start: Artifact, tracker: Tracker, keep: Callable[[], None] | None = None
+    stages: Stages,
+    tasks: Artifact,
+    start: Artifact,
+    tracker: Tracker,
+    account: Account,
+    keep: Callable[[], None] | None = None,
 ) -> Rounds:
     """Train from `start`, which is the reference policy too. `keep` is called at the end of each round.
 
-    Ends after the last round, at a plateau of validation (`evaluation.patience`), or at a round that had to be undone
-    because its numbers went wrong (`TrainReport.stopped`).
+    Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
+    (`evaluation.patience`), or at a round that had to be undone because its numbers went wrong (`TrainReport.stopped`).
     """
     config = stages.config
     rounds = Rounds(best=start)
     policy = start
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
-    before = _validate(stages, tasks, start, 0, tracker)
+    before = _validate(stages, tasks, start, 0, tracker, account)
     rounds.start_report = rounds.validated[0] = before.splits["validation"]
     rounds.validations.append(before.flops or 0.0)
     for number in _numbers(config.training.rounds, stages.show):
@@ -105,32 +113,32 @@ def run_rounds(
         policy, report_artifact = stages.train(policy, start, scored, number)
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
-        counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
-        spent = sum(_seconds([report]).values())
-        # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
-        overhead = {"perf/orchestration_seconds": time.perf_counter() - started - spent}
-        tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
+        _log_round(tracker, report, number, time.perf_counter() - started)
         _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
+        account.add_round(report, time.perf_counter() - started)
+        last = number + 1 == config.training.rounds
         if report.stopped:
             rounds.stopped = f"round {number}: {report.stopped}"
             logger.warning("training stopped in %s; going on with the policy before it", rounds.stopped)
-        last = bool(report.stopped) or number + 1 == config.training.rounds
-        if last or (number + 1) % config.evaluation.validate_every == 0:
-            validated = _validate(stages, tasks, policy, number + 1, tracker)
+        elif not last and (spent := account.reason_to_end()):
+            rounds.stopped = spent
+            logger.info("training ends after round %d. %s", number, spent)
+        last = last or bool(rounds.stopped)
+        validates = last or (number + 1) % config.evaluation.validate_every == 0
+        if validates:
+            validated = _validate(stages, tasks, policy, number + 1, tracker, account)
             rounds.validations.append(validated.flops or 0.0)
             rounds.validated[number + 1] = validated.splits["validation"]
             rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
-            if collapsed := collapse(validated.splits["validation"], rounds.start_report):
-                said = named(validated.splits["validation"].frequent)
-                logger.warning("validation after round %d: %s; most often it says %s", number + 1, collapsed, said)
+            _warn_of_collapse(validated.splits["validation"], rounds.start_report, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
             keep()
-        if report.stopped:
+        if last:
             break
-        if 0 < config.evaluation.patience <= rounds.validations_without_best:
-            rounds.stopped = f"plateau: {rounds.validations_without_best} validations without a new best"
-            logger.info("training ends at a %s", rounds.stopped)
+        if validates and (reason := rounds.plateau(config.evaluation.patience, config.evaluation.metric)):
+            rounds.stopped = f"plateau: {reason}"
+            logger.info("training ends after round %d at a %s", number, rounds.stopped)
             break
     return rounds
 
@@ -140,8 +148,19 @@ def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
     return {kind: sum(report.metrics.get(f"perf/{kind}_seconds", 0.0) for report in reports) for kind in kinds}
 
 
-def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker) -> Evaluation:
+def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: float) -> None:
+    """Log a round that has taken so many wall seconds with its steps."""
+    counts = {f"ledger/{key}": float(value) for key, value in report.counts().items()}
+    # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
+    overhead = {"perf/orchestration_seconds": seconds - sum(_seconds([report]).values())}
+    tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
+
+
+def _validate(
+    stages: Stages, tasks: Artifact, policy: Artifact, number: int, tracker: Tracker, account: Account
+) -> Evaluation:
     """Evaluate a policy on `validation` after `number` rounds, and log its metrics."""
+    started = time.perf_counter()
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
     tracker.log_metrics(flat_metrics(report), step=number)
@@ -152,7 +171,14 @@ def _validate(stages: Stages, tasks: Artifact, policy: Artifact, number: int, tr
         logger.warning(
             "validation after round %d: all %d rollouts failed, so it does not count", number, report.errored
         )
+    account.add_validation(time.perf_counter() - started)
     return evaluation
+
+
+def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number: int) -> None:
+    if collapsed := collapse(report, start):
+        said = named(report.frequent)
+        logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
 
 
 def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:

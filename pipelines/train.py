@@ -10,6 +10,7 @@ import time
 from functools import partial
 from typing import Any
 
+import torch
 from zenml import pipeline
 from zenml.config import DockerSettings
 from zenml.config.docker_settings import PythonPackageInstaller
@@ -35,6 +36,7 @@ from pipelines.gate import check_slices, say_what_it_sees, say_what_moved
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
+from rlft.budget import Account
 from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, flat_metrics
@@ -103,7 +105,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     `mlops.runs.labels.Labels` that the run was started with.
     """
     leave_home_out()
-    settings = Config.model_validate(config)
+    settings, began = Config.model_validate(config), time.perf_counter()
     display, runtime = Display(), shared_runtime()
     stages = Stages.of(settings, display.stage)
     address = tracking_address(tracking_uri)
@@ -117,7 +119,8 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         if not _worth_training(stages, tasks, start, record):
             return
         started = time.perf_counter()
-        rounds = run_rounds(stages, tasks, start, record.tracker, record.keep_artifacts)
+        account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
+        rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
         conclude(stages, tasks, Starts(base, start, other), rounds, record, tracking_uri, _current_run())

@@ -30,16 +30,19 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_length_metrics(sampled),
         **({"completions/clipped_accuracy": fmean(float(each.solved) for each in clipped)} if clipped else {}),
         **_turn_metrics(sampled),
-        **_speed(rollouts),
+        **_sampling(rollouts),
         **rollouts.metrics,
         "rewards/errored": float(len(pairs) - len(scored)),
     }
 
 
-def _speed(rollouts: Rollouts) -> dict[str, float]:
-    """Return the sampled tokens per second of wall time, tools and environment included."""
+def _sampling(rollouts: Rollouts) -> dict[str, float]:
+    """Return how many tokens were sampled, and how many per second of wall time, tools and environment included."""
     sampled = sum(int(rollout.loss_mask.sum()) for rollout in rollouts)
-    return {"perf/tokens_per_second": sampled / rollouts.seconds} if sampled and rollouts.seconds > 0 else {}
+    if not sampled:
+        return {}
+    speed = {"perf/tokens_per_second": sampled / rollouts.seconds} if rollouts.seconds > 0 else {}
+    return {"completions/sampled_tokens": float(sampled), **speed}
 
 
 def _reward_metrics(scored: Sequence[Reward]) -> dict[str, float]:

@@ -105,9 +105,10 @@ def shortcomings(summary: Summary) -> list[str]:
 
 
 def effort(summary: Summary) -> str:
-    """Return how many rounds a run had, and how long it took."""
+    """Return how many rounds a run had, how long it took, and why it had no more."""
     rounds = "1 round" if summary.rounds == 1 else f"{summary.rounds} rounds"
-    return f"{rounds}, {summary.seconds.total:.0f} s"
+    early = f"; training ended early ({summary.stopped})" if summary.stopped else ""
+    return f"{rounds}, {summary.seconds.total:.0f} s{early}"
 
 
 def arms_table(summary: Summary, metric: str) -> Table:

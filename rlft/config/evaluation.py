@@ -93,8 +93,9 @@ class EvaluationConfig(AttemptsConfig):
         default=0,
         ge=0,
         le=MOST,
-        description="Training ends after this many validations in a row that were no better than the best one before. "
-        "0 means that it goes on to the last round.",
+        description="Training ends when so many validations in a row are together not measurably better than as many "
+        "before them, that before training included (task by task, one-sided t-test at 10 %). 0 means that it goes on "
+        "to the last round.",
     )
     pass_at_k: bool = Field(
         default=True,

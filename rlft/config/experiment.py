@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from rlft.config.bounds import LARGEST_SEED
+from rlft.config.budget import BudgetConfig
 from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
@@ -50,6 +51,7 @@ class Config(Section):
     rollout: RolloutConfig = RolloutConfig()
     harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
+    budget: BudgetConfig = BudgetConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     controls: list[AnyControl] | None = Field(
         default=None,

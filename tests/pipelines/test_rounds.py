@@ -12,6 +12,8 @@ import pytest
 from pipelines import rounds as module
 from pipelines.rounds import run_rounds
 from pipelines.stages import Scored
+from rlft.budget import TOKENS, Account
+from rlft.config.budget import BudgetConfig
 from rlft.types import Evaluation, EvaluationReport, Interval, TrainReport
 
 
@@ -27,6 +29,7 @@ class FakeStages:
     scores: list[float]
     rounds: int
     patience: int = 0
+    validate_every: int = 1
     stop_in: int | None = None
     errors_at: tuple[float, ...] = ()
     trained: list[Any] = field(default_factory=list)
@@ -36,7 +39,7 @@ class FakeStages:
     def config(self):
         return SimpleNamespace(
             training=SimpleNamespace(rounds=self.rounds),
-            evaluation=SimpleNamespace(metric="accuracy", validate_every=1, patience=self.patience),
+            evaluation=SimpleNamespace(metric="accuracy", validate_every=self.validate_every, patience=self.patience),
             tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
             policy=SimpleNamespace(keep=None),
         )
@@ -52,7 +55,7 @@ class FakeStages:
     def train(self, policy, reference, scored, number):
         stopped = "loss nan" if number == self.stop_in else None
         fates = {f"{number}-a": "trained", f"{number}-b": "filtered:no_variance", f"{number}-c": "errored:reward"}
-        report = TrainReport(number, {"reward": 0.5, "perf/train_seconds": 2.0}, fates, 1, 2.0, stopped)
+        report = TrainReport(number, {"reward": 0.5, "perf/train_seconds": 2.0, TOKENS: 100.0}, fates, 1, 2.0, stopped)
         self.trained.append(policy)
         return (policy if stopped else artifact(f"policy {number + 1}")), artifact(report)
 
@@ -87,6 +90,11 @@ class FakeRetention:
         self.calls.append((policy.name, number, best))
 
 
+def free(**budget) -> Account:
+    """An account of a run with this budget."""
+    return Account(BudgetConfig(**budget))
+
+
 @pytest.fixture(autouse=True)
 def keep_everything(monkeypatch):
     monkeypatch.setattr(module, "Retention", FakeRetention)
@@ -95,7 +103,7 @@ def keep_everything(monkeypatch):
 def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     stages = FakeStages(scores=[0.1, 0.3, 0.6, 0.5], rounds=3)
     tracker = FakeTracker()
-    result = run_rounds(stages, None, artifact("start"), tracker)
+    result = run_rounds(stages, None, artifact("start"), tracker, free())
     assert (result.best.name, result.best_round) == ("policy 2", 2)
     assert [policy.name for policy in stages.trained] == ["start", "policy 1", "policy 2"]
     assert result.counts() == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
@@ -109,28 +117,48 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
 def test_a_policy_whose_tasks_failed_is_not_the_best_for_that():
     # 0.9 over one of two tasks, with the other as 0, is 0.45
     stages = FakeStages(scores=[0.1, 0.6, 0.9, 0.5], rounds=3, errors_at=(0.9,))
-    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free())
     assert result.best.name == "policy 1"
 
 
 def test_a_plateau_ends_training_after_patience_validations():
-    stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.9, 0.9], rounds=5, patience=2)
-    result = run_rounds(stages, None, artifact("start"), FakeTracker())
-    # 0.4 is new, 0.4 again and 0.3 are not: two without a new best, so the 0.9 is never reached
-    assert len(result.reports) == 3
+    stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.3, 0.4, 0.9], rounds=6, patience=2)
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free())
+    # Of one task only the mean counts: 0.4 and 0.3 are above 0.1 and 0.4; then 0.3 and 0.3 are not above 0.4 and 0.4.
+    assert len(result.reports) == 4
     assert result.best_round == 1
-    assert "plateau" in result.stopped
+    assert result.stopped == (
+        "plateau: from the 2 validations before them to the last 2, accuracy has changed by -0.100 in the mean of "
+        "1 tasks, no more than chance brings about"
+    )
+
+
+def test_training_ends_before_a_round_that_would_pass_the_budget_and_its_last_policy_is_validated():
+    stages = FakeStages(scores=[0.1, 0.3], rounds=5, validate_every=5)
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free(tokens=250))
+    assert result.stopped == "budget: 200 of 250 tokens are spent, and one more round would take up to 100"
+    assert (len(result.reports), result.best.name, result.best_round) == (2, "policy 2", 2)
+
+
+def test_a_round_is_trained_whatever_the_budget():
+    result = run_rounds(FakeStages([0.1, 0.3], 5), None, artifact("start"), FakeTracker(), free(tokens=1))
+    assert (len(result.reports), result.best_round) == (1, 1)
+
+
+def test_a_budget_that_lasts_for_all_rounds_ends_nothing():
+    result = run_rounds(FakeStages([0.1, 0.3, 0.4], 2), None, artifact("start"), FakeTracker(), free(tokens=200))
+    assert (len(result.reports), result.stopped) == (2, "")
 
 
 def test_without_patience_all_rounds_are_done():
     stages = FakeStages(scores=[0.1, 0.4, 0.4, 0.3, 0.2, 0.2], rounds=5)
-    assert len(run_rounds(stages, None, artifact("start"), FakeTracker()).reports) == 5
+    assert len(run_rounds(stages, None, artifact("start"), FakeTracker(), free()).reports) == 5
     assert stages.shown == ["training", *((number, 5, "rounds") for number in range(5))]
 
 
 def test_a_round_that_was_undone_ends_training_with_the_policy_before_it():
     stages = FakeStages(scores=[0.1, 0.4, 0.4], rounds=5, stop_in=1)
-    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free())
     assert len(result.reports) == 2
     assert result.best.name == "policy 1"
     assert result.stopped == "round 1: loss nan"
@@ -139,5 +167,5 @@ def test_a_round_that_was_undone_ends_training_with_the_policy_before_it():
 def test_the_start_is_no_candidate_for_best_even_when_training_made_it_worse():
     # the run must report what training did, not hide it behind the policy it started from
     stages = FakeStages(scores=[0.8, 0.3, 0.4], rounds=2)
-    result = run_rounds(stages, None, artifact("start"), FakeTracker())
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free())
     assert (result.best.name, result.best_round) == ("policy 2", 2)

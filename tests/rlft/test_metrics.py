@@ -97,6 +97,12 @@ def test_without_data_a_metric_is_left_out():
     assert metrics["tools/call_frequency"] == 0.0
 
 
+def test_sampled_tokens_are_counted_and_those_of_prompts_and_tools_are_not():
+    one = dataclasses.replace(make("x", 0, 3), loss_mask=np.array([False] * 5 + [True, False, True]))
+    metrics = round_metrics(Rollouts((one, one), seconds=2.0), Rewards((reward("x", 0, 1.0, parts={}),) * 2, {}))
+    assert (metrics["completions/sampled_tokens"], metrics["perf/tokens_per_second"]) == (4.0, 2.0)
+
+
 def test_a_round_where_all_failed_says_only_that():
     rollouts = Rollouts((make("x", 0, 0, error=Failure("setup", "boom")),))
     assert round_metrics(rollouts, Rewards((reward("x", 0, None, parts={}),), {})) == {"rewards/errored": 1.0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def folder(tmp_path, monkeypatch):
         file.parent.mkdir(exist_ok=True)
         file.write_text("raise RuntimeError('this was run')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)  # `python -m pytest` sets it
     return tmp_path
 
 

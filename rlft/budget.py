@@ -1,0 +1,64 @@
+"""Keeps account of what training takes, and says when one more round would pass a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.config.budget import BudgetConfig
+from rlft.types import TrainReport
+
+TOKENS = "completions/sampled_tokens"  # of a round's metrics
+_WORK = ("perf/rollout_seconds", "perf/score_seconds", "perf/train_seconds")
+
+
+@dataclass
+class Account:
+    """What a run has spent so far, in wall `seconds` and sampled `tokens`, on a machine with so many `gpus`.
+
+    `dearest_seconds` and `dearest_tokens` are the most that one of its rounds took, and `validation_seconds` the most
+    that a validation did.
+    """
+
+    budget: BudgetConfig
+    gpus: int = 0
+    seconds: float = 0.0
+    tokens: float = 0.0
+    dearest_seconds: float = 0.0
+    dearest_tokens: float = 0.0
+    validation_seconds: float = 0.0
+
+    def add_round(self, report: TrainReport, seconds: float) -> None:
+        """Count a round that has taken so many wall seconds now, without its validation.
+
+        A round from the cache takes next to none; then those of the run that did its work are counted, so that a run
+        that is resumed ends where it would have ended.
+        """
+        seconds = max(seconds, sum(report.metrics.get(kind, 0.0) for kind in _WORK))
+        tokens = report.metrics.get(TOKENS, 0.0)
+        self.seconds += seconds
+        self.tokens += tokens
+        self.dearest_seconds = max(self.dearest_seconds, seconds)
+        self.dearest_tokens = max(self.dearest_tokens, tokens)
+
+    def add_validation(self, seconds: float) -> None:
+        """Count a validation that has taken so many wall seconds."""
+        self.seconds += seconds
+        self.validation_seconds = max(self.validation_seconds, seconds)
+
+    def reason_to_end(self) -> str:
+        """Return which bound one more round would pass, in a sentence; empty if none, or if there is no bound.
+
+        Such a round comes with the validation that has to follow the last one, whether or not it would be the last.
+        """
+        hours, seconds = self.gpus / 3600, self.dearest_seconds + self.validation_seconds
+        for bound, spent, dearest, what in (
+            (self.budget.minutes, self.seconds / 60, seconds / 60, "minutes"),
+            (self.budget.gpu_hours, self.seconds * hours, seconds * hours, "GPU-hours"),
+            (self.budget.tokens, self.tokens, self.dearest_tokens, "tokens"),
+        ):
+            if bound is not None and spent + dearest > bound:
+                return (
+                    f"budget: {spent:,.4g} of {bound:,.4g} {what} are spent, and one more round would take up to "
+                    f"{dearest:,.4g}"
+                )
+        return ""

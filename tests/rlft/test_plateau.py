@@ -1,0 +1,69 @@
+"""When validation no longer rises: a paired test over halves, with groups of tasks as its units."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rlft.plateau import plateau
+from rlft.types import EvaluationReport
+
+
+def report(scores, **more) -> EvaluationReport:
+    per_task = {"accuracy": {f"t{number:03d}": float(score) for number, score in enumerate(scores)}}
+    return EvaluationReport("validation", "p", 1, {}, per_task, **more)
+
+
+def test_the_bound_is_that_of_a_t_test_over_tasks():
+    # Six of twelve tasks are solved from now on: the differences are 6 ones and 6 zeros, t = 0.5 / (0.522 / sqrt(12)).
+    rising = [report([0] * 12), report([1] * 6 + [0] * 6)]
+    assert stats.ttest_1samp([1] * 6 + [0] * 6, 0, alternative="greater").pvalue < 0.1
+    assert plateau(rising, "accuracy") == ""
+    # One of twelve: p is 0.17, above 0.1.
+    assert 0.1 < stats.ttest_1samp([1] + [0] * 11, 0, alternative="greater").pvalue < 0.2
+    assert plateau([report([0] * 12), report([1] + [0] * 11)], "accuracy") == (
+        "from the 1 validations before them to the last 1, accuracy has changed by +0.083 in the mean of 12 tasks, no "
+        "more than chance brings about"
+    )
+
+
+def test_copies_of_a_task_are_one_group_and_bring_no_evidence_of_their_own():
+    groups = {f"t{number:03d}": str(number // 4) for number in range(12)}
+    before, after = ([report(scores, groups=groups)] for scores in ([0] * 12, [1] * 4 + [0] * 8))
+    assert plateau([*before, *after], "accuracy")  # one of three groups; of twelve tasks, four would do
+    assert not plateau([report([0] * 12), report([1] * 4 + [0] * 8)], "accuracy")
+
+
+def test_a_slow_rise_adds_up_and_a_lucky_validation_does_not():
+    slow = [report([1] * solved + [0] * (40 - solved)) for solved in (10, 11, 12, 13, 14, 15)]
+    assert not plateau(slow, "accuracy")
+    lucky = [report([1] * 10 + [0] * 30)] * 3 + [report([1] * 11 + [0] * 29)] + [report([1] * 10 + [0] * 30)] * 2
+    assert plateau(lucky, "accuracy")
+
+
+def test_errors_count_as_the_lowest_score_and_unknown_tasks_are_left_out():
+    failed = report([1] * 10, errors={"t010": 1, "t011": 1})
+    # Ten of twelve against ten and two errors: no change. Without the errors' tasks it would be a rise of 2 of 10.
+    assert plateau([report([1] * 8 + [0] * 4), failed], "accuracy") == ""
+    assert "+0.000 in the mean of 12 tasks" in plateau([report([1] * 10 + [0] * 2), failed], "accuracy")
+    assert "mean of 8 tasks" in plateau([report([1] * 8), report([1] * 10)], "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("reports", "said"),
+    [
+        ([EvaluationReport("validation", "p", 1, {}, {})] * 2, "no validation has a score"),
+        (
+            [report([1.0]), EvaluationReport("validation", "p", 1, {}, {})],
+            "no task was scored in all of the validations",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_no_rise(reports, said):
+    assert plateau(reports, "accuracy") == said
+
+
+def test_noise_alone_is_taken_for_a_rise_at_most_as_often_as_the_level_says():
+    # 400 series of ten validations of 60 tasks at 40 %: 10 % of them, give or take 3 * sqrt(0.1 * 0.9 / 400) = 4.5 %.
+    random = np.random.default_rng(0)
+    rises = [not plateau([report(random.random(60) < 0.4) for _ in range(10)], "accuracy") for _ in range(400)]
+    assert np.mean(rises) == pytest.approx(0.1, abs=0.045)
