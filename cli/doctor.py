@@ -26,10 +26,11 @@ from mlops.home.entries import check_entries, find_odd
 from mlops.home.faults import find_faults
 from mlops.home.folder import BACKUP, REMOVING, Home, find_home
 from mlops.home.last_calls import ends_left, how_it_ended
-from mlops.home.lost import check_artifacts, forget_artifacts, lost_versions
+from mlops.home.lost import check_artifacts, dangling_aliases, forget_artifacts, lost_versions
 from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
 from mlops.home.restore import restore_home
+from mlops.registry.dangling import no_version
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary, read_summary
 from mlops.stacks.stack import connect
@@ -234,7 +235,7 @@ def _runs(home: Home) -> Iterator[Finding]:
 
 
 def _lost(home: Home) -> Iterator[Finding]:
-    """Name folders of runs and models that are gone."""
+    """Name folders of runs and models that are gone, and aliases whose version is."""
     try:
         check_artifacts(home)
     except StorageError as lost:
@@ -243,6 +244,8 @@ def _lost(home: Home) -> Iterator[Finding]:
         named = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
         fix = f"put {home.mlflow_artifacts} back, or let `rlft doctor --verify` name the command that stores them again"
         yield Finding("broken", f"the files of registered versions are gone: {named}", fix)
+    for odd in (no_version(*each) for each in dangling_aliases(home)):
+        yield Finding("broken", f"{odd.where}: {odd.what}", odd.fix)
 
 
 def _ends(home: Home) -> Iterator[Finding]:

@@ -78,14 +78,9 @@ class Seal:
     def weights_removed(self, root: Path) -> bool:
         """Return whether `policy.keep` has removed the weights, or some of them when it was cut short.
 
-        Earlier versions left no mark. They removed weights of rounds alone, always together with the optimizer's state,
-        which a round without an update has not.
+        It leaves a mark: weights that are gone without it were removed by somebody else, or are lost.
         """
-        there = {name for name in self.large_files() if (root / name).exists()}
-        if (root / REMOVED).exists():
-            return there != self.large_files()
-        of_a_round = "policy/optimizer.safetensors" in self.files or self.step.startswith("train_grpo")
-        return of_a_round and not there
+        return (root / REMOVED).exists() and not all((root / name).exists() for name in self.large_files())
 
     def damage(self, name: str, what: str) -> DamagedError:
         """Return the error that says `what` is wrong with a file."""

@@ -26,6 +26,13 @@ JOIN artifact_version ON artifact_version.id = output.artifact_id
 WHERE step_run.cache_expires_at IS NULL OR step_run.cache_expires_at > ?
 """
 _VERSIONS = "SELECT name, version, storage_location FROM model_versions ORDER BY name, version"
+# MLflow removes aliases with their version, for which it keeps a row of this stage; a hand may not.
+_DANGLING = """
+SELECT alias.name, alias.alias, alias.version FROM registered_model_aliases AS alias
+WHERE NOT EXISTS (SELECT 1 FROM model_versions AS own WHERE own.name = alias.name AND own.version = alias.version
+  AND coalesce(own.current_stage, '') != 'Deleted_Internal')
+ORDER BY alias.name, alias.alias
+"""
 
 
 def check_artifacts(home: Home) -> None:
@@ -58,14 +65,23 @@ def forget_artifacts(home: Home) -> bool:
 
 def lost_versions(home: Home) -> list[str]:
     """Return the registered versions (`NAME VERSION`) whose files should lie in the home and are gone."""
+    return [f"{name} {version}" for name, version, uri in _in_mlflow(home, _VERSIONS) if not any(_there(home, [uri]))]
+
+
+def dangling_aliases(home: Home) -> list[tuple[str, str, str]]:
+    """Return name, alias and version of each alias in the registry whose version does not exist any more."""
+    return [(name, alias, str(version)) for name, alias, version in _in_mlflow(home, _DANGLING)]
+
+
+def _in_mlflow(home: Home, query: str) -> list[tuple[str, str, str]]:
+    """Return the rows of MLflow's database without one that has no value in its last column."""
     if not MLFLOW.file(home).is_file():
         return []
     try:
         with opened(MLFLOW.file(home)) as database:
-            rows = database.execute(_VERSIONS).fetchall()
+            return [row for row in database.execute(query).fetchall() if row[-1]]
     except sqlite3.Error:  # it is told elsewhere that it is damaged
         return []
-    return [f"{name} {version}" for name, version, uri in rows if uri and not any(_there(home, [uri]))]
 
 
 def _lost_steps(home: Home) -> list[str]:

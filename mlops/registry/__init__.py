@@ -5,6 +5,7 @@
 - `versions`, `champion`: registering a policy and promoting it; asking for the version in use
 - `named`: the version that an alias or a number names
 - `gates`, `noted_tasks`: how often a gate was looked at; in which splits a run had its tasks
+- `dangling`: aliases that name no version
 - `retries`: how a write that meets another one is tried again
 - `aliases`: moving `challenger` and `champion`, each change of the latter noted; `rollback`: taking it back
 - `approval`, `verdicts`, `moved`: a person's decision about a version; its note; whether what it rests on has moved

@@ -8,6 +8,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.dangling import no_version
 from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.names import ABSENT, CHAMPION, RUN_TAG
 from mlops.registry.stored import check_version
@@ -27,7 +28,8 @@ class ChampionVersion:
 def current_champion(tracking_uri: str, name: str, registry_uri: str | None = None) -> ChampionVersion | None:
     """Return the version that `champion` names; `None` before the first promotion.
 
-    Raises what MLflow raises, and ConnectionError for an answer to something else.
+    Raises TrackerError if the alias names a version that does not exist any more, what MLflow raises, and
+    ConnectionError for an answer to something else.
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     try:
@@ -39,7 +41,12 @@ def current_champion(tracking_uri: str, name: str, registry_uri: str | None = No
     _check_answer(model.name, name)
     if (number := model.aliases.get(CHAMPION)) is None:
         return None
-    found = client.get_model_version(name, str(number))
+    try:
+        found = client.get_model_version(name, str(number))
+    except MlflowException as cause:
+        if cause.error_code not in ABSENT:
+            raise
+        raise no_version(name, CHAMPION, str(number)) from cause
     _check_answer((found.name, str(found.version)), (name, str(number)))
     return ChampionVersion(name, str(number), found.tags.get(HASH_TAG, ""), found.tags.get(RUN_TAG))
 

@@ -48,7 +48,7 @@ def read_policy(folder: Path) -> dict[str, Any]:
         raise PolicyError("no policy.json here", where=str(folder), fix="name the folder of a policy artifact")
     if not any((Path(folder) / "model").glob("*.safetensors")):
         raise WeightsRemovedError(
-            "the weights of the policy that is to be registered were removed by policy.keep",
+            "the weights of the policy that is to be registered are not there; policy.keep removes those of old rounds",
             where=str(folder),
             fix="keep its round (policy.keep)",
         )

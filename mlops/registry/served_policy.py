@@ -40,9 +40,8 @@ class ServedPolicy(PythonModel):
         """Load tokenizer and weights; an adapter is put on its base model. The weights of both are checked first."""
         folder = Path(context.artifacts["policy"])
         given = {key: value for key, value in (context.model_config or {}).items() if value is not None}
+        check_files(folder, given.get("weights_hash"), given.get("files_hash"))
         settings = json.loads((folder / "policy.json").read_text()) | given
-        if settings.get("weights_hash"):
-            check_files(folder, settings["weights_hash"], settings.get("files_hash"))
         shown = folder / "context.json"
         self.shown = json.loads(shown.read_text(encoding="utf-8")) if shown.is_file() else {}
         self.tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer")
@@ -162,8 +161,8 @@ def load_weights(folder: Path, settings: dict[str, Any]) -> Any:
     return model
 
 
-def check_files(folder: Path, weights: str, files: str | None) -> None:
-    """Raise RuntimeError if weights or, where their hash is known, all files are not those that were registered."""
+def check_files(folder: Path, weights: str | None, files: str | None) -> None:
+    """Raise RuntimeError if weights or files are not those that were registered, where their hashes are known."""
     for what, found, expected in (
         ("weights", hash_weights(folder / "model"), weights),
         ("files", hash_files(folder), files),

@@ -11,7 +11,7 @@ from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.logged_model import FILES_TAG, HASH_TAG, hash_files
+from mlops.registry.logged_model import FILES_TAG, HASH_TAG, SERVED, hash_files
 from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
 from rlft.errors import DamagedError
 
@@ -21,10 +21,15 @@ def check_files(folder: Path, tags: Mapping[str, str], where: str) -> None:
 
     `where` names it to the user. Of a version without the hash of all files the weights are compared.
     """
-    check_weights(folder, tags.get(HASH_TAG, ""), where, tags.get(RUN_NAME_TAG, ""))
-    if (expected := tags.get(FILES_TAG)) and (found := hash_files(folder)) != expected:
+    run = tags.get(RUN_NAME_TAG, "")
+    check_weights(folder, tags.get(HASH_TAG, ""), where, run)
+    if not (expected := tags.get(FILES_TAG)):
+        return
+    if (found := hash_files(folder)) != expected:
         what = f"the files have sha256 {found[:12]}, registered were {expected[:12]}"
-        raise DamagedError(what, where=where, run=tags.get(RUN_NAME_TAG, ""), step=REGISTRATION)
+        raise DamagedError(what, where=where, run=run, step=REGISTRATION)
+    if added := sorted(file.name for file in folder.iterdir() if file.name not in SERVED):
+        raise DamagedError(f"{added[0]} was not registered with the others", where=where, run=run, step=REGISTRATION)
 
 
 def check_weights(folder: Path, expected: str, where: str, run_name: str = "") -> None:

@@ -8,7 +8,7 @@ from zenml.client import Client
 
 from mlops.home.folder import Home
 from mlops.runs.ids import TRAIN_REPORT, round_name
-from mlops.runs.retention import weights_removed
+from mlops.runs.retention import removed_by_keep
 from mlops.runs.runs import attempts_of, find_run, name_of
 from mlops.runs.summary_file import read_summary
 from rlft.errors import RlftError, WeightsRemovedError, redo_command
@@ -20,7 +20,8 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     """Return the artifact of a run's policy: `best`, `base`, `start`, or that after so many rounds (`round`).
 
     All attempts at the run are looked through, the newest first. Raises RlftError if there is no such policy (yet), and
-    WeightsRemovedError if `policy.keep` has removed its weights.
+    WeightsRemovedError if `policy.keep` has removed its weights. Weights that are lost
+    are a damage, which loading tells.
     """
     found = find_run(run)
     attempts = attempts_of(found)
@@ -40,7 +41,7 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     for name in names:
         for attempt in attempts:
             if artifact := _output(attempt.id, name):
-                if weights_removed(artifact.uri):
+                if removed_by_keep(artifact.uri):
                     raise WeightsRemovedError(
                         "the weights of this policy were removed by policy.keep",
                         where=where,

@@ -22,6 +22,7 @@ from zenml.models import PipelineRunResponse
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
 from mlops.home.processes import forget_process, note_process
+from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.artifact_table import keep_artifacts
@@ -131,8 +132,8 @@ def open_record(
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
     """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
 
-    Raises StorageError for a store in the home that does not work, and for a name that a server refuses. A server that
-    does not answer may do so later: then this only warns.
+    Raises StorageError for a store in the home that does not work, for a name that a server refuses, and for a champion
+    that does not exist any more. A server that does not answer may do so later: then this only warns.
     """
     try:
         if own_store and tracker.run_id is None:
@@ -140,6 +141,9 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         check_reachable(tracking_uri)
         with quick_http():
             open_name(tracking_uri, name)
+            current_champion(tracking_uri, name)
+    except TrackerError as odd:  # the champion is a version that is not there
+        raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
     except Exception as cause:  # whatever MLflow, a driver or the network throws
         reason = hide(redact(str(cause), tracking_uri).splitlines()[0][:300]) if str(cause) else type(cause).__name__
         if not own_store and getattr(cause, "error_code", None) not in REFUSALS:

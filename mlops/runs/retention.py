@@ -13,7 +13,7 @@ from zenml.models import StepRunResponse
 
 from mlops.runs.ids import PIPELINE, RUN_TAG, TRAIN_REPORT
 from rlft.config import KeepConfig
-from rlft.seals import REMOVED
+from rlft.seals import REMOVED, SEALED
 
 logger = logging.getLogger(__name__)
 
@@ -96,5 +96,14 @@ def _has_weights(step: StepRunResponse) -> bool:
 
 
 def weights_removed(uri: str) -> bool:
-    """Return whether the policy at this address has neither weights nor optimizer state."""
+    """Return whether the policy at this address has neither weights nor optimizer state, whoever has removed them."""
     return not _large_files(os.path.join(uri, "policy"))
+
+
+def removed_by_keep(uri: str) -> bool:
+    """Return whether `policy.keep` has removed the weights of the policy at this address, as far as can be known.
+
+    Of one without a seal, which an earlier version has stored, nobody knows who did it.
+    """
+    known = fileio.exists(os.path.join(uri, SEALED))
+    return weights_removed(uri) and (not known or fileio.exists(os.path.join(uri, REMOVED)))

@@ -55,6 +55,13 @@ def test_weights_that_change_before_they_are_registered_are_trained_again(finish
     assert f"`rlft resume next --redo {best}`" in said
     assert "Traceback" not in refused.output
     assert len(versions(home)) == 1
+    weights.unlink()
+    (weights.parents[1] / "optimizer.safetensors").unlink()
+    gone = home.rlft("run", str(TINY), "--name", "gone")
+    assert gone.code == 1, gone.output
+    assert f"{weights}: this file is gone" in " ".join(gone.summary["error"].split())
+    assert f"`rlft resume gone --redo {best}`" in gone.summary["error"]
+    assert "this file is gone" in home.rlft("doctor", "--verify").output
 
     again = home.rlft("resume", "next", "--redo", best)
     assert again.code == 0, again.output

@@ -2,9 +2,12 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import mlflow
@@ -16,6 +19,9 @@ from mlflow.exceptions import MlflowException
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
+from cli.doctor import _lost
+from mlops.home.folder import Home
+from mlops.home.lost import dangling_aliases
 from mlops.registry import logged_model, served_policy
 from mlops.registry.champion import current_champion, download_champion
 from mlops.registry.stored import damaged_versions, is_whole
@@ -332,6 +338,91 @@ def test_a_version_without_a_description_is_what_earlier_versions_are(store, ful
 def test_no_file_is_stored_that_the_hash_does_not_cover(store, full):
     with pytest.raises(ValueError, match=r"'notes\.txt' is no file of a version"):
         register(store, "uncovered", full, description={"notes.txt": "?"})
+
+
+def appended(name):
+    """An edit of a file that stays readable as JSON or text."""
+    return lambda folder: (folder / name).write_text((folder / name).read_text() + " ")
+
+
+def added(name, text="{}"):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def with_its_config(folder):
+    """An edit that takes along the hash which the version's own folder holds."""
+    (folder / "tokenizer/tokenizer_config.json").write_text("{}")
+    config = folder.parents[1] / "MLmodel"
+    config.write_text(re.sub("files_hash: .*", f"files_hash: {logged_model.hash_files(folder)}", config.read_text()))
+
+
+EDITS = {
+    "tokenizer": appended("tokenizer/tokenizer.json"),
+    "chat template": added("tokenizer/chat_template.jinja", "{{ messages }}"),
+    "generation config": appended("model/generation_config.json"),
+    "policy.json": lambda folder: (folder / "policy.json").write_text('{"kind": "full"}'),
+    "cut off": lambda folder: (folder / "policy.json").write_text("{"),
+    "deleted": lambda folder: (folder / "tokenizer/tokenizer_config.json").unlink(),
+    "no policy.json": lambda folder: (folder / "policy.json").unlink(),
+    "deep": added("model/custom.py", "print()"),
+    "beside": added("notes.txt", ""),
+}
+
+
+@pytest.mark.parametrize("edit", [*EDITS.values(), with_its_config], ids=[*EDITS, "with the hash beside it"])
+def test_every_file_of_a_version_counts(store, full, edit, tmp_path):
+    store, registered = version_of(full, tmp_path)
+    folder = registered_weights(store, registered).parents[1]
+    uri = store[0].tracking_uri
+    assert download_champion(uri, "m", tmp_path / "a").version == "1"
+    edit(folder)
+    with pytest.raises(DamagedError, match=r"models:/m/1: .*register"):
+        download_champion(uri, "m", tmp_path / "b")
+    assert [damage.where for damage in damaged_versions(uri)] == ["models:/m/1"]
+    if edit is not with_its_config:  # a server has nothing else to go by
+        with pytest.raises(Exception, match=r"the files in .* have changed"):
+            mlflow.pyfunc.load_model(folder.parents[1].as_posix())
+
+
+def test_the_settings_of_an_adapter_count(adapter, tmp_path):
+    store, registered = version_of(adapter, tmp_path)
+    folder = registered_weights(store, registered).parents[1]
+    appended("model/adapter_config.json")(folder)
+    with pytest.raises(DamagedError, match="the files have sha256"):
+        download_champion(store[0].tracking_uri, "m", tmp_path / "b")
+    with pytest.raises(Exception, match=r"the files in .* have changed"):
+        mlflow.pyfunc.load_model(folder.parents[1].as_posix())
+
+
+def version_of(policy, tmp_path):
+    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
+    return store, register(store, "m", policy)
+
+
+def test_a_champion_that_does_not_exist_any_more_is_told(full, tmp_path):
+    store, _ = version_of(full, tmp_path)
+    client, home = store[0], Home(tmp_path)
+    register(store, "m", full)
+    client.delete_model_version("m", "2")  # MLflow takes its aliases along
+    assert client.get_registered_model("m").aliases == {}
+    assert (current_champion(client.tracking_uri, "m"), dangling_aliases(home)) == (None, [])
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
+        database.execute("INSERT INTO registered_model_aliases (alias, version, name) VALUES ('champion', 2, 'm')")
+        database.execute("INSERT INTO registered_model_aliases (alias, version, name) VALUES ('other', 9, 'm')")
+    told = pytest.raises(TrackerError, match="the alias 'champion' names version 2, which does not exist")
+    with told as told, answering(client.tracking_uri):
+        current_champion(client.tracking_uri, "m")
+    assert (told.value.where, told.value.exit_code) == ("models:/m", 5)
+    assert "`rlft rollback m --to VERSION`" in told.value.fix
+    assert dangling_aliases(home) == [("m", "champion", "2"), ("m", "other", "9")]
+    [champion, other] = [each for each in _lost(home) if "alias" in each.what]
+    assert (champion.state, other.what) == (
+        "broken",
+        "models:/m: the alias 'other' names version 9, which does not exist any more",
+    )
+    assert "rollback" in champion.fix
+    assert "rollback" not in other.fix
 
 
 def test_weights_that_have_changed_since_they_were_saved_are_not_registered(store, full, tmp_path):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mlops.runs import retention
-from mlops.runs.retention import Retention
+from mlops.runs.retention import Retention, removed_by_keep, weights_removed
 from rlft.config import KeepConfig
-from rlft.seals import REMOVED, make_seal
+from rlft.seals import REMOVED, SEALED, make_seal
 
 
 @pytest.fixture
@@ -78,3 +78,15 @@ def test_what_another_run_has_keeps_its_weights(artifact, tmp_path):
     own.keep(artifact("p2", "run=a"), 2, best=0)
     own.keep(artifact("p3", "run=a"), 3, best=0)
     assert weights(tmp_path) == ["p1", "p1", "p3", "p3"]
+
+
+def test_weights_that_somebody_else_has_removed_are_not_taken_for_those_of_retention(artifact, tmp_path):
+    policy = artifact("p1", "run=a")
+    for file in tmp_path.rglob("*.safetensors"):
+        file.unlink()
+    assert removed_by_keep(policy.uri)  # without a seal nobody knows
+    (tmp_path / "p1" / SEALED).touch()
+    assert weights_removed(policy.uri)
+    assert not removed_by_keep(policy.uri)
+    (tmp_path / "p1" / REMOVED).touch()
+    assert removed_by_keep(policy.uri)

@@ -17,7 +17,7 @@ from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.runs.verification import check_seals, stored_seal, verify_artifacts
 from rlft.errors import DamagedError, StorageError
-from rlft.seals import SEALED, make_seal, seal_place
+from rlft.seals import REMOVED, SEALED, make_seal, seal_place
 
 TABLES = """
 CREATE TABLE pipeline_run (id TEXT, name TEXT);
@@ -103,6 +103,11 @@ def test_weights_that_retention_removed_are_not_missed(stored):
     policy = stored.add("train_grpo_r000", POLICY)
     (policy / "policy" / "optimizer.safetensors").unlink()
     (policy / "policy" / "model" / "model.safetensors").unlink()
+    lost = verify_artifacts(stored.home).damages  # without the mark somebody else did it
+    assert [(damage.what, damage.step) for damage in lost] == [("this file is gone", "train_grpo_r000")] * 2
+    assert {Path(damage.where).name for damage in lost} == {"model.safetensors", "optimizer.safetensors"}
+    assert "`rlft resume first --redo train_grpo_r000` makes it again" in lost[0].fix
+    (policy / REMOVED).touch()
     assert verify_artifacts(stored.home).damages == []
     base = stored.add("initialize_policy", {"policy/policy.json": b"", "policy/model/model.safetensors": b"w"})
     (base / "policy" / "model" / "model.safetensors").unlink()
