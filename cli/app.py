@@ -19,6 +19,7 @@ from cli.doctor import doctor
 from cli.evaluate import evaluate
 from cli.export import export
 from cli.history import history
+from cli.promote import promote
 from cli.prune import prune
 from cli.reject import reject
 from cli.resume import resume
@@ -39,6 +40,7 @@ app.command()(show)
 app.command()(diagnose)
 app.command()(delete)
 app.command()(prune)
+app.command()(promote)
 app.command()(approve)
 app.command()(reject)
 app.command()(history)

@@ -49,7 +49,7 @@ def resume(
         say_start(run)
         check_entries(home)
         check_kept(home)
-        held_name = _claim_early(home, run, stack, held)
+        held_name = claim_early(home, run, stack, held)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
@@ -84,7 +84,7 @@ def resume(
         finish(home, run_id, summary, stack)
 
 
-def _claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
+def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
     """Hold the name of a run of this home before the imports that take seconds, in which `rlft prune` could remove it.
 
     Returns the name; `None` if the run is on a stack, or if it is not clear which is meant.

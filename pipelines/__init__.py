@@ -12,4 +12,5 @@ What pipelines share:
 - `scenarios`, `models`: evaluates policies on a suite; opens the models that `evaluate` is given
 - `suite_caveats`: what stands beside an evaluation: tasks that are not new, and how models predict other texts
 - `reporting`: tells MLflow what an evaluation came to
+- `promote`: plans how a run that is over is decided on once more, by the end of `train`
 """

@@ -153,12 +153,15 @@ def promote(
     tracking_uri: str,
     tags: dict[str, str],
     told: dict[str, Any],
+    *,
+    anew: bool = False,
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
     `told` is what goes with the version: the run's `summary` as far as it goes, and the report of its reward `audit`.
-    The registry counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take
-    it, or if the run could not be opened there, so that there is nothing to register the policy under.
+    With `anew` the policy may have been decided on before, and registered. The registry counts the look at the gate
+    before the decision is known. Raises TrackerError if MLflow does not take it, or if the run could not be opened
+    there, so that there is nothing to register the policy under.
     """
     config = stages.config
     if tracker.run_id is None:
@@ -181,6 +184,7 @@ def promote(
             arms.warm_start,
             arms.champion,
             arms.constant,
+            anew,
         )
     return decision.load(), version.load()
 

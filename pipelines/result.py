@@ -50,10 +50,13 @@ def conclude(
     record: Record,
     tracking_uri: str,
     run: PipelineRunResponse,
+    *,
+    anew: bool = False,
 ) -> None:
     """Evaluate all arms, decide, register the trained policy, and complete the summary of `run`.
 
-    Raises TrackerError, with all but the registration in the summary, if MLflow does not answer.
+    `anew` says that the policy may have been decided on before. Raises TrackerError, with all but the registration in
+    the summary, if MLflow does not answer.
     """
     name = registry_name(stages.config)
     started = time.perf_counter()
@@ -71,12 +74,12 @@ def conclude(
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
         told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit}
         decision, version = promote(
-            stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told
+            stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told, anew=anew
         )
     except TrackerError as cause:
         record.summary.promotion = unregistered(cause.what, name, record.resume)
         raise
-    record.summary.promotion = promotion_section(decision, version, name)
+    record.summary.promotion = promotion_section(decision, version, name, anew=anew)
 
 
 def _champion(address: str, name: str, tracker: Tracker, run: PipelineRunResponse) -> ChampionVersion | None:

@@ -98,11 +98,12 @@ IMAGE = DockerSettings(
 
 
 @pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
-def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None) -> None:
+def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None, anew: bool = False) -> None:
     """Run one experiment from tasks to registry.
 
     `config` is a `rlft.config.Config` as a mapping, `tracking_uri` an address of MLflow or `home`, `labels` the
-    `mlops.runs.labels.Labels` that the run was started with.
+    `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over is decided on once
+    more (`pipelines.promote`).
     """
     leave_home_out()
     settings, began = Config.model_validate(config), time.perf_counter()
@@ -123,7 +124,8 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep_artifacts)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
-        conclude(stages, tasks, Starts(base, start, other), rounds, record, tracking_uri, _current_run())
+        starts = Starts(base, start, other)
+        conclude(stages, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
 
 
 def _lend(display: Display, record: Record) -> Lent:

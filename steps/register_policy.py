@@ -37,9 +37,10 @@ def register_policy(
     warm_start: Evaluation | None = None,
     champion: Evaluation | None = None,
     constant: ConstantAnswer | None = None,
+    anew: bool = False,
 ) -> Annotated[RegisteredVersion, "registered_version"]:
     """Register as `challenger`, and as `champion` if the decision says so and no approval of a person is required.
-    Doing it twice makes one version.
+    Doing it twice makes one version, unless it is decided on `anew`: see `register_policy_version`.
 
     All files of the policy are read again first: nothing that has changed since it was trained is registered. What the
     environment shows before a task, the settings, the evaluations and a model card go with the version; `told` has the
@@ -68,5 +69,6 @@ def register_policy(
             description=version_files(facts),
             tags=tags,
             approval=settings.promotion.approval == "required",
+            anew=anew,
             alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from shlex import quote
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
@@ -12,14 +13,9 @@ from mlflow.exceptions import MlflowException
 from mlops.registry.gates import noted_look
 from mlops.registry.ledger import Ledger
 from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG
+from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG, RUN_NAME_TAG
 from mlops.registry.stored import check_version
 from rlft.errors import DamagedError
-
-AGAIN = (
-    "run the same config again: what has not changed comes from the cache, and its policy is compared with the "
-    "champion of then"
-)
 
 
 def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
@@ -29,6 +25,11 @@ def decided_with(champion: str, weights_hash: str, look: str) -> dict[str, str]:
     the tag of the registered model that holds the look at the gate.
     """
     return {COMPARED_TAG: champion, COMPARED_HASH_TAG: weights_hash, DECIDED_TAG: look}
+
+
+def again(version: ModelVersion) -> str:
+    """Return how the run of a version is decided on once more."""
+    return f"`rlft promote {quote(version.tags.get(RUN_NAME_TAG, 'RUN'))}` compares it with the champion of now"
 
 
 def why_withheld(client: MlflowClient, version: ModelVersion) -> str | None:
@@ -43,7 +44,8 @@ def why_withheld(client: MlflowClient, version: ModelVersion) -> str | None:
     if now is not None and int(now) >= int(compared):
         return None
     instead = "there is none now" if now is None else f"it is version {now} now"
-    return f"it was compared with version {compared}, which was taken back from being the champion: {instead}; {AGAIN}"
+    gone = f"version {compared}, which was taken back from being the champion: {instead}"
+    return f"it was compared with {gone}; {again(version)}"
 
 
 def what_moved(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> list[str]:
@@ -67,13 +69,14 @@ def _of_files(client: MlflowClient, version: ModelVersion) -> str | None:
 def _of_champion(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> str | None:
     compared, expected = version.tags.get(COMPARED_TAG), version.tags.get(COMPARED_HASH_TAG)
     if compared is None or expected is None:
-        return f"which champion it was compared with is not noted; {AGAIN}"
+        return f"which champion it was compared with is not noted; {again(version)}"
     if (ledger.champion or "") != compared:
         before = f"with version {compared}" if compared else "when there was no champion"
         now = f"version {ledger.champion} is champion" if ledger.champion else "there is none"
-        return f"it was compared {before}, and now {now}; {AGAIN}"
+        return f"it was compared {before}, and now {now}; {again(version)}"
     if compared and _hash(client, version.name, compared) != expected:
-        return f"version {compared}, the champion, has other weights than those that it was compared with; {AGAIN}"
+        other = f"version {compared}, the champion, has other weights than those that it was compared with"
+        return f"{other}; {again(version)}"
     return None
 
 
@@ -91,7 +94,7 @@ def _of_look(client: MlflowClient, version: ModelVersion) -> str | None:
     tag = version.tags.get(DECIDED_TAG)
     look = noted_look(client.get_registered_model(version.name).tags, tag) if tag else None
     if look is None:
-        return f"the look at its gate is not among those that the registry has counted; {AGAIN}"
+        return f"the look at its gate is not among those that the registry has counted; {again(version)}"
     if not look.is_allowed:
         return "by its gate too many models had been decided on: draw a fresh gate (another tasks.seed, or new tasks)"
     return None

@@ -24,6 +24,9 @@ from mlops.registry.logged_model import FILES_TAG, HASH_TAG, ServedFiles, log_mo
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
     APPROVAL_TAG,
+    COMPARED_HASH_TAG,
+    COMPARED_TAG,
+    DECIDED_TAG,
     DONE_TAG,
     MODEL_TAG,
     NOTED_TAG,
@@ -56,12 +59,15 @@ def register_policy_version(
     registry_uri: str | None = None,
     alone: AbstractContextManager[None] | None = None,
     approval: bool = False,
+    anew: bool = False,
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
     It becomes `challenger`, and `champion` too if `decision.promote`. Weights that this run has registered already
     are not registered again, and aliases that were set once are not set again: a replay does not undo a rollback. Of
     runs that register at once the newest version gets the alias, whoever comes last: it never moves to an older one.
+    With `anew` the weights may have been decided on before: if they are to be promoted now, by another look or beside
+    another champion, they become a version more, as its number says that this came later; if not, nothing changes.
     With `approval` a version that would be promoted waits for a person. If the champion that the decision compared with
     (`mlops.registry.moved.decided_with` in `tags`) was taken back meanwhile, the version is withheld: it undoes no
     rollback.
@@ -74,7 +80,8 @@ def register_policy_version(
     check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     files = ServedFiles(policy_folder, policy, description or {}, max_new_tokens)
-    version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"]), None, ""
+    by = (tags or {}) if anew and decision.promote else None
+    version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"], by), None, ""
     if version is None:
         model_id, files_hash = log_model(client, run_id, name, files)
     else:
@@ -143,11 +150,20 @@ def _described(decision: Decision) -> str:
     return "\n".join(lines)[:_LONGEST_DESCRIPTION]
 
 
-def _find_version(client: MlflowClient, name: str, run_id: str, weights_hash: str) -> ModelVersion | None:
-    """Return the version of these weights that this run has registered, or `None`."""
+def _find_version(
+    client: MlflowClient, name: str, run_id: str, weights_hash: str, by: Mapping[str, str] | None
+) -> ModelVersion | None:
+    """Return the newest version of these weights that this run has registered, or `None`.
+
+    With `by`, tags of `mlops.registry.moved.decided_with`, it must also have been made by this decision.
+    """
     query = f"name = '{name}' AND tags.`{RUN_TAG}` = '{run_id}' AND tags.`{HASH_TAG}` = '{weights_hash}'"
-    found = client.search_model_versions(query, max_results=1)
-    return found[0] if found else None
+    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
+    version = found[0] if found else None
+    if version is None or by is None:
+        return version
+    keys = COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG
+    return version if all(version.tags.get(key) == by.get(key) for key in keys) else None
 
 
 def _create_version(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from mlops.registry.names import CHAMPION
 from mlops.runs.sections import Change, ControlCost, Difference, Promotion, SeveralAttempts
 from mlops.runs.summary import Status
 from rlft.comparison import compare
@@ -105,10 +106,14 @@ def status_of(difference_to_start: Difference | None) -> Status:
     return "improved" if difference_to_start.is_above_zero else "not_improved"
 
 
-def promotion_section(decision: Decision, version: RegisteredVersion, name: str) -> Promotion:
-    """Return what happened in the registry."""
+def promotion_section(decision: Decision, version: RegisteredVersion, name: str, *, anew: bool = False) -> Promotion:
+    """Return what happened in the registry.
+
+    With `anew` the version may have been decided on before: what has become of it since counts.
+    """
     waits = version.approval in ("pending", "rejected")
-    promoted = decision.promote and not waits and not version.withheld
+    taken_back = anew and decision.promote and not waits and not version.withheld and CHAMPION not in version.aliases
+    promoted = decision.promote and not waits and not version.withheld and not taken_back
     more: list[str] = []
     if version.approval == "pending":
         more.append(
@@ -117,6 +122,12 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str)
         )
     if version.withheld:
         more.append(f"not promoted: {version.withheld}")
+    if taken_back:
+        more.append(
+            f"not promoted: version {version.version} has passed this gate before, and is not the champion any more "
+            f"(`rlft history {quote(name)}` says why); `rlft rollback {quote(name)} --to {version.version} --reason "
+            "TEXT` brings it back"
+        )
     return Promotion(
         promoted=promoted,
         name=name,

@@ -12,7 +12,7 @@ from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on
 from mlops.registry.names import REGISTRATION
-from mlops.runs.ids import EVALUATE, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
+from mlops.runs.ids import EVALUATE, EVALUATION, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
@@ -145,6 +145,15 @@ def finished_steps(run: PipelineRunResponse) -> set[str]:
     """
     done = successful_steps(run)
     return done if REGISTRATION in done else {step for step in done if not depends_on_champion(step)}
+
+
+def steps_before_decision(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of the steps of an attempt that need not be repeated when it is decided on once more.
+
+    Evaluations are made again from the stored rollouts, or taken from the cache: an earlier rlft has measured less.
+    """
+    again = f"{EVALUATION.step}_"
+    return {step for step in successful_steps(run) if not depends_on_champion(step) and not step.startswith(again)}
 
 
 def successful_steps(run: PipelineRunResponse) -> set[str]:

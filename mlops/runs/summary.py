@@ -26,6 +26,7 @@ from mlops.runs.sections import (
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
 NOT_REGISTERED = 5  # the exit code of a run whose policy is evaluated and could not be registered
+NOT_PROMOTED = 7  # that of `rlft promote` for a policy that does not become the champion
 
 
 class Summary(Section):

@@ -52,7 +52,7 @@ def read_settings(
     if not isinstance(content, dict):
         raise ConfigError("not a mapping of sections", where=str(path), fix=f"start from {example}")
     for override in overrides or []:
-        _apply(content, override)
+        apply_override(content, override)
     return content
 
 
@@ -91,8 +91,8 @@ def check_variables(config: Config) -> None:
         require(config.other_model.api_key, "controls.api_key")
 
 
-def _apply(content: dict[str, Any], override: str) -> None:
-    """Set one override, `a.b.c=value`, in the mapping; the value is read as YAML. Raises ConfigError."""
+def apply_override(content: dict[str, Any], override: str) -> None:
+    """Set one override, `a.b.c=value`, in the mapping of a config; the value is YAML. Raises ConfigError."""
     key, separator, text = override.partition("=")
     if not separator or not all(key.split(".")):
         raise ConfigError(f"{redact(override)!r} is not key=value", where="--set", fix="write --set training.rounds=3")

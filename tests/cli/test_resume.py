@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cli import resume
-from cli.resume import _claim_early
+from cli.resume import claim_early
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
 from mlops.runs.listing import Attempt, ListedRun, Listing
@@ -29,7 +29,7 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.parametrize("asked", ["gcd", "gcd-id", "g"])
 def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
     with ExitStack() as held:
-        assert _claim_early(home, asked, None, held) == "gcd"
+        assert claim_early(home, asked, None, held) == "gcd"
         with pytest.raises(RlftError, match="has begun gcd or goes on with it"), claimed(home, "gcd", None):
             pass
     with claimed(home, "gcd", None):  # given back at the end
@@ -39,6 +39,6 @@ def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
 @pytest.mark.parametrize(("asked", "stack"), [("sums", None), ("unknown", None), ("gcd", "team")])
 def test_what_is_not_clear_or_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
     with ExitStack() as held:
-        assert _claim_early(home, asked, stack, held) is None
+        assert claim_early(home, asked, stack, held) is None
         with claimed(home, "gcd", None):
             pass

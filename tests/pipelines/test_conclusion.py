@@ -128,13 +128,23 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
         "decision",
         "version",
     )
-    assert given[-8:] == [{"name": "tiny"}, {"summary": {}}, tasks, splits, splits, None, None, None]
-    assert given[-9] == {
+    assert given[-9:] == [{"name": "tiny"}, {"summary": {}}, tasks, splits, splits, None, None, None, False]
+    assert given[-10] == {
         "a": "b",
         "rlft.compared.version": champion.version,
         "rlft.compared.weights_hash": champion.weights_hash,
         "rlft.decided_at": "rlft.look.g.a",
     }
+
+
+def test_a_version_that_was_taken_back_is_not_called_promoted_when_it_is_decided_on_again():
+    passed, back = Decision(True, ("passes: base",)), RegisteredVersion("my model", "4", None, ("challenger",))
+    assert promotion_section(passed, back, "my model").promoted  # at the end of its run another may be champion already
+    found = promotion_section(passed, back, "my model", anew=True)
+    assert (found.promoted, found.alias) == (False, "challenger")
+    assert "`rlft rollback 'my model' --to 4 --reason TEXT` brings it back" in found.reasons[-1]
+    now = RegisteredVersion("my model", "4", None, ("champion",))
+    assert promotion_section(passed, now, "my model", anew=True).promoted
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,29 @@ def test_an_adapter_refuses_another_base(adapter, tokenizer, tmp_path, monkeypat
     assert served_policy.load_weights(adapter, settings | {"base_model": "moved/away"}) is not None
 
 
+def test_what_is_decided_anew_becomes_a_version_more_only_if_it_is_promoted(store, full):
+    client, experiment = store
+    run_id = client.create_run(experiment).info.run_id
+
+    def decide(decision, champion, look, **more):
+        tags = {"rlft.compared.version": champion, "rlft.compared.weights_hash": "h", "rlft.decided_at": look}
+        return register(store, "anew", full, decision, run_id=run_id, tags=tags, **more)
+
+    assert decide(KEEP, "", "look1").aliases == ("challenger",)
+    assert decide(KEEP, "", "look2", anew=True).version == "1"  # refused again: nothing changes
+    assert decide(PROMOTE, "", "look2").version == "1"  # a run that is resumed does not decide anew
+    found = decide(PROMOTE, "", "look2", anew=True)
+    assert (found.version, found.aliases) == ("2", ("challenger", "champion"))
+    first, second = (client.get_model_version("anew", number) for number in ("1", "2"))
+    assert (first.tags["rlft.promote"], second.tags["rlft.promote"]) == ("false", "true")
+    assert second.tags["rlft.weights_hash"] == first.tags["rlft.weights_hash"]
+    assert second.source != first.source  # each has its own model card
+    assert decide(PROMOTE, "", "look2", anew=True).version == "2"  # the same decision
+    client.set_registered_model_alias("anew", "champion", "1")
+    assert decide(PROMOTE, "", "look2", anew=True).aliases == ("challenger",)  # what a person took back stays so
+    assert decide(PROMOTE, "1", "look2", anew=True).version == "3"  # beside another champion
+
+
 def test_a_description_shows_text_as_it_is_and_fits(store, full):
     number = register(store, "described", full, MARKED).version
     description = store[0].get_model_version("described", number).description

@@ -1,0 +1,124 @@
+"""`rlft promote`: decide once more whether the policy of a run becomes the champion."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.guard import guarded
+from cli.options import Overrides, Stack, Summary, Verbose
+from cli.result import run_id_of
+from cli.resume import claim_early
+from cli.start import check_kept, say_start
+from mlops.display.terminal import console, styled
+from mlops.home.backups import back_up
+from mlops.home.entries import check_entries
+from mlops.home.folder import Home, find_home
+from mlops.home.processes import claimed
+from mlops.runs.sections import Promotion
+from mlops.runs.summary import NOT_PROMOTED, NOT_REGISTERED
+from mlops.runs.summary import Summary as RunSummary
+from mlops.runs.summary_file import read_summary, summary_text
+from mlops.runtime.signals import keep_from_zenml
+from rlft.errors import StorageError
+from rlft.files import write_file
+
+if TYPE_CHECKING:
+    from pipelines.promote import Plan
+
+
+def promote(
+    run: Annotated[str, typer.Argument(help="Id or name of a run that has come to its end.")],
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")] = False,
+    stack: Stack = None,
+    summary: Summary = None,
+    verbose: Verbose = False,
+) -> None:
+    """Decide once more whether the best policy of a run becomes the champion, and register it.
+
+    It is compared with the champion of now, by rules that --set may change (promotion.* alone). What was evaluated
+    before is not evaluated again. The exit code is 0 if it is the champion then, or waits for approval, 7 if it is not
+    promoted, and 5 if MLflow does not answer.
+    """
+    with guarded(verbose, summary) as interrupt, ExitStack() as held:
+        home = find_home()
+        say_start(run)
+        check_entries(home)
+        check_kept(home)
+        held_name = claim_early(home, run, stack, held)
+        from mlops.stacks.stack import connect
+
+        tracking_uri = connect(home, stack)
+        keep_from_zenml()
+        from mlops.runs.runs import find_run, name_of
+        from mlops.runs.verification import check_seals
+        from pipelines.promote import plan_promotion
+        from pipelines.train import train
+
+        asked = find_run(run)
+        if held_name != (name := name_of(asked)):
+            held.enter_context(claimed(home, name, stack))
+        plan = plan_promotion(home, asked, overrides or [], tracking_uri if stack else None)
+        if plan.champion is not None:
+            _tell(name, _is_champion(plan), as_json=as_json)
+            raise typer.Exit
+        if stack is None:
+            interrupt.run_name = plan.again.name
+            held.callback(back_up, home)
+        pipeline = train.with_options(run_name=plan.again.name, **plan.again.options)
+        check_seals(home, plan.attempt.id, name, plan.kept)
+        replay = partial(
+            pipeline.replay, pipeline_run=plan.attempt.id, skip=plan.kept, input_overrides=plan.again.inputs
+        )
+        run_id = run_id_of(replay, home, interrupt.started)
+        _finish(home, run_id, name, summary, as_json=as_json)
+
+
+def _is_champion(plan: Plan) -> Promotion:
+    name = plan.again.options["model"].name
+    said = f"version {plan.champion} has the weights of this run's best policy and is the champion already"
+    return Promotion(promoted=True, name=name, version=plan.champion, alias="champion", reasons=[said])
+
+
+def _finish(home: Home, run_id: str, name: str, target: Path | None, *, as_json: bool) -> None:
+    """Tell what was decided, and raise typer.Exit with the exit code. Raises StorageError without a summary."""
+    summary = read_summary(home, run_id)
+    if summary is None:
+        file = home.summary_file(run_id)
+        raise StorageError("the run's summary cannot be read", where=str(file), fix="`rlft promote` writes it anew")
+    if target is not None:
+        write_file(target, summary_text(summary))
+    _tell(name, summary.promotion, as_json=as_json, code=(code := _exit_code(summary)))
+    raise typer.Exit(code)
+
+
+def _exit_code(summary: RunSummary) -> int:
+    """Return what the command ends with; a run whose attempt has failed otherwise ends as `rlft resume` does."""
+    if (code := summary.exit_code) != 0:
+        return code
+    promotion = summary.promotion
+    return 0 if promotion.promoted or promotion.approval == "pending" else NOT_PROMOTED
+
+
+def _tell(name: str, promotion: Promotion, *, as_json: bool, code: int = 0) -> None:
+    """Print a decision: as JSON, or each of its sentences and what became of it."""
+    if as_json:
+        said: dict[str, Any] = {"run": name, **promotion.model_dump(), "exit_code": code}
+        console.write_json(said)
+        return
+    for reason in promotion.reasons:
+        console.print(reason, soft_wrap=True)
+    if code == NOT_REGISTERED:
+        return
+    where = f"version {promotion.version} of {promotion.name}"
+    if promotion.promoted:
+        console.print(styled(f"{where} is the champion", "green"), soft_wrap=True)
+    elif promotion.approval == "pending":
+        console.print(styled(f"{where} has passed, and waits for approval", "yellow"), soft_wrap=True)
+    else:
+        console.print(styled(f"not promoted: {where} is no champion", "yellow"), soft_wrap=True)

@@ -1,0 +1,61 @@
+"""cli.promote: what it says, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.promote import _exit_code, _tell
+from mlops.runs.sections import Promotion
+from mlops.runs.summary import Summary
+from pipelines.promote import _check
+from rlft.errors import ConfigError
+
+DECIDED = {"name": "m", "version": "3", "reasons": ["fails: base"], "look": 2, "looks": 20}
+
+
+@pytest.mark.parametrize(
+    ("status", "promotion", "code"),
+    [
+        ("improved", {"promoted": True, **DECIDED}, 0),
+        ("not_improved", {"promoted": True, **DECIDED}, 0),  # `test` and `gate` are other tasks
+        ("improved", {"promoted": False, "approval": "pending", **DECIDED}, 0),
+        ("improved", {"promoted": False, "approval": "rejected", **DECIDED}, 7),
+        ("improved", {"promoted": False, **DECIDED}, 7),
+        ("improved", {"reasons": ["not registered: away"]}, 5),
+        ("failed", {}, 1),
+    ],
+)
+def test_a_script_can_act_on_the_exit_code(status, promotion, code):
+    assert _exit_code(Summary(status=status, promotion=Promotion(**promotion))) == code
+
+
+@pytest.mark.parametrize(
+    ("promotion", "code", "expected"),
+    [
+        ({"promoted": True}, 0, "version 3 of m is the champion"),
+        ({"approval": "pending"}, 0, "version 3 of m has passed, and waits for approval"),
+        ({}, 7, "not promoted: version 3 of m is no champion"),
+    ],
+)
+def test_every_reason_is_told_and_what_became_of_it(capsys, promotion, code, expected):
+    _tell("run", Promotion(**DECIDED, **promotion), as_json=False, code=code)
+    assert capsys.readouterr().out.splitlines() == ["fails: base", expected]
+
+
+def test_json_has_it_all(capsys):
+    _tell("run", Promotion(**DECIDED), as_json=True, code=7)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["run"], found["promoted"], found["version"], found["exit_code"]) == ("run", False, "3", 7)
+    assert (found["reasons"], found["look"], found["approval"]) == (["fails: base"], 2, None)
+
+
+@pytest.mark.parametrize("override", ["training.rounds=3", "promotion.name=other", "promotion", "name=x"])
+def test_only_rules_can_be_changed(override):
+    with pytest.raises(ConfigError, match="is no rule of a promotion"):
+        _check(["promotion.looks=1", override])
+
+
+def test_rules_can_be_changed():
+    _check(["promotion.looks=1", "promotion.suites.test.margin=0.1"])
