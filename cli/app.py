@@ -26,6 +26,7 @@ from cli.resume import resume
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
+from cli.serve import serve
 from cli.serve_engine import serve_engine
 from cli.show import show
 from cli.stack import stack
@@ -48,8 +49,9 @@ app.command()(rollback)
 app.command()(export)
 app.add_typer(environments.app, name="environments")
 app.command()(audit)
-# Options that this command does not know are passed on to vLLM's server.
+# Options that these commands do not know are passed on to vLLM's server.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve_engine)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
 app.command()(ui)
 app.command()(stack)
 app.command()(doctor)

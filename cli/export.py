@@ -93,10 +93,21 @@ def vllm_command(done: Exported, name: str) -> str:
 
     folder, known = str(done.folder), done.metadata
     if done.form != "adapter":
-        return join(["vllm", "serve", folder, "--served-model-name", name])
+        return join(["vllm", "serve", folder, "--dtype", done.check.export_dtype, "--served-model-name", name])
     from rlft.engines.vllm_adapter import rank_that_holds
 
     rank = rank_that_holds(json.loads((done.folder / "adapter_config.json").read_text(encoding="utf-8"))["r"])
     revision = ["--revision", known.base_revision] if known.base_revision else []
-    base = ["vllm", "serve", str(known.base_model), *revision, "--tokenizer", folder, "--generation-config", folder]
+    base = [
+        "vllm",
+        "serve",
+        str(known.base_model),
+        *revision,
+        "--dtype",
+        known.dtype,
+        "--tokenizer",
+        folder,
+        "--generation-config",
+        folder,
+    ]
     return join([*base, "--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", f"{name}={folder}"])

@@ -66,8 +66,8 @@ def show_ui(home: Home, stack: str | None, host: str | None, port: int | None, c
         return 0
     host, port = host or HOST, PORT if port is None else port
     _check_store(uri)
-    _check_free(host, port)
-    if not _is_loopback(host):
+    check_free(host, port, "rlft ui")
+    if not is_loopback(host):
         console.print(
             styled(
                 "Whoever reaches this machine there can read and change all runs and models: MLflow asks nobody who "
@@ -106,8 +106,8 @@ def _check_store(uri: str) -> None:
         raise RlftError(f"the runs cannot be read: {cause}", where=uri, fix="start the database first") from cause
 
 
-def _check_free(host: str, port: int) -> None:
-    """Raise RlftError if nothing can listen there; MLflow itself would say so in twenty lines."""
+def check_free(host: str, port: int, command: str) -> None:
+    """Raise RlftError if nothing can listen there, for a `command` that would say so in twenty lines."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
@@ -122,12 +122,13 @@ def _check_free(host: str, port: int) -> None:
         raise RlftError(f"port {port} is not yours to use", where="--port", fix="use one above 1023") from cause
     except OSError as cause:
         if cause.errno == errno.EADDRINUSE:
-            fix = f"end the program that uses it, or take another: rlft ui --port {port + 1}"
+            fix = f"end the program that uses it, or take another: {command} --port {port + 1}"
             raise RlftError(f"port {port} is in use", where="--port", fix=fix) from cause
         raise RlftError(f"nothing can listen on {host}: {cause.strerror}", where="--host", fix=f"use {HOST}") from cause
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether an address or name is that of this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -140,7 +141,7 @@ def _allowed(host: str, port: int) -> dict[str, str]:
     MLflow answers only requests that name a host it knows: by default loopback and addresses of private networks.
     """
     name = "MLFLOW_SERVER_ALLOWED_HOSTS"
-    if _is_loopback(host) or name in os.environ:
+    if is_loopback(host) or name in os.environ:
         return {}
     own = {host, socket.gethostname(), socket.getfqdn()} - {"0.0.0.0", "::"}
     private = ["localhost:*", "127.0.0.1:*", "192.168.*", "10.*", *(f"172.{number}.*" for number in range(16, 32))]

@@ -3,7 +3,8 @@
 - `display`: the terminal, and how far the stages of a run are
 - `home`: the folder `.rlft`, its databases, and the processes that use it
 - `tracking`: runs, curves and traces in MLflow
-- `registry`: versions of a model, and how a registered one is served
+- `registry`: versions of a model, and what a registered one answers
+- `serving`: a registered version over HTTP, until it is told to end
 - `stacks`: where steps run and where their artifacts lie, in ZenML's words
 - `runs`: what is known of a run: its record, name, commits, lineage, summary and stored rollouts
 - `clone`: where the files of rlft itself lie

@@ -91,6 +91,12 @@ class RefusedError(RlftError):
     exit_code = 6
 
 
+class ServerEndedError(RlftError):
+    """A server that was running, and that nobody has told to end."""
+
+    exit_code = 1
+
+
 class MemoryShortError(RlftError):
     """A stage that asked for more memory than a machine or its GPU has."""
 

@@ -57,6 +57,18 @@ def rollout_spans(rollout: Rollout, prompt: int, trace_key: bytes, start: int, e
     return spans
 
 
+def chat_span(
+    trace_key: bytes,
+    name: str,
+    times: tuple[int, int],
+    asked: Sequence[dict[str, Any]],
+    answered: Sequence[dict[str, Any]],
+    error: str | None = None,
+) -> Span:
+    """Return the one CHAT_MODEL span of a trace of one answer; messages in OpenAI's form, times in nanoseconds."""
+    return _span(trace_key, 0, name, SpanType.CHAT_MODEL, times, asked, answered, error)
+
+
 def called(before: Sequence[Message], result: Message) -> tuple[str, dict[str, Any]]:
     """Return name and arguments of the call that a tool message answers; what was `written` if it could not be read.
 

@@ -16,7 +16,7 @@ from rlft.errors import EngineError, PolicyError
 from rlft.policy.create import create_policy
 from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
 
-_SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
+SERVER = "vllm.entrypoints.openai.api_server"  # what `vllm serve` starts; that command looks for a package "vllm"
 # vLLM binds its threads to some cores and waits on others by spinning, so on few cores they wait for each other. On at
 # most so many cores its threads are not bound, and there is one less of them than cores.
 FEW_CORES = 4
@@ -52,7 +52,7 @@ def serve_command(
         policy.model.save_pretrained(folder, safe_serialization=True)
         policy.tokenizer.save_pretrained(folder)
         model = str(folder)
-    command = [sys.executable, "-m", _SERVER, "--model", model, "--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", SERVER, "--model", model, "--host", host, "--port", str(port)]
     command += ["--dtype", config.policy.dtype, "--max-num-seqs", str(config.rollout.batch_size)]
     command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
     if config.policy.revision is not None:

@@ -29,12 +29,14 @@ from rlft.errors import PolicyError
 from rlft.export.check import ExportCheck, answer_canaries, canary_prompts, compare
 from rlft.export.place import check_target, written_aside
 from rlft.policy import Policy, PolicyFolder, PolicyMetadata, load_policy
+from rlft.policy.folder import check_base
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, choose_device, first_line, load_base
 from rlft.visible import visible_json
 
 RECORD = "rlft_export.json"
 _BESIDE = ("README.md", "context.json")  # texts beside a policy that an export keeps
 _ADAPTER = "adapter_config.json"
+Form = Literal["adapter", "merged", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Exported:
     """
 
     folder: Path
-    form: Literal["adapter", "merged", "full"]
+    form: Form
     metadata: PolicyMetadata
     check: ExportCheck
 
@@ -75,19 +77,9 @@ def export_policy(source: PolicyFolder, target: Path, *, merge: bool, label: Map
     answers = answer_canaries(policy, canary_prompts(policy))
     del policy
     gc.collect()
-    form = "full" if metadata.kind == "full" else "merged" if merge else "adapter"
+    form = form_of(metadata, merge=merge)
     with written_aside(place) as folder:
-        _copy(source.path / "tokenizer", folder)
-        for name in _BESIDE:
-            if (source.path / name).is_file():
-                shutil.copyfile(source.path / name, folder / name)
-        if form == "merged":
-            _merge(source, metadata, folder)
-        else:
-            _copy(source.path / "model", folder)
-        if form == "adapter":
-            _name_base(folder / _ADAPTER, metadata)
-        _strip(folder)
+        _write(source, metadata, folder, form)
         loaded = load_export(folder, metadata, tokenizer, device)
         check = compare(answers, loaded, metadata.dtype)
         del loaded
@@ -95,6 +87,37 @@ def export_policy(source: PolicyFolder, target: Path, *, merge: bool, label: Map
         done = Exported(place, form, metadata, check)
         (folder / RECORD).write_text(visible_json({**label, **done.as_json()}) + "\n", encoding="utf-8")
     return done
+
+
+def form_of(metadata: PolicyMetadata, *, merge: bool) -> Form:
+    """Return the form in which a policy is exported."""
+    return "full" if metadata.kind == "full" else "merged" if merge else "adapter"
+
+
+def write_export(source: PolicyFolder, folder: Path, *, merge: bool) -> None:
+    """Write the files of an export into an empty folder, without a comparison: for a program that is served by rlft.
+
+    The base is compared with its hash. Raises DamagedError if the policy is not what was stored, and PolicyError if its
+    base has changed or does not load.
+    """
+    metadata = source.metadata
+    source.check()
+    check_base(source)
+    _write(source, metadata, folder, form_of(metadata, merge=merge))
+
+
+def _write(source: PolicyFolder, metadata: PolicyMetadata, folder: Path, form: Form) -> None:
+    _copy(source.path / "tokenizer", folder)
+    for name in _BESIDE:
+        if (source.path / name).is_file():
+            shutil.copyfile(source.path / name, folder / name)
+    if form == "merged":
+        _merge(source, metadata, folder)
+    else:
+        _copy(source.path / "model", folder)
+    if form == "adapter":
+        _name_base(folder / _ADAPTER, metadata)
+    _strip(folder)
 
 
 def load_export(

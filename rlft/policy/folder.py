@@ -174,15 +174,31 @@ def load_tokenizer(folder: PolicyFolder) -> PreTrainedTokenizerBase:
         raise folder.damage("tokenizer", f"the tokenizer does not load: {first_line(cause)}") from cause
 
 
-def _load_adapted_base(folder: PolicyFolder, metadata: PolicyMetadata) -> PreTrainedModel:
+def check_base(folder: PolicyFolder) -> None:
+    """Raise PolicyError if the base under an adapter is not the one that it was trained on, or is not there."""
+    metadata = folder.metadata
+    if metadata.kind != "adapter" or not metadata.base_hash:
+        return
     name = str(metadata.base_model)
-    base, _ = load_base(name, metadata.base_revision, metadata.dtype)
-    if metadata.base_hash and hash_weights(base_folder(name, metadata.base_revision)) != metadata.base_hash:
+    try:
+        found = hash_weights(base_folder(name, metadata.base_revision))
+    except OSError as cause:
+        raise PolicyError(
+            f"the base model {name!r} is not on this machine: {first_line(cause)}",
+            where=str(folder.path),
+            fix=f"hf download {name} --revision {metadata.base_revision or 'main'}",
+        ) from cause
+    if found != metadata.base_hash:
         raise PolicyError(
             f"the weights of the base model {name!r} have changed since this adapter was trained on them",
             where=str(folder.path),
             fix="bring the old base back (pin policy.revision for a model of the hub), or train from the new one",
         )
+
+
+def _load_adapted_base(folder: PolicyFolder, metadata: PolicyMetadata) -> PreTrainedModel:
+    base, _ = load_base(str(metadata.base_model), metadata.base_revision, metadata.dtype)
+    check_base(folder)
     return base
 
 

@@ -59,7 +59,7 @@ def test_the_champion_merged(rlft, tmp_path, shared_data):
     assert f"version 1 of stories is in {tmp_path / 'out'}, merged into {shared_data}" in said
     assert "32 prompts" in said
     assert "no greedy answers differ" in said
-    assert f"to serve it: vllm serve {tmp_path / 'out'} --served-model-name stories" in said
+    assert f"to serve it: vllm serve {tmp_path / 'out'} --dtype float32 --served-model-name stories" in said
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     with torch.no_grad():
@@ -84,8 +84,8 @@ def test_an_adapter_says_how_it_is_served_and_that_its_base_is_here(rlft, tmp_pa
     assert "the base is a folder of this machine" in said
     out = tmp_path / "out"
     assert (
-        f"vllm serve {base} --tokenizer {out} --generation-config {out} --enable-lora --max-lora-rank 8 "
-        f"--lora-modules stories={out}"
+        f"vllm serve {base} --dtype float32 --tokenizer {out} --generation-config {out} --enable-lora "
+        f"--max-lora-rank 8 --lora-modules stories={out}"
     ) in said
 
 

@@ -1,0 +1,117 @@
+"""`rlft serve`: a registered version over HTTP."""
+
+from __future__ import annotations
+
+import socket
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.export import NamedVersion
+from cli.guard import guarded
+from cli.options import Verbose
+from cli.registry import RegistryStack, TrackingUri, registry
+from cli.ui import check_free, is_loopback
+from mlops.display.terminal import console, styled
+from rlft.errors import RlftError
+
+if TYPE_CHECKING:
+    from mlops.serving.backend import Backend
+    from mlops.serving.engines import Engine
+
+
+_NOT_PASSED_ON = (
+    "--uds", "--api-key", "--model", "--served-model-name", "--tokenizer", "--lora-modules", "--enable-lora",
+)  # fmt: skip
+
+
+class EngineName(StrEnum):
+    """What answers."""
+
+    VLLM = "vllm"
+    MLFLOW = "mlflow"
+
+
+def serve(
+    context: typer.Context,
+    version: NamedVersion,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
+    engine: Annotated[
+        EngineName, typer.Option(help="vllm answers as OpenAI does, mlflow is `mlflow models serve`.")
+    ] = EngineName.VLLM,
+    merge: Annotated[bool, typer.Option("--merge", help="vLLM gets the adapter merged into its base.")] = False,
+    log_conversations: Annotated[
+        bool, typer.Option("--log-conversations", help="Keep what is asked and answered as MLflow traces.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on to the version that the alias names, without dropping requests.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks at the alias.", min=0.1, max=86400)] = 30.0,
+    within: Annotated[float, typer.Option(help="Seconds that the engine may take to start.", min=1, max=86400)] = 600.0,
+    stack: RegistryStack = None,
+    tracking_uri: TrackingUri = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve a version over HTTP, on this machine alone unless another host is named.
+
+    Options that this command does not know are passed on to `vllm serve`.
+    """
+    with guarded(verbose, None):
+        _check(engine, merge=merge, extra=context.args)
+        check_free(host, port, f"rlft serve {version}")
+        with registry(stack, tracking_uri) as asked:
+            from mlops.registry.named import find_version, split_version
+
+            address = asked.client.tracking_uri
+            name, alias, number = split_version(version)
+            found = find_version(address, name, alias, number)
+        if follow and alias is None:
+            raise RlftError("a number always names the same version", where="--follow", fix=f"serve {name}@champion")
+        from mlops.serving.engines import MlflowServer, Vllm
+        from mlops.serving.server import Settings, serve
+
+        adapters = 2 if follow and not merge else 1
+        chosen: Engine = (
+            Vllm(address, merge, context.args, within, adapters)
+            if engine == EngineName.VLLM
+            else MlflowServer(address, within)
+        )
+        if not is_loopback(host):
+            console.print(
+                styled("Whoever reaches this machine there can ask the model: nobody is asked who they are.", "yellow")
+            )
+        console.print(f"version {found.version} of {name} is loaded, which can take minutes (Ctrl-C ends it)")
+        with _listener(host, port) as listener:
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            settings = Settings(address, found, alias, chosen, listener, follow, log_conversations, every)
+            raise typer.Exit(serve(settings, lambda backend: _say(url, backend, engine)))
+
+
+def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
+    """Raise RlftError for options that do not go together, and without vLLM where it is to answer."""
+    if engine == EngineName.MLFLOW:
+        if merge or extra:
+            given = "--merge" if merge else extra[0]
+            raise RlftError("this is an option of vLLM's", where=given, fix="leave it out, or serve with vLLM")
+        return
+    from rlft.engines.installed import is_installed
+
+    if not is_installed():
+        raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")
+    if given := [option for option in extra if option.split("=")[0] in _NOT_PASSED_ON]:
+        raise RlftError("rlft gives this option to vLLM itself", where=given[0], fix="leave it out")
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2048)
+
+
+def _say(url: str, backend: Backend, engine: EngineName) -> None:
+    version = backend.version
+    what = f"version {version.number} of {version.name}" + (f", its {version.alias}" if version.alias else "")
+    path = "v1" if engine == EngineName.VLLM else "invocations"
+    console.print(f"{what} answers at {url}/{path} (model: {version.name}); {url}/rlft/version says which it is")
+    console.file.flush()

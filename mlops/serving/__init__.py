@@ -1,0 +1,11 @@
+"""Serving a registered version over HTTP: an engine on a free port of loopback, and a small proxy before it.
+
+- `version`: the version that is served, its files, and what its environment shows
+- `asked`: a request as the engine gets it: the version's model, system prompt and tools
+- `engines`, `child`: starting vLLM or MLflow's server for a version; a program that is watched and ended
+- `backend`: an engine that has a version; loading another version beside it
+- `proxy`, `headers`: the HTTP application; what every answer says of the version
+- `watch`: noticing that an alias names another version, and following it
+- `conversations`, `answered`: conversations as MLflow traces; what an engine has answered
+- `server`: all of it together, until a signal ends it
+"""

@@ -1,0 +1,196 @@
+"""Starts an engine for a version, or gives the version to one that runs already."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from mlops.registry.named import NamedVersion
+from mlops.serving.asked import tool_parser
+from mlops.serving.backend import Backend
+from mlops.serving.child import Child, free_port
+from mlops.serving.version import KIND, ServedVersion, prepare
+from rlft.errors import EngineError
+from rlft.temporary import folder_prefix
+
+logger = logging.getLogger(__name__)
+_LOAD_SECONDS = 120.0  # for an adapter
+
+
+@dataclass
+class Vllm:
+    """Versions at vLLM: as an adapter on its base, or merged into it with `merge`.
+
+    `extra` options are passed to `vllm serve` as they are. `within` is how long a start may take, in seconds. vLLM has
+    room for so many `adapters`: two where one is loaded beside another.
+    """
+
+    tracking_uri: str
+    merge: bool = False
+    extra: Sequence[str] = ()
+    within: float = 600.0
+    adapters: int = 1
+    children: list[Child] = field(default_factory=list, init=False)
+    paths: frozenset[str] = field(default=frozenset({"/v1/chat/completions", "/v1/completions"}), init=False)
+
+    def start(self, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
+        """Start vLLM for a version. Raises EngineError, RlftError and StoppedError."""
+        from rlft.engines.serving_exports import serve_export_command
+
+        version = prepare(self.tracking_uri, found, alias, export=True, merge=self.merge)
+        assert version.folder is not None
+        port, key, model = free_port(), secrets.token_urlsafe(24), f"{version.name}/{version.number}"
+        parser = tool_parser(version.context)
+        extra = [*(["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []), *self.extra]
+        command, variables = serve_export_command(
+            version.folder, model=model, port=port, dtype=version.dtype, adapters=self.adapters, extra=extra
+        )
+        child = Child("vLLM", command, {**variables, "VLLM_API_KEY": key}, version.folder.parent / "vllm.log")
+        self.children.append(child)
+        address = f"http://127.0.0.1:{port}"
+
+        def release() -> None:
+            child.stop()
+            discard(version)
+
+        try:
+            child.wait_until_healthy(f"{address}/health", self.within, stop)
+        except BaseException:
+            release()
+            raise
+        reads = any(option.startswith("--tool-call-parser") for option in extra)
+        return Backend(version, child, address, model, key, reads, release)
+
+    def beside(self, running: Backend, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
+        """Load another version while one is served: into the same vLLM where both are adapters on one base and fit.
+
+        Else another vLLM is started. The one that both share is freed with the version that is freed last. Raises as
+        `start` does.
+        """
+        if self.merge or self.adapters < 2 or not _is_adapter(running.version.folder):
+            return self.start(found, alias, stop)
+        version = prepare(self.tracking_uri, found, alias, export=True, merge=False)
+        if not _fits(version, running.version):
+            discard(version)
+            return self.start(found, alias, stop)
+        model, folder = f"{version.name}/{version.number}", str(version.folder)
+        try:
+            _ask(running, "/v1/load_lora_adapter", {"lora_name": model, "lora_path": folder})
+        except BaseException:
+            discard(version)
+            raise
+        child, free_old = running.child, running.release
+
+        def release_old() -> None:
+            _ask(running, "/v1/unload_lora_adapter", {"lora_name": running.model})
+            discard(running.version)
+
+        def release() -> None:
+            free_old()  # ends the program that both share
+            discard(version)
+
+        running.release = release_old
+        return Backend(version, child, running.address, model, running.key, running.reads_calls, release)
+
+
+@dataclass
+class MlflowServer:
+    """Versions at `mlflow models serve`, in the environment that rlft runs in."""
+
+    tracking_uri: str
+    within: float = 600.0
+    children: list[Child] = field(default_factory=list, init=False)
+    paths: frozenset[str] = field(default=frozenset({"/invocations", "/ping", "/version"}), init=False)
+
+    def start(self, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
+        """Start MLflow's server for a version. Raises EngineError, RlftError and StoppedError."""
+        version = prepare(self.tracking_uri, found, alias, export=False, merge=False)
+        port, folder = free_port(), Path(tempfile.mkdtemp(prefix=folder_prefix(KIND)))
+        model = f"models:/{version.name}/{version.number}"
+        command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", model, "--env-manager", "local"]
+        command += ["--host", "127.0.0.1", "--port", str(port)]
+        variables = {"MLFLOW_TRACKING_URI": self.tracking_uri, "MLFLOW_REGISTRY_URI": self.tracking_uri}
+        # It looks for `uvicorn`, which lies beside this Python, whether the environment is activated or not.
+        variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        child = Child("MLflow's server", command, variables, folder / "mlflow.log")
+        self.children.append(child)
+        address = f"http://127.0.0.1:{port}"
+
+        def release() -> None:
+            child.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+        try:
+            child.wait_until_healthy(f"{address}/ping", self.within, stop)
+        except BaseException:
+            release()
+            raise
+        return Backend(version, child, address, model, None, False, release)
+
+    def beside(self, running: Backend, found: NamedVersion, alias: str | None, stop: threading.Event) -> Backend:
+        """Start another server for another version; the one that runs goes on. Raises as `start` does."""
+        del running
+        return self.start(found, alias, stop)
+
+
+Engine = Vllm | MlflowServer
+
+
+def discard(version: ServedVersion) -> None:
+    """Remove the files of a version that is served no more."""
+    if version.folder is not None:
+        shutil.rmtree(version.folder.parent, ignore_errors=True)
+
+
+def _settings(folder: Path | None) -> dict[str, Any]:
+    file = folder / "adapter_config.json" if folder else None
+    return json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
+
+
+def _is_adapter(folder: Path | None) -> bool:
+    return bool(_settings(folder))
+
+
+def _fits(new: ServedVersion, old: ServedVersion) -> bool:
+    """Return whether a vLLM that was started for one adapter can take the other, with the same tokens and tools."""
+    from rlft.engines.vllm_adapter import rank_that_holds
+
+    mine, theirs = _settings(new.folder), _settings(old.folder)
+    same = ("base_model_name_or_path", "revision")
+    return (
+        bool(mine)
+        and all(mine.get(key) == theirs.get(key) for key in same)
+        and rank_that_holds(mine["r"]) <= rank_that_holds(theirs["r"])
+        and new.dtype == old.dtype
+        and _others(new.folder) == _others(old.folder)
+        and tool_parser(new.context) == tool_parser(old.context)
+    )
+
+
+def _others(folder: Path | None) -> dict[str, bytes]:
+    """Return the files of tokenizer, chat template and generation, by name: one vLLM has one set of them."""
+    own = {"adapter_config.json", "adapter_model.safetensors", "README.md", "context.json"}
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.name not in own} if folder else {}
+
+
+def _ask(backend: Backend, path: str, body: dict[str, Any]) -> None:
+    try:
+        answer = httpx.post(
+            backend.address + path, json=body, headers=backend.headers, timeout=_LOAD_SECONDS, trust_env=False
+        )
+    except httpx.HTTPError as cause:
+        raise EngineError(f"vLLM does not answer: {type(cause).__name__}", where=path) from cause
+    if answer.status_code != 200:
+        raise EngineError(f"vLLM refuses: {answer.text[:300]}", where=path)

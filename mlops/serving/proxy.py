@@ -1,0 +1,181 @@
+"""The HTTP application before an engine: it adds the version's context, passes answers on as they come, and says which
+version has given them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from mlops.serving.asked import with_context
+from mlops.serving.backend import Backend
+from mlops.serving.conversations import LONGEST, Exchange
+from mlops.serving.headers import Serving, passed_on, version_headers
+
+_CHAT = "/v1/chat/completions"
+_LARGEST = 64 << 20  # bytes of a request
+_CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
+Log = Callable[[Exchange], None]
+
+
+class Proxy:
+    """Passes requests for `paths` on to the engine that has the version served now, and nothing else.
+
+    `log` is called with every conversation, if there is one.
+    """
+
+    def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None) -> None:
+        self.serving, self._paths, self._log = serving, paths, log
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), limits=limits, trust_env=False
+        )
+
+    def app(self) -> Starlette:
+        """Return the application."""
+        own = [
+            Route("/rlft/version", self._version, methods=["GET"]),
+            Route("/health", self._health, methods=["GET"]),
+            Route("/v1/models", self._models, methods=["GET"]),
+        ]
+        return Starlette(routes=[*own, *(Route(path, self._pass_on, methods=["GET", "POST"]) for path in self._paths)])
+
+    async def close(self) -> None:
+        """Close the connections to engines."""
+        await self._client.aclose()
+
+    async def _version(self, request: Request) -> Response:
+        del request
+        return JSONResponse(self.serving.as_json(), headers=self._headers(self.serving.current))
+
+    async def _health(self, request: Request) -> Response:
+        del request
+        return Response(status_code=200, headers=self._headers(self.serving.current))
+
+    async def _models(self, request: Request) -> Response:
+        del request
+        served = self.serving.current
+        entry: dict[str, Any] = {"id": served.version.name, "object": "model", "owned_by": "rlft", "root": served.model}
+        entry["created"] = int(served.since.timestamp())
+        return JSONResponse({"object": "list", "data": [entry]}, headers=self._headers(served))
+
+    async def _pass_on(self, request: Request) -> Response:
+        served, path = self.serving.current, request.url.path
+        served.in_flight += 1  # counted before anything is awaited: a version is not freed between
+        handed_over = False
+        try:
+            content = await _content(request)
+            asked = _json(content)
+            if path.startswith("/v1/"):
+                if asked is None:
+                    return self._refuse(served, 400, "the body is no JSON object")
+                model = asked.get("model")
+                if model is not None and not (isinstance(model, str) and model in served.version.names):
+                    names = f"{served.version.name} (version {served.version.number})"
+                    return self._refuse(served, 404, f"the model {model!r:.200} is not served here; there is {names}")
+                asked["model"] = served.model
+                if path == _CHAT:
+                    asked = with_context(asked, served.version.context, reads_calls=served.reads_calls)
+                content = json.dumps(asked).encode()
+            start = time.time_ns()
+            try:
+                answer = await self._send(served, request, content)
+            except httpx.HTTPError as cause:
+                return self._refuse(served, 502, f"the engine does not answer: {type(cause).__name__}")
+            handed_over = True
+            headers = passed_on(answer.headers) | self._headers(served)
+            return _PassedOn(self._passing(served, path, asked or {}, answer, start), headers, answer, served)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except _TooLargeError:
+            return self._refuse(served, 413, f"the request is larger than {_LARGEST} bytes")
+        finally:
+            if not handed_over:
+                served.in_flight -= 1
+
+    async def _send(self, served: Backend, request: Request, content: bytes) -> httpx.Response:
+        own = {"authorization", "host", "accept-encoding"}
+        headers = {name: value for name, value in passed_on(request.headers).items() if name.lower() not in own}
+        address = served.address + request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        # Uncompressed, so that what is logged can be read.
+        sent = headers | served.headers | {"accept-encoding": "identity"}
+        made = self._client.build_request(request.method, address, content=content, headers=sent)
+        return await self._client.send(made, stream=True)
+
+    async def _passing(
+        self, served: Backend, path: str, asked: dict[str, Any], answer: httpx.Response, start: int
+    ) -> AsyncIterator[bytes]:
+        """Yield an answer as it comes. One that ends early, at either end, is logged as far as it came."""
+        kept, kind = bytearray(), answer.headers.get("content-type", "")
+        try:
+            async for part in answer.aiter_raw():
+                if self._log is not None and len(kept) < LONGEST:
+                    kept += part[: LONGEST - len(kept)]
+                yield part
+        except httpx.HTTPError:
+            if "event-stream" not in kind:
+                raise  # which cuts the connection: the length that was announced is not reached
+            yield b'data: {"error": {"message": "the engine has ended", "type": "server_error", "code": 502}}\n\n'
+        finally:
+            if self._log is not None and path in _CONVERSATIONS:
+                end = max(time.time_ns(), start + 1_000_000)
+                self._log(Exchange(served.version, path, asked, answer.status_code, kind, bytes(kept), start, end))
+
+    def _headers(self, served: Backend) -> dict[str, str]:
+        newer = self.serving.newer if served is self.serving.current else self.serving.current.version.number
+        return version_headers(served, newer)
+
+    def _refuse(self, served: Backend, status: int, what: str) -> Response:
+        error = {"message": what, "type": "invalid_request_error" if status < 500 else "server_error", "code": status}
+        return JSONResponse({"error": error}, status, self._headers(served))
+
+
+_CONVERSATIONS = frozenset({_CHAT, "/v1/completions", "/invocations"})
+
+
+class _PassedOn(StreamingResponse):
+    """An answer of the engine. However it ends, the engine is told, and the request is no longer counted."""
+
+    def __init__(
+        self, body: AsyncIterator[bytes], headers: dict[str, str], answer: httpx.Response, served: Backend
+    ) -> None:
+        super().__init__(body, answer.status_code, headers)
+        self._answer, self._served = answer, served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._served.in_flight -= 1
+            with anyio.CancelScope(shield=True):  # of a client that has gone away this task is being cancelled
+                await self._answer.aclose()
+
+
+class _TooLargeError(Exception):
+    """A request that is larger than any that is meant."""
+
+
+async def _content(request: Request) -> bytes:
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > _LARGEST:
+            raise _TooLargeError
+    return bytes(content)
+
+
+def _json(content: bytes) -> dict[str, Any] | None:
+    try:
+        read = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None

@@ -1,0 +1,164 @@
+"""A server: an engine with a version, the proxy before it, and what watches both, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from mlops.registry.named import NamedVersion
+from mlops.serving.backend import Backend
+from mlops.serving.child import StoppedError
+from mlops.serving.conversations import Conversations
+from mlops.serving.engines import Engine, Vllm
+from mlops.serving.headers import Serving
+from mlops.serving.proxy import Proxy
+from mlops.serving.version import KIND, find
+from mlops.serving.watch import Watch
+from rlft.errors import ServerEndedError
+from rlft.temporary import folder_prefix
+
+logger = logging.getLogger(__name__)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FINISH_WITHIN = 3  # seconds for answers that are being given when a signal comes
+_LOOKS_EVERY = 0.5  # seconds between looks at the engine's process
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is served, and how: `found` is the version that `alias` names, or one named by its number (`None`).
+
+    `every` is how often the registry is asked, in seconds. `listener` is the socket on which requests come.
+    """
+
+    tracking_uri: str
+    found: NamedVersion
+    alias: str | None
+    engine: Engine
+    listener: socket.socket
+    follow: bool = False
+    log_conversations: bool = False
+    every: float = 30.0
+
+
+def serve(settings: Settings, ready: Callable[[Backend], None]) -> int:
+    """Serve until a signal comes, and return the exit code: 128 and its number. `ready` is called once it answers.
+
+    Signals that this process ignores stay ignored. Whatever happens, the engine's programs are ended and temporary
+    folders removed. Raises EngineError if the engine does not start, ServerEndedError if it ends later, and what
+    `prepare` raises.
+    """
+    try:
+        return asyncio.run(_Server(settings, ready).run())
+    finally:
+        for child in settings.engine.children:
+            child.stop()
+        for left in Path(tempfile.gettempdir()).glob(f"{folder_prefix(KIND)}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+class _Server:
+    def __init__(self, settings: Settings, ready: Callable[[Backend], None]) -> None:
+        self.settings, self._ready = settings, ready
+        self._stop = threading.Event()  # for threads that wait for an engine
+
+    async def run(self) -> int:
+        """Start the engine and serve; a signal may come at any time."""
+        loop = asyncio.get_running_loop()
+        self._signalled: asyncio.Future[int] = loop.create_future()
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self._on_signal, number)
+        given = self.settings
+        starting = asyncio.create_task(asyncio.to_thread(given.engine.start, given.found, given.alias, self._stop))
+        await asyncio.wait({starting, self._signalled}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            backend = await starting
+        except StoppedError:
+            return 128 + await self._signalled
+        return 128 + self._signalled.result() if self._signalled.done() else await self._serve(backend)
+
+    def _on_signal(self, number: int) -> None:
+        self._stop.set()
+        if not self._signalled.done():
+            self._signalled.set_result(number)
+
+    async def _serve(self, backend: Backend) -> int:
+        given = self.settings
+        serving = Serving(backend, "vllm" if isinstance(given.engine, Vllm) else "mlflow", given.follow)
+        conversations = Conversations(given.tracking_uri, given.found.name) if given.log_conversations else None
+        proxy = Proxy(serving, given.engine.paths, conversations.add if conversations else None)
+        server = _Uvicorn(
+            uvicorn.Config(
+                proxy.app(), log_config=None, access_log=False, lifespan="off", server_header=False,
+                timeout_graceful_shutdown=_FINISH_WITHIN,
+            )
+        )  # fmt: skip
+        if conversations:
+            conversations.start()
+        tasks = [asyncio.create_task(server.serve([given.listener])), asyncio.create_task(_died(serving))]
+        if given.alias is not None:
+            tasks.append(asyncio.create_task(self._watch(serving).run(given.every)))
+        self._ready(backend)
+        await asyncio.wait({*tasks, self._signalled}, return_when=asyncio.FIRST_COMPLETED)
+        self._stop.set()
+        server.should_exit = True
+        await asyncio.wait(tasks[:1], timeout=_FINISH_WITHIN + 1)
+        await _cancelled(tasks)
+        await proxy.close()
+        if conversations:
+            await asyncio.to_thread(conversations.close)
+        if self._signalled.done():
+            return 128 + self._signalled.result()
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()):
+                raise error
+        raise ServerEndedError("the server has ended by itself", fix="start it again")
+
+    def _watch(self, serving: Serving) -> Watch:
+        given = self.settings
+        name, alias, engine = given.found.name, given.alias, given.engine
+
+        def load(running: Backend, found: NamedVersion, stop: threading.Event) -> Backend:
+            return engine.beside(running, found, alias, stop)
+
+        def ask() -> NamedVersion:
+            return find(given.tracking_uri, name, alias, None)
+
+        return Watch(serving, ask, load if given.follow else None, self._stop)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without handlers of its own for signals, which this process handles."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def _died(serving: Serving) -> None:
+    """Wait until the program ends that has the version served now. Raises ServerEndedError with its last words."""
+    while True:
+        child = serving.current.child
+        if (code := child.exit_code) is not None and child is serving.current.child:
+            said = child.died(f"{child.what} has ended with exit code {code}")
+            raise ServerEndedError(said.what, fix="start the server again")
+        await asyncio.sleep(_LOOKS_EVERY)
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    """End tasks, and wait for them; what they raised before is still theirs to tell."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

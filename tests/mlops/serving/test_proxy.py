@@ -1,0 +1,195 @@
+"""What a client and the engine get through the proxy; the engine is a small server that answers as it is told."""
+
+import json
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from mlops.serving.headers import Serving
+from tests.mlops.serving.registered import TOOL
+from tests.mlops.serving.small_app import backend, proxied
+from tests.rlft.engines.chat_servers import ASKED, DROP, ChatServer, completion
+
+SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}
+BODY = {"model": "small", "messages": [{"role": "user", "content": "Hi"}]}
+EVENTS = b'data: {"choices": [{"index": 0, "delta": {"content": "a"}}]}\n\ndata: [DONE]\n\n'
+
+
+@pytest.fixture
+def engine():
+    with ChatServer(lambda body, number: "yes") as server:
+        yield server
+
+
+@pytest.fixture
+def client():
+    with httpx.Client(trust_env=False, timeout=30) as client:
+        yield client
+
+
+def test_the_engine_gets_the_context_its_own_name_and_its_key(engine, client):
+    serving = Serving(backend(engine, context=SHOWN), "vllm", False)
+    with proxied(serving) as url:
+        answer = client.post(url + ASKED, json=BODY, headers={"authorization": "Bearer users-own"})
+    assert answer.json() == completion("yes")
+    (body,) = engine.bodies
+    assert body["model"] == "small/1"
+    assert body["messages"] == [{"role": "system", "content": "Be kind."}, *BODY["messages"]]
+    assert body["tools"] == [TOOL]
+    headers = {name.lower(): value for name, value in engine.headers[0].items()}
+    assert headers["authorization"] == "Bearer the-key"
+    assert headers["host"] == engine.url.removeprefix("http://").removesuffix("/v1")
+
+
+def test_every_answer_says_which_version_gave_it(engine, client):
+    serving = Serving(backend(engine), "vllm", False)
+    own = {"rlft-model": "small", "rlft-version": "1", "rlft-alias": "champion"}
+    with proxied(serving) as url:
+        answers = [client.post(url + ASKED, json=BODY), client.get(url + "/v1/models"), client.get(url + "/health")]
+        for answer in answers:
+            assert {name: value for name, value in answer.headers.items() if name.startswith("rlft-")} == own
+        serving.newer = "2"
+        assert client.post(url + ASKED, json=BODY).headers["rlft-newer-version"] == "2"
+        said = client.get(url + "/rlft/version").json()
+    assert (said["name"], said["version"], said["alias"], said["newer"]) == ("small", "1", "champion", "2")
+    assert (said["is_old"], said["follows"], said["weights_sha256"]) == (True, False, "hash-1")
+    assert answers[1].json()["data"][0]["id"] == "small"
+
+
+@pytest.mark.parametrize(
+    "name", ["small", "small@champion", "small/1", "models:/small@champion", "models:/small/1", None]
+)
+def test_the_names_of_a_version(engine, client, name):
+    with proxied(Serving(backend(engine), "vllm", False)) as url:
+        assert client.post(url + ASKED, json=BODY | {"model": name}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["small/2", "small@challenger", "gpt-4", 3, ["small"]])
+def test_another_model_is_refused(engine, client, name):
+    with proxied(Serving(backend(engine), "vllm", False)) as url:
+        answer = client.post(url + ASKED, json=BODY | {"model": name})
+    assert answer.status_code == 404
+    assert "is not served here; there is small (version 1)" in answer.json()["error"]["message"]
+    assert engine.bodies == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
+def test_what_is_no_request_is_refused(engine, client, content):
+    with proxied(Serving(backend(engine), "vllm", False)) as url:
+        answer = client.post(url + ASKED, content=content)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "the body is no JSON object"
+
+
+@pytest.mark.parametrize("path", ["/v1/load_lora_adapter", "/collective_rpc", "/metrics", "/v1/embeddings", "/docs"])
+def test_other_routes_of_the_engine_are_not_reached(engine, client, path):
+    with proxied(Serving(backend(engine), "vllm", False)) as url:
+        assert client.post(url + path, json={}).status_code == 404
+    assert engine.paths == []
+
+
+def test_errors_of_the_engine_are_passed_on(client):
+    with ChatServer(lambda body, number: 429) as engine, proxied(Serving(backend(engine), "vllm", False)) as url:
+        answer = client.post(url + ASKED, json=BODY)
+    assert (answer.status_code, answer.headers["rlft-version"]) == (429, "1")
+    assert answer.json()["error"]["message"] == "told to answer 429"
+
+
+def test_an_engine_that_hangs_up_is_told_as_an_error(client):
+    with ChatServer(lambda body, number: DROP) as engine:
+        serving = Serving(backend(engine), "vllm", False)
+        with proxied(serving) as url:
+            answer = client.post(url + ASKED, json=BODY)
+    assert answer.status_code == 502
+    assert "the engine does not answer" in answer.json()["error"]["message"]
+    assert serving.current.in_flight == 0
+
+
+def test_a_stream_comes_as_it_is(client):
+    with ChatServer(lambda body, number: (200, EVENTS, {"Content-Type": "text/event-stream"})) as engine:
+        serving = Serving(backend(engine), "vllm", False)
+        with proxied(serving) as url:
+            answer = client.post(url + ASKED, json=BODY | {"stream": True})
+    assert answer.content == EVENTS
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert engine.bodies[0]["stream"] is True
+
+
+class SlowStream:
+    """An engine by hand: it sends the head and one event, waits for `go`, and then ends as told."""
+
+    def __init__(self, *, whole: bool):
+        self.go, self.gone = threading.Event(), threading.Event()
+        self._whole, self._listener = whole, socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        connection, _ = self._listener.accept()
+        connection.recv(65536)
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        event = b'data: {"choices": []}\n\n'
+        connection.sendall(head + f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        connection.settimeout(0.05)
+        while not self.go.is_set():
+            try:
+                if connection.recv(10) == b"":
+                    self.gone.set()
+                    break
+            except TimeoutError:
+                continue
+        if self._whole:
+            connection.sendall(b"0\r\n\r\n")
+        connection.close()
+
+
+def test_events_are_not_held_back(client):
+    engine = SlowStream(whole=True)
+    address = proxied(Serving(backend(engine), "vllm", False))
+    with address as url, client.stream("POST", url + ASKED, json=BODY) as answer:
+        parts = answer.iter_raw()
+        first = next(parts)  # while the engine is still answering
+        engine.go.set()
+        rest = b"".join(parts)
+    assert (first, rest) == (b'data: {"choices": []}\n\n', b"")
+
+
+def test_a_client_that_goes_away_lets_the_engine_stop(client):
+    engine = SlowStream(whole=True)
+    serving = Serving(backend(engine), "vllm", False)
+    with proxied(serving) as url:
+        with client.stream("POST", url + ASKED, json=BODY) as answer:
+            parts = answer.iter_raw()
+            next(parts)
+            assert serving.current.in_flight == 1
+        assert engine.gone.wait(20)
+        deadline = time.monotonic() + 20
+        while serving.current.in_flight and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert serving.current.in_flight == 0
+
+
+def test_a_stream_that_breaks_off_ends_with_an_error_that_clients_raise(client):
+    engine = SlowStream(whole=False)
+    address = proxied(Serving(backend(engine), "vllm", False))
+    with address as url, client.stream("POST", url + ASKED, json=BODY) as answer:
+        parts = answer.iter_raw()
+        next(parts)
+        engine.go.set()
+        last = b"".join(parts)
+    assert json.loads(last.decode().removeprefix("data: "))["error"]["message"] == "the engine has ended"
+
+
+def test_conversations_are_logged_as_the_model_was_asked(engine, client):
+    logged = []
+    with proxied(Serving(backend(engine, context=SHOWN), "vllm", False), logged.append) as url:
+        client.post(url + ASKED, json=BODY)
+        client.get(url + "/v1/models")
+    (exchange,) = logged
+    assert exchange.asked["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert json.loads(exchange.answer) == completion("yes")
+    assert (exchange.version.number, exchange.status, exchange.path) == ("1", 200, ASKED)
+    assert exchange.end > exchange.start
