@@ -60,6 +60,12 @@ class Context:
     one the tokens of a turn would not be a prefix of the next turn's."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.system_prompt, str):
+            raise EnvironmentSetupError(
+                f"the system prompt is {self.system_prompt!r:.100}, not a text",
+                where="context",
+                fix="return rlft.Context(system_prompt=TEXT), or the text alone",
+            )
         if self.history != "full":
             raise EnvironmentSetupError(
                 f"history={self.history!r} is not built: what was sampled must stay as it was sampled",

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import defined_at, described
+from rlft.contract.faults import calling, defined_at, described
 from rlft.contract.importing import Name, import_named, users_files
 from rlft.contract.marks import marked_weights
 from rlft.contract.signatures import check_signatures
@@ -73,16 +73,31 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
         enter(module)  # one that was imported before has gone there then
         environment = _build(_find_class(module, named), construct(read))
         leave(environment, str(folder))
-    if environment.isolation not in get_args(Isolation):
-        raise EnvironmentSetupError(
-            f"isolation = {environment.isolation!r:.40} is no place for its code",
-            where="environment.name",
-            fix=f"write {' or '.join(map(repr, get_args(Isolation)))}",
-        )
+    _check_attributes(environment)
     environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__, users_files())
     _check_hidden_methods(environment)
     check_signatures(environment)
     return environment
+
+
+def _check_attributes(environment: BaseEnv) -> None:
+    """Raise EnvironmentSetupError if an attribute of `BaseEnv` is of another kind: a method of its name, say."""
+    places = " or ".join(map(repr, get_args(Isolation)))
+    for name, is_right, kind in (
+        ("isolation", lambda value: value in get_args(Isolation), f"a place for its code, {places}"),
+        ("system_prompt", lambda value: isinstance(value, str), "a text"),
+        ("max_turns", lambda value: value is None or (type(value) is int and value >= 1), "a number from 1, or None"),
+    ):
+        with calling(name):
+            value = getattr(environment, name)
+            if not is_right(value):
+                found = "a method" if inspect.isroutine(value) else f"{value!r:.40}"
+                raise EnvironmentSetupError(
+                    f"{name} is {found}, not {kind}",
+                    where=f"environment.name, {type(environment).__name__}",
+                    fix=f"write `{name} = ...` in the class" + "; for one that depends on the task, write a method "
+                    "`context(self, task)`" * (name == "system_prompt"),
+                )
 
 
 def _check_hidden_methods(environment: BaseEnv) -> None:

@@ -138,7 +138,12 @@ def test_a_context_may_be_said_in_three_ways(said):
 
 @pytest.mark.parametrize(
     ("said", "text"),
-    [({"prompt": "x"}, "is no context"), (3, "is no context"), ({"history": "last_turn"}, "history='last_turn'")],
+    [
+        ({"prompt": "x"}, "is no context"),
+        (3, "is no context"),
+        ({"system_prompt": 3}, "the system prompt is 3, not a text"),
+        ({"history": "last_turn"}, "history='last_turn'"),
+    ],
 )
 def test_what_is_no_context(said, text):
     with pytest.raises(EnvironmentSetupError, match=text):

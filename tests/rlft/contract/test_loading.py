@@ -197,3 +197,26 @@ def test_an_attribute_that_hides_a_method_is_named(tmp_path, monkeypatch):
     )
     with pytest.raises(EnvironmentSetupError, match="the attribute 'context' of Hides hides the method"):
         load_environment("hides.py:Hides", {})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("def system_prompt(self): return 'Be short.'", "system_prompt is a method, not a text"),
+        ("system_prompt = None", "system_prompt is None, not a text"),
+        ("system_prompt = property(lambda self: 1 / 0)", "ZeroDivisionError: division by zero"),
+        ("max_turns = 0", "max_turns is 0, not a number from 1, or None"),
+        ("max_turns = True", "max_turns is True, not a number from 1, or None"),
+        ("def max_turns(self): return 3", "max_turns is a method, not a number from 1, or None"),
+        ("isolation = 'thred'", "isolation is 'thred', not a place for its code, 'thread' or 'process'"),
+        ("isolation = []", r"isolation is \[\], not a place for its code"),
+    ],
+)
+def test_an_attribute_of_another_kind_is_named_before_anything_runs(tmp_path, monkeypatch, line, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd.py").write_text(
+        f"import rlft\n\n\nclass Odd(rlft.BaseEnv):\n    {line}\n\n"
+        "    def compute_reward(self, completion, ground_truth):\n        return 1.0\n"
+    )
+    with pytest.raises(EnvironmentSetupError, match=said):
+        load_environment("odd.py:Odd", {})
