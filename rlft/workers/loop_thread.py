@@ -32,10 +32,10 @@ class LoopThread:
     def __init__(self, environment: object | None = None) -> None:
         self._owner, self._folder = environment, None if environment is None else enter(environment)
         self._loop = take_loop(environment)
-        self._left = threading.Event()
+        self._left, self._over = threading.Event(), threading.Event()
         self._running: set[Task[Any]] = set()
         self.abandoned = False  # true once the environment's code hangs; nothing can be run any more then
-        arguments = (self._loop, environment, self._left)
+        arguments = (self._loop, environment, self._left, self._over)
         self._thread = threading.Thread(target=_run, args=arguments, name="rlft-environment", daemon=True)
         self._thread.start()
 
@@ -44,6 +44,7 @@ class LoopThread:
 
     def __exit__(self, *_: object) -> None:
         if not self.abandoned:  # else its loop may be closed already
+            self._over.set()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(2 * _ENDING_SECONDS)
         if self._owner is not None:
@@ -122,17 +123,22 @@ class LoopThread:
         """Leave the thread behind, and make it end as soon as it runs Python code again."""
         self.abandoned = True
         self._left.set()
+        self._over.set()
         self._loop.call_soon_threadsafe(self._loop.stop)
         ask_to_end(self._thread)
 
 
-def _run(loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event) -> None:
+def _run(
+    loop: asyncio.AbstractEventLoop, environment: object | None, left: threading.Event, over: threading.Event
+) -> None:
     asyncio.set_event_loop(loop)
     # `ask_to_end` raises SystemExit in a thread that was left behind.
     # A loop that was stopped twice, when it was left behind, raises RuntimeError.
     with _ending(loop, environment, left), suppress(SystemExit, RuntimeError):
-        with suppress(SystemExit):
-            loop.run_forever()
+        # Code of an environment may stop the loop, or raise what asyncio lets pass; others wait for results of theirs.
+        while not over.is_set():
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_forever()
         if unfinished := asyncio.all_tasks(loop):
             for task in unfinished:
                 task.cancel()

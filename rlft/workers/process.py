@@ -157,19 +157,27 @@ class WorkerProcess:
         finally:
             os.close(child_in)
             os.close(child_out)
+        how = "was lost, as the thread that watches it has failed"
+        try:
+            how = self._watch(self._process, own_in, own_out)
+        finally:
+            self._out.put(None)
+            self._tell(self._end, how)  # whatever happened: those who wait for its calls must not wait for ever
+
+    def _watch(self, running: subprocess.Popen[bytes], own_in: int, own_out: int) -> str:
+        """Pass messages on until a process has ended; returns how it did."""
         out_of_memory = killed_for_memory()
         reading = threading.Thread(target=self._read, args=(own_in,), name="rlft-worker-read", daemon=True)
         reading.start()
         threading.Thread(target=self._write, args=(own_out,), name="rlft-worker-write", daemon=True).start()
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        _kill_group(self._process.pid)  # before it is reaped: its number cannot be another process's yet
-        _, status, usage = os.wait4(self._process.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
+        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+        _kill_group(running.pid)  # before it is reaped: its number cannot be another process's yet
+        _, status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
         reading.join(_DRAIN_SECONDS)  # not longer: a program in a session of its own may hold the pipe open
-        self._out.put(None)
         now = killed_for_memory()
         by_system = None if now is None or out_of_memory is None else now > out_of_memory
-        self._tell(self._end, _how_it_ended(self._process.returncode, usage.ru_maxrss // 1024, by_system))
+        return _how_it_ended(running.returncode, usage.ru_maxrss // 1024, by_system)
 
     def _write(self, fd: int) -> None:
         with suppress(OSError), os.fdopen(fd, "wb", buffering=0) as file:

@@ -91,3 +91,32 @@ def test_a_loop_with_code_that_cannot_be_cancelled_is_not_used_again(monkeypatch
         first = thread._loop
     assert loop_of_thread(environment) is not first
     assert len(turns) == 2  # it began, and went on when it was cancelled
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda loop: loop.stop(),
+        lambda loop: loop.call_soon(loop.stop),
+        lambda loop: loop.call_soon(_raise, SystemExit()),
+        lambda loop: loop.call_soon(_raise, KeyboardInterrupt()),
+    ],
+)
+def test_code_that_ends_its_loop_ends_nothing_of_others(end):
+    async def result():
+        await asyncio.sleep(0.2)
+        return 1
+
+    async def ends():
+        end(asyncio.get_running_loop())
+        await asyncio.sleep(0.01)
+        return 2
+
+    with LoopThread(BaseEnv()) as thread:
+        futures = [thread.start(result()), thread.start(ends()), thread.start(result())]
+        assert [thread.wait(future, 5.0, "test", 5.0) for future in futures] == [1, 2, 1]
+    assert not thread._thread.is_alive()

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from rlft.errors import EnvironmentSetupError
 from rlft.workers import pool as pools
 from rlft.workers import process
 from rlft.workers.bounded import Late
@@ -119,6 +120,16 @@ def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, counts, said):
     with pytest.raises(WorkerEnded) as caught:
         ask("kill", None, seconds=20)
     assert re.sub(r"\d+ MiB", "7 MiB", str(caught.value)) == said
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_calls_end_with_the_thread_that_watches_their_process(monkeypatch):
+    def fails(*_):
+        raise OSError("it cannot be waited for")
+
+    monkeypatch.setattr(process.os, "waitid", fails)
+    with pytest.raises(EnvironmentSetupError, match="it was lost, as the thread that watches it has failed"):
+        ask("count", "x", seconds=20)
 
 
 def test_a_message_that_would_take_all_memory_ends_the_worker_that_sends_it():
