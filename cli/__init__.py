@@ -5,6 +5,7 @@
   the command of that name
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
+- `compared`: how runs are printed side by side
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share
 - `verify`: the part of `doctor --verify`

@@ -13,6 +13,7 @@ import typer
 from cli import environments
 from cli.approve import approve
 from cli.audit import audit
+from cli.compare import compare
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
@@ -39,6 +40,7 @@ app.command()(evaluate)
 app.command()(runs)
 app.command()(show)
 app.command()(diagnose)
+app.command()(compare)
 app.command()(delete)
 app.command()(prune)
 app.command()(promote)

@@ -1,0 +1,55 @@
+"""`rlft compare`: what differs between runs, and which model, or which setting, is better."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import Verbose
+from mlops.display.terminal import console
+from mlops.home.entries import check_entries
+from mlops.home.folder import find_home
+from rlft.errors import RlftError
+
+_MOST_RUNS = 20
+
+
+class ComparedSplit(StrEnum):
+    """The splits on which runs evaluate their trained policy."""
+
+    TEST = "test"
+    GATE = "gate"
+    OFF_DISTRIBUTION = "off_distribution"
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN [RUN ...]", help="Ids or names of at least two runs.")],
+    split: Annotated[ComparedSplit, typer.Option(help="The tasks on which they are compared.")] = ComparedSplit.TEST,
+    tasks: Annotated[
+        int, typer.Option(help="Show so many tasks that one solves and the other does not, each way.", min=0, max=1000)
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    stack: Annotated[str | None, typer.Option(help="The ZenML stack that the runs used, if any.")] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Put runs side by side: what differs in settings, tasks and code, and which trained model is better, task by task.
+
+    Whether a setting is better, several runs of each with other seeds can tell; the command says how many.
+    """
+    with guarded(verbose, None):
+        if not 2 <= len(runs) <= _MOST_RUNS:
+            raise RlftError(f"{len(runs)} runs are given", where="RUN", fix=f"name two to {_MOST_RUNS} runs")
+        home = find_home()
+        check_entries(home)
+        from mlops.stacks.stack import connect
+
+        connect(home, stack)
+        from cli.compared import show_comparison
+        from mlops.runs.contrast import stored_runs
+        from mlops.runs.contrasted import make_comparison
+
+        found = make_comparison(stored_runs(runs, split.value), split.value, tasks)
+        console.write_json(found) if as_json else show_comparison(console, found)

@@ -1,0 +1,128 @@
+"""Compares settings by several runs each: whether one is better depends on the spread between seeds, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import fmean, stdev
+
+import numpy as np
+from scipy import stats
+
+from rlft.comparison import Comparison, compare
+from rlft.contrasts.pairs import FAMILY, excludes_zero, holm
+from rlft.noninferiority import obstacle_of
+from rlft.types import EvaluationReport
+
+POWER = 0.8
+SPREADS = (0.02, 0.05, 0.1)  # between seeds, in the metric, where it is not known
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SettingPair:
+    """The setting `second` minus `first`, each the number of a group of runs.
+
+    `difference` is that of the mean of the runs' means, `low` and `high` Welch's interval over seeds at `confidence`;
+    they are `None` where a setting has one run, or all runs the same mean. `over_tasks` compares the mean scores of
+    each task. `stands` says that the difference is one over seeds and over tasks, by Holm's procedure over all pairs.
+    `seeds` is how many runs of each setting would find this difference four times out of five: by the spread that the
+    runs have, under the key `None`, or for each of `SPREADS`; `None` where `MOST_SEEDS` would not.
+    """
+
+    first: int
+    second: int
+    difference: float
+    low: float | None
+    high: float | None
+    confidence: float
+    over_tasks: Comparison | None
+    stands: bool
+    seeds: dict[float | None, int | None]
+
+
+def compare_settings(
+    groups: Sequence[Sequence[str]], reports: Mapping[str, EvaluationReport], metric: str, *, family: float = FAMILY
+) -> list[SettingPair]:
+    """Compare each two of the groups of runs, which differ in their seed alone within a group.
+
+    The interval over seeds is Welch's t-interval (1947, Biometrika 34) of the runs' means on these tasks. It takes them
+    for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a report lacks
+    the metric.
+    """
+    means = [[fmean(reports[run].per_task[metric].values()) for run in group] for group in groups]
+    averages = [average([reports[run] for run in group], metric) for group in groups]
+    pairs = list(combinations(range(len(groups)), 2))
+
+    def over_tasks(pair: tuple[int, int], level: float) -> Comparison | None:
+        return compare(averages[pair[1]], averages[pair[0]], metric, confidence=1 - level)
+
+    def is_shown(pair: tuple[int, int], level: float) -> bool:
+        over_seeds, found = _welch(means[pair[1]], means[pair[0]], level), over_tasks(pair, level)
+        if over_seeds is None or found is None or obstacle_of(found, "") is not None:
+            return False
+        return (over_seeds[0] > 0 or over_seeds[1] < 0) and excludes_zero(found)
+
+    levels = holm(pairs, is_shown, family)
+    made = []
+    for pair in pairs:
+        level = levels.get(pair, family / max(1, len(pairs) - len(levels)))
+        low, high = _welch(means[pair[1]], means[pair[0]], level) or (None, None)
+        difference = fmean(means[pair[1]]) - fmean(means[pair[0]])
+        found = over_tasks(pair, level)
+        seeds = _seeds(difference, [means[number] for number in pair])
+        made.append(SettingPair(*pair, difference, low, high, 1 - level, found, pair in levels, seeds))
+    return made
+
+
+def seeds_needed(difference: float, spread: float, *, power: float = POWER, level: float = 0.05) -> int | None:
+    """Return how many runs of each of two settings find a difference with this power; `None` if `MOST_SEEDS` do not.
+
+    `spread` is the standard deviation between seeds, of both settings. The test is the two-sided t-test of two means
+    with 2n - 2 degrees of freedom; its power follows from the noncentral t distribution.
+    """
+    if difference == 0:
+        return None
+    if spread == 0:
+        return 2
+    counts = np.arange(2, MOST_SEEDS + 1)
+    freedom, shift = 2 * counts - 2, abs(difference) / spread * np.sqrt(counts / 2)
+    critical = stats.t.ppf(1 - level / 2, freedom)
+    found = np.nonzero(stats.nct.sf(critical, freedom, shift) >= power)[0]
+    return int(counts[found[0]]) if len(found) else None
+
+
+def average(reports: Sequence[EvaluationReport], metric: str) -> EvaluationReport:
+    """Return a report with each task's mean score over several reports, of this metric alone; errors add up."""
+    tasks = list(dict.fromkeys(task for report in reports for task in report.per_task[metric]))
+    scores = {
+        task: fmean(report.per_task[metric][task] for report in reports if task in report.per_task[metric])
+        for task in tasks
+    }
+    failed = dict.fromkeys(task for report in reports for task in report.errors)
+    return replace(
+        reports[0],
+        num_samples=sum(report.num_samples for report in reports),
+        metrics={},
+        per_task={metric: scores},
+        groups={task: group for report in reports for task, group in report.groups.items()},
+        errors={task: sum(report.errors.get(task, 0) for report in reports) for task in failed},
+    )
+
+
+def _welch(ours: Sequence[float], theirs: Sequence[float], level: float) -> tuple[float, float] | None:
+    """Return the interval of the difference of means; `None` for a single run, or without any spread."""
+    if min(len(ours), len(theirs)) < 2 or stdev(ours) + stdev(theirs) == 0:
+        return None
+    found = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(1 - level)
+    return float(found.low), float(found.high)
+
+
+def _seeds(difference: float, means: Sequence[Sequence[float]]) -> dict[float | None, int | None]:
+    known = [each for each in means if len(each) > 1]
+    freedom = sum(len(each) - 1 for each in known)
+    spread = (sum((len(each) - 1) * stdev(each) ** 2 for each in known) / freedom) ** 0.5 if freedom else 0.0
+    if spread > 0:
+        return {None: seeds_needed(difference, spread)}
+    return {each: seeds_needed(difference, each) for each in SPREADS}

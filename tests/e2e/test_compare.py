@@ -1,0 +1,48 @@
+"""Two real runs side by side."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.e2e.conftest import TINY, Home
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+
+
+def test_two_runs_that_differ_in_one_setting(finished, tmp_path):
+    whole_home, whole = finished
+    home = Home(tmp_path / "copy")
+    shutil.copytree(whole_home.folder, home.folder)
+    first = whole.summary["pipeline_run_id"]
+    # The other run takes its warm start from the cache, and trains one round at another learning rate.
+    changes = ("--set", "training.learning_rate=3e-3", "--set", "training.rounds=1", "--name", "other")
+    other = home.rlft("run", str(TINY), *changes)
+    assert other.code == 0, other.output
+
+    done = home.module("cli", "compare", first, "other", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    name, _ = found["runs"]
+    assert found["settings"] == {
+        "training.rounds": {name: 3, "other": 1},
+        "training.learning_rate": {name: 0.001, "other": 0.003},
+    }
+    assert (found["code"], found["data"]) == ({}, {})
+    assert (found["tasks"], found["left_out"]) == (12, {name: 0, "other": 0})
+    assert found["runs"][name]["accuracy"] == pytest.approx(whole.summary["final"]["accuracy"])
+    assert found["runs"]["other"]["accuracy"] == pytest.approx(other.summary["final"]["accuracy"])
+    (pair,) = found["pairs"]
+    assert pair["difference"]["mean"] == pytest.approx(
+        other.summary["final"]["accuracy"] - whole.summary["final"]["accuracy"]
+    )
+    assert not pair["stands"]  # twelve tasks are no evidence
+    assert found["groups"] == [[name], ["other"]]
+
+    said = " ".join(home.module("cli", "compare", first, "other").stdout.split())
+    assert "nobody can say which is better, as A and B had one seed each" in said
+    assert "The code is the same" in said
+    refused = home.module("cli", "compare", first, first)
+    assert (refused.returncode, f"{name} is given twice" in refused.stderr) == (2, True)
