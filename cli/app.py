@@ -23,6 +23,7 @@ from cli.history import history
 from cli.promote import promote
 from cli.prune import prune
 from cli.reject import reject
+from cli.report import report
 from cli.resume import resume
 from cli.rollback import rollback
 from cli.run import run
@@ -41,6 +42,7 @@ app.command()(runs)
 app.command()(show)
 app.command()(diagnose)
 app.command()(compare)
+app.command()(report)
 app.command()(delete)
 app.command()(prune)
 app.command()(promote)

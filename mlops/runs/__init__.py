@@ -12,6 +12,7 @@
 - `changed_code`: whether a run's own code is what it began with
 - `controls`: what the controls of a run are called, and the sentences about them
 - `diagnosis`: what is needed of a run to say why its reward does not rise
+- `blocks`, `run_report`: what came of it in blocks of text; what is needed for the page about it
 - `contrast`, `contrasted`: what is needed of runs to put them side by side; both together
 - `version_facts`: what is known of a version when its policy is registered
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first

@@ -70,7 +70,9 @@ def _stored_run(run: str, split: Split) -> StoredRun:
         known = ", ".join(evaluation.splits)
         raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
     asked = {task.id: task_hash(task) for task in tasks.split(split)}
-    return StoredRun(name, found, _settings(found), _code(found), asked, tasks.fingerprint, evaluation.splits[split])
+    return StoredRun(
+        name, found, settings_of_run(found), code_of_run(found), asked, tasks.fingerprint, evaluation.splits[split]
+    )
 
 
 def _parameters(run: Any) -> dict[str, Any]:
@@ -78,11 +80,12 @@ def _parameters(run: Any) -> dict[str, Any]:
     return next((each.config.parameters for each in attempts(run) if (each.config.parameters or {}).get("config")), {})
 
 
-def _settings(run: Any) -> dict[str, Any]:
+def settings_of_run(run: Any) -> dict[str, Any]:
+    """Return the config of a run as a mapping; empty if none is stored."""
     return _parameters(run).get("config") or {}
 
 
-def _code(run: Any) -> dict[str, str]:
+def code_of_run(run: Any) -> dict[str, str]:
     """Return the commits of the user's code that the run noted, and the fingerprints of harness and reward."""
     from zenml.client import Client
 

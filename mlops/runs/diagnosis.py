@@ -37,19 +37,24 @@ def stored_history(run: str) -> History:
     from mlops.runs.runs import find_run
 
     found = find_run(run)
-    rounds = list(_rounds(found))
+    rounds, validations = stored_curves(found)
     if not rounds:
         raise RlftError(
             f"{found.name} has finished no round",
             where="RUN",
             fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
         )
-    validations = {}
-    for number in range(len(rounds) + 1):
-        if (evaluation := stored_output(found, EVALUATION, validation_name(number))) is not None:
-            validations[number] = evaluation.splits["validation"]
     tasks = stored_output(found, TASKS, "")
     return make_history(_config_of(found), rounds, validations, 0 if tasks is None else len(tasks.split("train")))
+
+
+def stored_curves(run: Any) -> tuple[list[TrainReport], dict[int, EvaluationReport]]:
+    """Return the reports of a run's rounds, and its validations by the number of rounds before them."""
+    rounds, validations = list(_rounds(run)), {}
+    for number in range(len(rounds) + 1):
+        if (evaluation := stored_output(run, EVALUATION, validation_name(number))) is not None:
+            validations[number] = evaluation.splits["validation"]
+    return rounds, validations
 
 
 def _rounds(run: Any) -> Iterator[TrainReport]:

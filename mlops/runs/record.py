@@ -30,6 +30,7 @@ from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
 from mlops.runs.result import description, result_metrics
+from mlops.runs.run_report import make_report
 from mlops.runs.runs import attempts_of, root_run
 from mlops.runs.sections import Seconds
 from mlops.runs.starting import registry_name
@@ -178,12 +179,21 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     record.tracker.set_tags(said)
     record.tracker.log_json("summary.json", record.summary.model_dump())
     keep_summary(home, record.summary)
+    _log_report(record, home, run_id)
     record.tracker.finish(status)
     if record.tracker.run_id is not None:
         link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, record.summary)
     forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
+
+
+def _log_report(record: Record, home: Home, run_id: str) -> None:
+    """Write the page about the run into MLflow. Whatever fails, the run has ended as it has."""
+    try:
+        record.tracker.log_text("report.html", make_report(home, run_id, record.summary))
+    except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
+        logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))
 
 
 def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mlops.runs import verdict
+from mlops.runs.blocks import blocks
 from mlops.runs.sections import Difference
 from mlops.runs.summary import Summary
+from rlft.report.facts import Bullets, Headline, Table
 from rlft.visible import visible
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
@@ -59,21 +60,19 @@ def description(summary: Summary, name: str, note: str = "") -> str:
 
 
 def _paragraphs(summary: Summary) -> Iterator[str]:
-    yield f"**{_plain(verdict.HEADLINES[summary.status])}**"
-    yield from (_plain(text) for text in [*verdict.explanation(summary), *verdict.warnings_before(summary)])
-    if summary.difference:
-        yield _table(verdict.arms_table(summary, summary.difference.metric))
-    yield from (_plain(text) for text in [*verdict.comparisons(summary), *verdict.caveats(summary)])
-    if len(summary.differences) > 1:
-        yield _table(verdict.parts_table(summary.differences))
-    registered, *reasons = verdict.registration(summary) or [""]
-    if registered:
-        yield "\n".join([_plain(registered), *(f"- {_plain(reason)}" for reason in reasons)])
-    yield from (_plain(text) for text in verdict.shortcomings(summary))
-    yield _plain(verdict.effort(summary))
+    for block in blocks(summary):
+        match block:
+            case Headline(text):
+                yield f"**{_plain(text)}**"
+            case Bullets(text, items):
+                yield "\n".join([_plain(text), *(f"- {_plain(item)}" for item in items)])
+            case Table():
+                yield _table(block)
+            case _:
+                yield _plain(block)
 
 
-def _table(table: verdict.Table) -> str:
+def _table(table: Table) -> str:
     """Return a table in the Markdown of GitHub, which MLflow renders."""
     rows = [table.columns, ("---",) * len(table.columns), *table.rows]
     lines = [f"| {' | '.join(cell if row is rows[1] else _plain(cell) for cell in row)} |" for row in rows]

@@ -1,0 +1,6 @@
+"""One page about a run, as HTML that needs nothing beside it: no script, no other file, no network.
+
+- `facts`: what is known of the run
+- `page`: the page, from `page.html.j2`
+- `plots`: its curves, as SVG
+"""

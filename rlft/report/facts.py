@@ -1,0 +1,73 @@
+"""What is known of a run, for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rlft.types import EvaluationReport, TrainReport
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The sentence that stands above all others."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A sentence, and those that explain it."""
+
+    text: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Holds the cells of a table as texts; each of `rows` has as many as `columns`."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+Block = Headline | Bullets | Table | str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of the trained policy: the last message of the prompt, its last answer, and what that earned."""
+
+    task_id: str
+    prompt: str
+    answer: str
+    total: float
+    parts: Mapping[str, float | None]
+    stop_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What is known of a run.
+
+    `verdict` is what came of it, `rounds` are its reports, and `validations` those by the number of rounds before.
+    `metric` chose the best round, which is `best_round`. `ledger` and `seconds` count rollouts by their fate, and wall
+    time by stage. `best` and `worst` are attempts at `test`. `audit` has the lines of the reward's audit, `caveats`
+    what is missing here, `lineage` names with their values, `config` is YAML, and `commands` do the run again.
+    """
+
+    name: str
+    verdict: Sequence[Block]
+    metric: str
+    rounds: Sequence[TrainReport] = ()
+    validations: Mapping[int, EvaluationReport] = field(default_factory=dict)
+    best_round: int | None = None
+    ledger: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    best: Sequence[Attempt] = ()
+    worst: Sequence[Attempt] = ()
+    audit: Sequence[str] = ()
+    lineage: Sequence[tuple[str, str]] = ()
+    config: str = ""
+    commands: Sequence[str] = ()

@@ -1,0 +1,128 @@
+"""Writes the page of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from rlft.report.facts import ReportFacts, Table
+from rlft.report.plots import Points, draw_bars, draw_curves, draw_validation
+from rlft.types import TrainReport
+from rlft.visible import visible
+
+LONGEST = 1500  # characters of a text of an attempt
+_CURVES = {
+    # title: unit, metrics of a round, what to see
+    "Reward": (
+        "mean of the round",
+        ("reward", "accuracy"),
+        "The mean reward of all attempts of a round, and the share that is solved. Each round has other tasks, so "
+        "neighbours differ.",
+    ),
+    "Length": (
+        "tokens",
+        ("completions/mean_length", "completions/max_length"),
+        "Tokens of a completion, those of tools included.",
+    ),
+    "Entropy": ("nats per token", ("entropy",), "How much the policy tries: near 0 it says one thing alone."),
+    "Movement": ("KL, nats per token", ("kl_update",), "How far a round moved the policy."),
+    "Left out": (
+        "share",
+        ("frac_reward_zero_std", "completions/clipped_ratio"),
+        "Groups whose attempts all earn the same, which teach nothing, and completions that were cut off.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    title: str
+    svg: str
+    caption: str
+
+
+def make_page(facts: ReportFacts) -> str:
+    """Return the page as HTML. Whatever models, tasks and users wrote is shown as text; no part of it can run."""
+    environment = Environment(
+        loader=PackageLoader("rlft.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=_shown,
+    )  # fmt: skip
+    examples = [("best", "The best attempts", facts.best), ("worst", "The worst attempts", facts.worst)]
+    figures, times = list(_figures(facts)), {name: each for name, each in facts.seconds.items() if each >= 0.05}
+    return environment.get_template("page.html.j2").render(
+        facts=facts,
+        verdict=[{"kind": type(block).__name__, "value": block} for block in facts.verdict],
+        figures=figures,
+        ledger=Table("", ("fate", "attempts"), tuple((name, f"{count:,}") for name, count in facts.ledger.items())),
+        time=draw_bars(times, xlabel="seconds") if times else "",
+        examples=[each for each in examples if each[2]],
+        sections=list(_sections(facts, figures=bool(figures), time=bool(times))),
+        table=_table,
+        cut=_cut,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """Return a text with its control characters escaped; line breaks and tabs stay."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else _visible(value)
+
+
+def _visible(text: str) -> str:
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _sections(facts: ReportFacts, *, figures: bool, time: bool) -> Iterator[tuple[str, str]]:
+    yield "verdict", "What came of it"
+    for id, title, there in (
+        ("curves", "Training", figures), ("ledger", "Fates", facts.ledger), ("time", "Time", time),
+        ("best", "Best", facts.best), ("worst", "Worst", facts.worst), ("audit", "Audit", facts.audit),
+    ):  # fmt: skip
+        if there:
+            yield id, title
+    yield "lineage", "Lineage"
+    yield "again", "Again"
+
+
+def _figures(facts: ReportFacts) -> Iterator[_Figure]:
+    if any(facts.metric in report.metrics for report in facts.validations.values()):
+        yield _Figure(
+            "Validation",
+            draw_validation(facts.validations, facts.metric, facts.best_round),
+            "On tasks that are not trained on, with 95 % intervals over groups of tasks. The best policy is chosen by "
+            "this, so its value here is too good; the result above is of other tasks.",
+        )
+    for title, (ylabel, names, caption) in _CURVES.items():
+        found = {name: points for name in names if (points := _points(facts.rounds, name))}
+        if found:
+            yield _Figure(title, draw_curves(found, ylabel=ylabel), caption)
+    parts = [name for name in _names(facts.rounds) if name.startswith("rewards/") and name.endswith("/mean")]
+    if len(parts) > 1:
+        curves = {name.split("/")[1]: _points(facts.rounds, name) for name in parts}
+        caption = "The mean of each part of the reward in a round, before its weight."
+        yield _Figure("Parts of the reward", draw_curves(curves, ylabel="mean score"), caption)
+
+
+def _names(rounds: Sequence[TrainReport]) -> list[str]:
+    return list(dict.fromkeys(name for report in rounds for name in report.metrics))
+
+
+def _points(rounds: Sequence[TrainReport], name: str) -> Points:
+    return [(report.round, report.metrics[name]) for report in rounds if name in report.metrics]
+
+
+def _table(table: Table) -> Markup:
+    head = Markup("").join(Markup("<th>{}</th>").format(_visible(each)) for each in table.columns)
+    rows = Markup("").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(_visible(cell)) for cell in row))
+        for row in table.rows
+    )
+    title = Markup("<caption>{}</caption>").format(_visible(table.title)) if table.title else escape("")
+    return Markup('<div class="scroll"><table>{}<tr>{}</tr>{}</table></div>').format(title, head, rows)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST:,} more characters)"

@@ -1,0 +1,31 @@
+"""The page of a real run, as a file and in MLflow."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+
+
+def test_a_run_has_a_page(finished, tmp_path):
+    home, result = finished
+    run = result.summary["pipeline_run_id"]
+    file = tmp_path / "report.html"
+    done = home.module("cli", "report", run, "--to", str(file))
+    assert done.returncode == 0, done.stderr
+    page = file.read_text()
+    difference = result.summary["difference"]
+    assert f"on {difference['tasks']} unseen test tasks" in page
+    assert page.count("<svg") >= 5
+    assert page.count('class="attempt"') == 12  # all of the test split, half of them as the best
+    assert f"models:/{result.summary['promotion']['name']}/{result.summary['promotion']['version']}" in page
+    assert "generator: gcd" in page
+    assert len(page) < 1_000_000
+    (stored,) = home.query(f"""
+from mlflow.artifacts import load_text
+print(json.dumps([load_text("runs:/{result.summary["mlflow_run_id"]}/report.html")]))
+""")
+    # The same but for what is written down after it: the seconds of the whole run.
+    assert stored.split('id="curves"')[1].split('id="time"')[0] == page.split('id="curves"')[1].split('id="time"')[0]
+    missing = home.module("cli", "report", "no-such-run")
+    assert (missing.returncode, "no single run is called" in missing.stderr) == (2, True)
