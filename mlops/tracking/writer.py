@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import DatasetInput, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
 
 from mlops.tracking.missed import Entry
 from mlops.tracking.values import dataset_input
@@ -41,14 +42,22 @@ class RunWriter:
             case "tags":
                 self._client.log_batch(self._run_id, tags=[RunTag(k, v) for k, v in entry["values"].items()])
             case "tasks":
-                datasets = [dataset_input(fields) for fields in entry["datasets"]]
-                self._client.log_inputs(self._run_id, datasets=datasets)
+                self._write_tasks([dataset_input(fields) for fields in entry["datasets"]])
             case "text":
                 self._client.log_text(self._run_id, entry["text"], entry["name"])
             case "end":
                 self._client.set_terminated(self._run_id, entry["status"])
             case kind:
                 raise ValueError(f"unknown entry {kind!r} in the tracker's backlog")
+
+    def _write_tasks(self, datasets: Sequence[DatasetInput]) -> None:
+        try:
+            self._client.log_inputs(self._run_id, datasets=datasets)
+        except MlflowException as cause:
+            # MLflow looks whether a data set is there and then inserts it, and another run may do so in between.
+            if "IntegrityError" not in str(cause):
+                raise
+            self._client.log_inputs(self._run_id, datasets=datasets)
 
     def _write_params(self, values: dict[str, str]) -> None:
         # MLflow refuses to change a parameter, and one changed value would fail the whole batch.

@@ -7,6 +7,7 @@ from itertools import pairwise
 import mlflow
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from mlops.tracking import patience
 from mlops.tracking import run as tracking
@@ -334,3 +335,31 @@ def test_texts():
         "tokens": 3,
         "auth": {"access_token": "***", "token_count": "7"},
     }
+
+
+def test_a_data_set_that_another_run_writes_at_the_same_moment_is_written_all_the_same(open_run, monkeypatch, caplog):
+    """As two equal runs that begin together do: MLflow looks for a data set first, and inserts it then."""
+    found: list[int] = []
+
+    def log_inputs(client, run_id, **given):
+        found.append(1)
+        if len(found) == 1:
+            raise MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed: datasets.experiment_id")
+        real(client, run_id, **given)
+
+    real = MlflowClient.log_inputs
+    monkeypatch.setattr(MlflowClient, "log_inputs", log_inputs)
+    tracker = open_run()
+    task = Task(
+        id="1",
+        environment="sums",
+        prompt=({"role": "user", "content": "x"},),
+        answer="",
+        info={},
+        split="test",
+        group="1",
+    )
+    tracker.log_tasks(TaskSet((task,), "f"))
+    assert len(found) == 2
+    assert [each.dataset.name for each in stored(tracker).inputs.dataset_inputs] == ["sums-test"]
+    assert "failed" not in caplog.text
