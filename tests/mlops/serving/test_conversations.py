@@ -1,7 +1,6 @@
 """Conversations in MLflow: what is stored of them, and what happens where MLflow is away."""
 
 import json
-import logging
 
 import pytest
 from mlflow import MlflowClient
@@ -74,8 +73,6 @@ def test_a_version_that_was_named_by_its_number_has_no_alias(uri):
 
 
 def test_a_tracker_that_is_away_is_told_once_and_asked_seldom(caplog):
-    logger = logging.getLogger("mlops")
-    before, logger.propagate = logger.propagate, True
     asked = []
     logged = Conversations(f"http://127.0.0.1:{free_port()}", "small")
     own = logged._write
@@ -85,7 +82,6 @@ def test_a_tracker_that_is_away_is_told_once_and_asked_seldom(caplog):
         logged.add(exchange())
     logged._queue.put(None)
     logged._thread.join(60)
-    logger.propagate = before
     assert (logged.written, logged.lost, len(asked)) == (0, 5, 1)
     (said,) = [record.getMessage() for record in caplog.records if record.name == "mlops.serving.conversations"]
     assert said.startswith("conversations are not logged, and answers go on: MLflow does not take them: ")

@@ -38,11 +38,8 @@ def engine():
 @pytest.fixture
 def log(caplog):
     """What was logged, each entry as a line."""
-    logger = logging.getLogger("mlops")
-    before, logger.propagate = logger.propagate, True
     caplog.set_level(logging.INFO, "mlops")
-    yield lambda: [record.getMessage() for record in caplog.records if record.name.startswith("mlops.serving")]
-    logger.propagate = before
+    return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("mlops.serving")]
 
 
 def test_another_champion_is_told_once_and_a_rollback_takes_it_back(engine, log):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlft.contamination import common, overlap
@@ -113,10 +113,11 @@ def naive(evaluated: list[str], train: list[str]) -> set[int]:
         return {tuple(said[i : i + length]) for i in range(len(said) - length + 1)}
 
     texts, others = [text.split() for text in evaluated], [text.split() for text in train]
+    asked = {gram for said in texts for gram in grams(said, COMMON_RUN)}
     shared = set()
     for side in (texts, others):
         counts = Counter(gram for said in side for gram in grams(said, COMMON_RUN))
-        shared |= {gram for gram, count in counts.items() if count > most_groups(len(side))}
+        shared |= {gram for gram, count in counts.items() if gram in asked and count > most_groups(len(side))}
 
     def rest(said: list[str]) -> list[list[str]]:
         gone = {i + k for i in range(len(said)) if tuple(said[i : i + 7]) in shared for k in range(7)}
@@ -141,6 +142,8 @@ fragments = st.sampled_from(
 prompts = st.lists(st.lists(fragments, min_size=1, max_size=5).map(" ".join), min_size=1, max_size=6)
 
 
+# What the last of the train prompts shares with the others is no part of what is evaluated.
+@example(["a b c d e a b c d e"], ["a b c d e f g h i", "a b c d e f g h i j k", "a b c d e a b c d e f g h i"])
 @given(prompts, prompts)
 @settings(max_examples=200)
 def test_what_is_found_is_what_a_slow_search_finds(evaluated, train):
