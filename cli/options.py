@@ -24,3 +24,23 @@ Summary = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go and how much that frees; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Run every step again, even where its result is stored.")]
+RunName = Annotated[
+    str | None,
+    typer.Option(help="Name of the run. Without it the config's name, what --set changes and the time make one."),
+]
+Note = Annotated[str | None, typer.Option(help="Text that MLflow shows as the run's description.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", help="Tag the run, as in --tag dataset=2026-11. May be given several times."),
+]
+Sweeps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="KEY=A,B,...",
+        help="Run once for each of these values, as in --sweep seed=0,1,2, and for every combination if given several "
+        "times.",
+    ),
+]
+Parent = Annotated[str, typer.Option(hidden=True, help="Id of the MLflow run of the sweep that the run belongs to.")]

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cli.guard import guarded
-from cli.options import ConfigPath, Overrides, Stack, Summary, Verbose
+from cli.options import (
+    ConfigPath,
+    NoCache,
+    Note,
+    Overrides,
+    Parent,
+    RunName,
+    Stack,
+    Summary,
+    Sweeps,
+    Tags,
+    Verbose,
+)
 from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
+from cli.sweep import Sweep, run_sweep
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
-from mlops.home.folder import find_home
+from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed
 from mlops.runs.commits import users_commits
 from mlops.runs.ids import again_name
 from mlops.runs.labels import make_labels, refuse_taken
 from mlops.runtime.signals import Interrupt, keep_from_zenml
+from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import WeightsRemovedError
 
@@ -29,17 +41,12 @@ def run(
     overrides: Overrides = None,
     stack: Stack = None,
     summary: Summary = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run every step again, even where its result is stored.")
-    ] = False,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the run. Without it the config's name and the time make one.")
-    ] = None,
-    note: Annotated[str | None, typer.Option(help="Text that MLflow shows as the run's description.")] = None,
-    tags: Annotated[
-        list[str] | None,
-        typer.Option("--tag", help="Tag the run, as in --tag dataset=2026-11. May be given several times."),
-    ] = None,
+    no_cache: NoCache = False,
+    name: RunName = None,
+    note: Note = None,
+    tags: Tags = None,
+    sweep: Sweeps = None,
+    parent: Parent = "",
     verbose: Verbose = False,
 ) -> None:
     """Run an experiment: from the tasks to a model in the registry.
@@ -49,20 +56,25 @@ def run(
     129 if it was interrupted.
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
+        if sweep:
+            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose)
+            run_sweep(given, summary)
         home = find_home()
         check_entries(home)
         settings = load_config(config, overrides)
         say_start(settings.name)
         check_start(settings, home, stack=stack)
         commits = users_commits(config, settings)
-        labels = make_labels(settings.name, name=name, note=note, tags=tags or [], commits=commits)
-        from mlops.stacks.stack import connect
-
-        tracking_uri = connect(home, stack)
-        if stack is not None:
-            from mlops.stacks.image import check_image
-
-            check_image(settings)
+        labels = make_labels(
+            settings.name,
+            name=name,
+            note=note,
+            tags=tags or [],
+            commits=commits,
+            overrides=overrides or [],
+            parent=parent,
+        )
+        tracking_uri = _connect(home, settings, stack)
         held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
         refuse_taken(labels.name)
         tell_dead(home)
@@ -79,6 +91,18 @@ def run(
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
         run_id = run_id_of(lambda: _run(pipeline, arguments, labels.name, interrupt), home, interrupt.started)
         finish(home, run_id, summary, stack)
+
+
+def _connect(home: Home, settings: Config, stack: str | None) -> str:
+    """Return the address of MLflow, once ZenML is that of the run. Raises RlftError if the stack cannot run it."""
+    from mlops.stacks.stack import connect
+
+    tracking_uri = connect(home, stack)
+    if stack is not None:
+        from mlops.stacks.image import check_image
+
+        check_image(settings)
+    return tracking_uri
 
 
 def _run(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:

@@ -14,6 +14,7 @@
 - `diagnosis`: what is needed of a run to say why its reward does not rise
 - `blocks`, `run_report`: what came of it in blocks of text; what is needed for the page about it
 - `contrast`, `contrasted`: what is needed of runs to put them side by side; both together
+- `sweep`: the MLflow run above the runs of a sweep, with their means
 - `version_facts`: what is known of a version when its policy is registered
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost

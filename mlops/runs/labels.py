@@ -17,30 +17,43 @@ from rlft.config.names import check_name
 from rlft.config.section import Section
 from rlft.errors import RlftError
 from rlft.secrets import find_secrets, redact
+from rlft.sweep import short_name
 from rlft.visible import visible
 
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
 RESERVED = ("experiment", "run", "round", "outcome")
 STAGES = ("none", "staging", "production", "archived", "latest")
 LONGEST_NOTE, LONGEST_TAG = 5000, 250  # characters
+_SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold
 
 
 class Labels(Section):
-    """The `name` of a run, `note` and `tags` that the user gave it, and `commits` as `users_commits` finds them."""
+    """The `name` of a run, `note` and `tags` that the user gave it, and `commits` as `users_commits` finds them.
+
+    `parent` is the id of the MLflow run that it is nested in, which a sweep has; empty without one.
+    """
 
     name: str
     note: str = ""
     tags: dict[str, str] = Field(default={})
     commits: dict[str, str] = Field(default={})
+    parent: str = ""
 
 
 def make_labels(
-    experiment: str, *, name: str | None, note: str | None, tags: Sequence[str], commits: dict[str, str]
+    experiment: str,
+    *,
+    name: str | None,
+    note: str | None,
+    tags: Sequence[str],
+    commits: dict[str, str],
+    overrides: Sequence[str] = (),
+    parent: str = "",
 ) -> Labels:
     """Check what the user gave, and make labels of it. Raises RlftError.
 
-    Without a `name` the `experiment` and the time make one. `tags` are texts `key=value`. What looks like a secret is
-    refused: it would be stored with the run.
+    Without a `name` the `experiment`, what `overrides` change and the time make one. `tags` are texts `key=value`. What
+    looks like a secret is refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)
     repeated = [key for key, count in Counter(tag.partition("=")[0] for tag in tags).items() if count > 1]
@@ -53,10 +66,21 @@ def make_labels(
     if found := find_secrets({"--name": name or "", "--note": note or "", "--tag": given}):
         raise _refused(found[0], "looks like a secret, and would be stored with the run", "leave it out")
     if name is None:
-        name = f"{experiment}-{datetime.now():%Y%m%d-%H%M%S-%f}"
+        name = timed_name(experiment, overrides)
     else:
         _check_run_name(name)
-    return Labels(name=name, note=note or "", tags=given, commits=commits)
+    return Labels(name=name, note=note or "", tags=given, commits=commits, parent=parent)
+
+
+def timed_name(experiment: str, overrides: Sequence[str]) -> str:
+    """Return a name that tells what a run is about: its experiment, what differs from the config, day and time.
+
+    Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room.
+    """
+    changes = {key: value for key, _, value in (each.partition("=") for each in overrides)}
+    shown = {key: value for key, value in changes.items() if _SHORT.fullmatch(value) and not find_secrets({key: value})}
+    parts = [experiment, *([short_name(shown)] if shown else []), f"{datetime.now():%Y-%m-%d-%H%M%S-%f}"]
+    return "-".join(parts)
 
 
 def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Any
 
 import torch
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from zenml import log_metadata
 from zenml.client import Client
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
@@ -200,6 +201,7 @@ def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labe
     """Return tags that say what exactly ran (code, environment, versions), and those that the user gave."""
     return {
         **labels.tags,
+        **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
         "rlft.name": config.name,
         "rlft.environment": config.environment.name,
         "rlft.environment_fingerprint": fingerprints.harness,

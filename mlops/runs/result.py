@@ -63,22 +63,22 @@ def _paragraphs(summary: Summary) -> Iterator[str]:
     for block in blocks(summary):
         match block:
             case Headline(text):
-                yield f"**{_plain(text)}**"
+                yield f"**{plain(text)}**"
             case Bullets(text, items):
-                yield "\n".join([_plain(text), *(f"- {_plain(item)}" for item in items)])
+                yield "\n".join([plain(text), *(f"- {plain(item)}" for item in items)])
             case Table():
                 yield _table(block)
             case _:
-                yield _plain(block)
+                yield plain(block)
 
 
 def _table(table: Table) -> str:
     """Return a table in the Markdown of GitHub, which MLflow renders."""
     rows = [table.columns, ("---",) * len(table.columns), *table.rows]
-    lines = [f"| {' | '.join(cell if row is rows[1] else _plain(cell) for cell in row)} |" for row in rows]
-    return "\n".join([f"{_plain(table.title)}:", "", *lines])
+    lines = [f"| {' | '.join(cell if row is rows[1] else plain(cell) for cell in row)} |" for row in rows]
+    return "\n".join([f"{plain(table.title)}:", "", *lines])
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text that Markdown shows as it is, in one line."""
     return _MARKUP.sub(r"\\\1", " ".join(visible(text).split()))

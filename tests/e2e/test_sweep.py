@@ -1,0 +1,99 @@
+"""`rlft run --sweep`: runs nested in one, whose means stand first, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.e2e.conftest import TINY
+
+NESTED = """
+from mlflow import MlflowClient
+found = MlflowClient()
+runs = found.search_runs([e.experiment_id for e in found.search_experiments()])
+print(json.dumps([{"id": r.info.run_id, "name": r.info.run_name, "status": r.info.status, "tags": r.data.tags,
+                   "metrics": r.data.metrics} for r in runs]))
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(make_home):
+    home = make_home("sweep")
+    return home, home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a")
+
+
+def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
+    home, done = swept
+    assert done.code == 0, done.output
+    runs = {run["name"]: run for run in home.query(NESTED)}
+    assert sorted(runs) == ["tries", "tries-seed=0", "tries-seed=1"]
+    above, children = runs["tries"], [runs["tries-seed=0"], runs["tries-seed=1"]]
+    assert {child["tags"]["mlflow.parentRunId"] for child in children} == {above["id"]}
+    assert {child["tags"]["team"] for child in children} == {"a"}
+    assert [run["status"] for run in runs.values()] == ["FINISHED"] * 3
+    scores = [child["metrics"]["0_result/test/accuracy"] for child in children]
+    assert above["metrics"]["0_result/test/accuracy"] == pytest.approx(sum(scores) / 2)
+    gains = [child["metrics"]["0_result/test/accuracy_gain"] for child in children]
+    assert above["metrics"]["0_result/test/accuracy_gain"] == pytest.approx(sum(gains) / 2)
+    assert above["tags"]["mlflow.note.content"].startswith("**2 of 2 runs of one setting have a result")
+    assert above["tags"]["rlft.sweep"] == "seed=0,1"
+
+
+def test_the_summary_names_the_runs(swept):
+    home, done = swept
+    assert (done.summary["name"], done.summary["planned"]) == ("tries", 2)
+    assert [run["changes"] for run in done.summary["runs"]] == [{"seed": "0"}, {"seed": "1"}]
+    assert all(
+        (home.folder / ".rlft/runs" / f"{run['pipeline_run_id']}.json").is_file() for run in done.summary["runs"]
+    )
+    (setting,) = done.summary["settings"]
+    assert (setting["runs"], setting["scored"], setting["changes"]) == (2, 2, {})
+
+
+def test_runs_of_one_sweep_are_not_made_twice(swept):
+    home, _ = swept
+    again = home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries")
+    assert again.code == 2
+    assert "a run is called 'tries-seed=0' already" in again.output
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("training.rounds=1,none", "training.rounds"),
+        ("name=a,b", "the runs would be in different experiments"),
+        ("seed=1", "these make 1 run(s)"),
+    ],
+)
+def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home, values, said):
+    home = make_home("sweep")
+    done = home.rlft("run", str(TINY), "--sweep", values)
+    assert done.code == 2
+    assert said in done.output
+    assert home.query("print(json.dumps(client.list_pipeline_runs().total))") == 0
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_run_that_goes_on_and_the_sweep(make_home):
+    home = make_home("sweep")
+    command = [sys.executable, "-P", "-m", "cli", "run", str(TINY), "--sweep", "seed=0,1", "--name", "cut"]
+    with subprocess.Popen(
+        command, cwd=home.folder, env=home.environment(), stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not list((home.folder / ".rlft" / "runs").glob("*.process.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        os.kill(process.pid, signal.SIGTERM)
+        said = process.communicate(timeout=120)[0]
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "run 2 of 2" not in said
+    assert "cut-seed=0 ended with exit code 143" in said
+    runs = {run["name"]: run["status"] for run in home.query(NESTED)}
+    assert runs["cut"] == "KILLED"
+    assert set(runs) <= {"cut", "cut-seed=0"}  # the second is missing if the signal came before it was opened
