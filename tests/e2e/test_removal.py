@@ -163,6 +163,28 @@ def test_a_removal_that_is_cut_short_anywhere_is_ended_by_the_next(copied, monke
     assert_whole(copied)  # no copy brings the removed run back, whose files are gone
 
 
+@pytest.mark.parametrize(
+    "kill_at",
+    [
+        "mlops.runs.removal_note:Note.write:1",
+        "mlops.runs.removal:remove_from_mlflow:1",
+        "os:unlink:8",
+        "mlops.runs.removal:renew_backups:1",
+    ],
+)
+def test_rlft_delete_that_is_killed_anywhere_is_ended_by_the_next_prune(copied, tmp_path, kill_at):
+    home = Home(tmp_path)
+    killed = home.rlft("delete", "first", "--yes", kill_at=kill_at)
+    assert killed.code == -9, killed.output
+    again = home.rlft("delete", "first", "--yes")  # the same command, as a user would; the run may be gone by now
+    assert again.code == 0 or "first" in again.output
+    ended = home.rlft("prune", "--keep-last", "1000", "--yes")
+    assert ended.code == 0, ended.output
+    assert_whole(copied)
+    assert {run.name for run in list_runs(copied).runs} == {"second", "third"}
+    assert home.rlft("doctor", "--verify").code == 0
+
+
 def test_a_run_that_another_process_goes_on_with_stays(copied):
     plan = make_plan(copied, [listed(copied, "first")], resumable_too=False)
     before = sorted(copied.root.rglob("*.parquet"))
