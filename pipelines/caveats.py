@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlops.runs.caveats import contamination_metrics, contamination_sections, text_changes
+from mlops.runs.caveats import contamination_sections, text_changes
 from mlops.runs.record import Record
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages
-from rlft.forgetting import compare_bits, forgetting_metrics, forgetting_sentences
+from rlft.forgetting import compare_bits, forgetting_sentences
 
 FROM_SCRATCH = "The policy began with random weights: there is nothing that training could have cost elsewhere."
 
@@ -18,8 +18,7 @@ def note_contamination(stages: Stages, tasks: Artifact, arms: Arms, record: Reco
     """Find evaluation tasks that are among what was trained on, and note the trained policy's score without them."""
     metric, found = stages.config.evaluation.metric, stages.contamination(tasks, FINAL_SPLITS).load()
     trained, start = arms.final.load(), (arms.warm_start or arms.base).load()
-    record.summary.contamination = sections = contamination_sections(found, trained, start, metric)
-    record.tracker.log_metrics(contamination_metrics(sections, metric), step=0)
+    record.summary.contamination = contamination_sections(found, trained, start, metric)
     if found.found:
         overlaps = {task: dataclasses.asdict(each) for task, each in found.found.items()}
         record.tracker.log_json("contamination.json", overlaps)
@@ -40,4 +39,3 @@ def note_forgetting(stages: Stages, starts: Starts, rounds: Rounds, record: Reco
     changes = compare_bits(after, before, margin)
     record.summary.forgetting = text_changes(changes, between)
     record.summary.forgetting_sentences = forgetting_sentences(changes, {**before.left_out, **after.left_out}, margin)
-    record.tracker.log_metrics(forgetting_metrics(changes), step=0)

@@ -158,7 +158,8 @@ def promote(
 ) -> tuple[Decision, RegisteredVersion]:
     """Decide on the split `gate`, and register the trained policy with the decision.
 
-    `told` is what goes with the version: the run's `summary` as far as it goes, and the report of its reward `audit`.
+    `told` is what goes with the version: the run's `summary` as far as it goes, the report of its reward `audit`, and
+    the exact `code` that ran.
     With `anew` the policy may have been decided on before, and registered. The registry counts the look at the gate
     before the decision is known. Raises TrackerError if MLflow does not take it, or if the run could not be opened
     there, so that there is nothing to register the policy under.

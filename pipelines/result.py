@@ -34,7 +34,7 @@ from pipelines.stages import Artifact, Stages
 from rlft.controls.constant import ConstantAnswer
 from rlft.diagnosis import diagnose
 from rlft.errors import TrackerError
-from rlft.evaluation import flat_metrics
+from rlft.evaluation import report_numbers
 from rlft.pass_at_k import compare_pass_at_k
 from rlft.variety import collapse
 from steps.fetch_champion import fetch_champion
@@ -72,7 +72,7 @@ def conclude(
     try:
         if champion.unknown is not None:
             raise champion.unknown  # a decision without the champion might put a worse policy in its place
-        told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit}
+        told = {"summary": record.summary.model_dump(mode="json"), "audit": record.audit, "code": record.code}
         decision, version = promote(
             stages, tasks, arms, champion, rounds, record.tracker, tracking_uri, record.tags, told, anew=anew
         )
@@ -100,10 +100,11 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     for name, result in loaded.items():
         setattr(record.summary, name, arm_metrics(result))
     for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
-        for report in result.splits.values():
-            record.tracker.log_metrics(flat_metrics(report, name), step=0)
+        flat = {split: report_numbers(report) for split, report in result.splits.items()}
+        record.tracker.log_json(f"evaluations/{name}.json", flat)
     trained, base = loaded["final"], loaded["base"]
     record.summary.difference_base = difference(trained, base, metric)
+    record.trained = trained.splits["test"].metrics.get(metric)
     start = loaded.get("warm_start", base)
     record.summary.difference = difference(trained, start, metric)
     record.summary.differences = part_differences(trained, start)
@@ -112,11 +113,6 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     record.summary.difference_controls = {
         name: difference(trained, result, metric) for name, result in controls.items()
     }
-    for name, change in {"start": record.summary.difference, **record.summary.difference_controls}.items():
-        if change is not None:
-            ends = {"": change.mean, "_low": change.ci_low, "_high": change.ci_high}
-            found = {f"difference/{name}/{metric}{suffix}": value for suffix, value in ends.items()}
-            record.tracker.log_metrics(found, step=0)
     record.summary.control_costs = {
         name: cost_of(report, rounds.attempt_tokens()) for name, report in arms.reports.items()
     }

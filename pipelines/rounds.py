@@ -13,9 +13,9 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
-from rlft.budget import Account
+from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
-from rlft.evaluation import flat_metrics
+from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
 from rlft.plateau import plateau
@@ -67,6 +67,10 @@ class Rounds:
             for key, value in report.counts().items():
                 totals[key] += value
         return totals
+
+    def tokens(self) -> int:
+        """Return how many tokens all rounds have sampled."""
+        return int(sum(report.metrics.get(TOKENS, 0.0) for report in self.reports))
 
     def flops(self) -> float:
         """Return the FLOPs of all rounds: sampling, training and validation."""
@@ -163,8 +167,8 @@ def _validate(
     started = time.perf_counter()
     evaluation: Evaluation = stages.evaluate(policy, tasks, ["validation"], validation_name(number)).load()
     report = evaluation.splits["validation"]
-    tracker.log_metrics(flat_metrics(report), step=number)
     metric = stages.config.evaluation.metric
+    tracker.log_metrics(curve_points(report, metric), step=number)
     if metric in report.metrics:
         logger.info("validation after round %d: %s %.3f", number, metric, report.metrics[metric].mean)
     else:

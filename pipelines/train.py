@@ -39,7 +39,7 @@ from pipelines.stages import Artifact, Stages
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.errors import RewardAuditError
-from rlft.evaluation import advice, baseline_verdict, flat_metrics
+from rlft.evaluation import advice, baseline_verdict, report_numbers
 from rlft.sft.training import SftReport
 from rlft.types import TaskSet
 from steps.ask_model import ask_model
@@ -116,12 +116,12 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record)
         tasks, base, start, other = _prepare(stages, record, runtime)
-        record.keep_artifacts()
+        record.keep()
         if not _worth_training(stages, tasks, start, record):
             return
         started = time.perf_counter()
         account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
-        rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep_artifacts)
+        rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep)
         record.seconds.rounds = time.perf_counter() - started
         _note_rounds(rounds, record)
         starts = Starts(base, start, other)
@@ -200,7 +200,7 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     If the tasks are too hard or solved already, the summary gets that as its status, with advice.
     """
     report = stages.baseline(start, tasks).load().splits["validation"]
-    record.tracker.log_metrics(flat_metrics(report, "baseline"), step=0)
+    record.tracker.log_json("evaluations/baseline.json", {"validation": report_numbers(report)})
     verdict = baseline_verdict(report, stages.config.baseline.already_solved)
     text = advice(verdict, report)
     record.summary.baseline = Baseline(
@@ -222,5 +222,6 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.rounds = len(rounds.reports)
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped
+    record.tokens = rounds.tokens()
     for kind, spent in rounds.seconds().items():
         setattr(record.seconds, kind, spent)

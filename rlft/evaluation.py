@@ -223,18 +223,19 @@ def advice(verdict: Verdict, report: EvaluationReport) -> str:
     return f"Trainable: {numbers}."
 
 
-def flat_metrics(report: EvaluationReport, name: str | None = None) -> dict[str, float]:
-    """Return the report as numbers for a tracker: `eval/{split}/{metric}`, and `_low` and `_high` of each interval.
-
-    With a `name`, such as `baseline`, they are `eval/{name}/{split}/{metric}`, apart from reports of the same split.
-    """
-    prefix = f"eval/{name}/{report.split}" if name else f"eval/{report.split}"
-    flat: dict[str, float] = {}
+def report_numbers(report: EvaluationReport) -> dict[str, float]:
+    """Return all numbers of a report: each metric's mean with its `_low` and `_high`, and what was counted."""
+    found = dict[str, float]()
     for metric, interval in report.metrics.items():
-        flat[f"{prefix}/{metric}"] = interval.mean
-        flat[f"{prefix}/{metric}_low"] = interval.low
-        flat[f"{prefix}/{metric}_high"] = interval.high
-    flat[f"{prefix}/frac_tasks_with_variance"] = report.frac_tasks_with_variance
-    flat[f"{prefix}/errored"] = float(report.errored)
-    flat[f"{prefix}/answers"] = float(report.answers)
-    return flat
+        found |= {metric: interval.mean, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
+    counts = {"errored": float(report.errored), "answers": float(report.answers)}
+    return found | {"frac_tasks_with_variance": report.frac_tasks_with_variance} | counts
+
+
+def curve_points(report: EvaluationReport, metric: str) -> dict[str, float]:
+    """Return what a tracker draws of a report over the rounds, as `eval/{split}/{name}`.
+
+    These are its numbers, but of intervals that of the `metric` alone, by which the best round is chosen.
+    """
+    ends = {f"{name}{end}" for name in report.metrics if name != metric for end in ("_low", "_high")}
+    return {f"eval/{report.split}/{name}": value for name, value in report_numbers(report).items() if name not in ends}

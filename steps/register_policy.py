@@ -8,7 +8,7 @@ from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
 from mlops.home.locks import aliases_lock
 from mlops.registry.versions import register_policy_version
-from mlops.runs.version_facts import Registration, version_facts
+from mlops.runs.version_facts import Registration, result_sentences, version_facts
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
@@ -42,9 +42,8 @@ def register_policy(
     """Register as `challenger`, and as `champion` if the decision says so and no approval of a person is required.
     Doing it twice makes one version, unless it is decided on `anew`: see `register_policy_version`.
 
-    All files of the policy are read again first: nothing that has changed since it was trained is registered. What the
-    environment shows before a task, the settings, the evaluations and a model card go with the version; `told` has the
-    run's `summary` and the report of its reward `audit`. Raises TrackerError if MLflow does not take it.
+    All files of the policy are read again first: nothing that has changed since it was trained is registered. What is
+    known of it goes with the version (`version_facts`, as for `told`). Raises TrackerError if MLflow does not take it.
     """
     policy.check()
     settings = Config.model_validate(config)
@@ -70,5 +69,6 @@ def register_policy(
             tags=tags,
             approval=settings.promotion.approval == "required",
             anew=anew,
+            result=result_sentences(told),
             alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
         )

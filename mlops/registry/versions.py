@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,10 @@ from rlft.promotion import Decision, RegisteredVersion
 logger = logging.getLogger(__name__)
 _MARKUP = re.compile(r"([\\`*_\[\]<>])")
 _LONGEST_DESCRIPTION = 5000
+_NAME_NOTE = (
+    "Models that `rlft` has trained and registered. `champion` names the version that is in use, `challenger` the "
+    "newest one. `rlft history` says who was champion when and why, and `rlft rollback` takes a promotion back."
+)
 
 
 def register_policy_version(
@@ -60,6 +64,7 @@ def register_policy_version(
     alone: AbstractContextManager[None] | None = None,
     approval: bool = False,
     anew: bool = False,
+    result: Sequence[str] = (),
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
@@ -70,11 +75,11 @@ def register_policy_version(
     another champion, they become a version more, as its number says that this came later; if not, nothing changes.
     With `approval` a version that would be promoted waits for a person. If the champion that the decision compared with
     (`mlops.registry.moved.decided_with` in `tags`) was taken back meanwhile, the version is withheld: it undoes no
-    rollback.
-    `max_new_tokens` is the default of a request, `description` maps names of `mlops.registry.logged_model.DESCRIPTION`
-    to the texts that are stored beside the policy. `alone` keeps other processes from registering, if something can; it
-    is entered once, when the weights have been uploaded. Files of a version that are damaged are replaced. Raises
-    PolicyError when the folder holds no policy, and DamagedError when its weights are not those whose hash it says.
+    rollback. `result` are the sentences that head its description: what came of the run. `max_new_tokens` is the
+    default of a request, `description` maps names of `mlops.registry.logged_model.DESCRIPTION` to the texts that are
+    stored beside the policy. `alone` keeps other processes from registering, if something can; it is entered once, when
+    the weights have been uploaded. Files of a version that are damaged are replaced. Raises PolicyError when the folder
+    holds no policy, and DamagedError when its weights are not those whose hash it says.
     """
     policy = read_policy(policy_folder)
     check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
@@ -95,9 +100,8 @@ def register_policy_version(
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: files_hash, MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
-            version = _create_version(
-                client, name, run_id, model_id, {**(tags or {}), **own, **waiting}, _described(decision)
-            )
+            all_tags, text = {**(tags or {}), **own, **waiting}, _described(client, run_id, decision, result)
+            version = _create_version(client, name, run_id, model_id, all_tags, text)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
     return _registered(client, name, str(version.version))
@@ -144,10 +148,25 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
     }
 
 
-def _described(decision: Decision) -> str:
-    """Return the sentences of a decision as a list in Markdown, cut at what MLflow's database holds."""
-    lines = ["- " + _MARKUP.sub(r"\\\1", reason) for reason in decision.reasons]
-    return "\n".join(lines)[:_LONGEST_DESCRIPTION]
+def _described(client: MlflowClient, run_id: str, decision: Decision, result: Sequence[str]) -> str:
+    """Return in Markdown what a version is worth, where it comes from, and the sentences of its decision.
+
+    It is cut at what MLflow's database holds.
+    """
+    run = client.get_run(run_id).info
+    page = f"#/experiments/{run.experiment_id}/runs/{run_id}"
+    headline, *rest = [_plain(sentence) for sentence in result] or [""]
+    parts = [
+        *([f"**{headline}**"] if headline else []),
+        *rest,
+        "\n".join(f"- {_plain(reason)}" for reason in decision.reasons),
+        f"Made by the run [{_plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
+    ]
+    return "\n\n".join(parts)[:_LONGEST_DESCRIPTION]
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", text)
 
 
 def _find_version(
@@ -183,7 +202,7 @@ def _create_version(
 
 def _make_name(client: MlflowClient, name: str) -> None:
     try:
-        client.create_registered_model(name)
+        client.create_registered_model(name, description=_NAME_NOTE)
     except MlflowException as cause:
         if cause.error_code != "RESOURCE_ALREADY_EXISTS":
             raise

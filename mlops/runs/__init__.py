@@ -2,7 +2,8 @@
 
 - `starting`, `runs`: what a run is started and resumed with; finding, ending and choosing runs
 - `ids`, `labels`, `commits`: the names of what it stores; its own name, note and tags; the commits of its code
-- `record`, `lineage`: what a run that goes on writes into MLflow and its summary; what became of its model
+- `record`, `identity`, `lineage`: what a run that goes on writes into MLflow and its summary; what ran; what became
+  of its model
 - `summary`, `sections`, `comparison`, `summary_file`: the contract that says what came of it, its parts, what is
   computed for it, and its file
 - `summary_target`: the file that `--summary` names

@@ -47,19 +47,6 @@ def _contamination(
     )
 
 
-def contamination_metrics(sections: Mapping[str, Contamination], metric: str) -> dict[str, float]:
-    """Return the sections as numbers for a tracker: `contamination/{split}/exact`, and the score on the clean rest."""
-    flat = dict[str, float]()
-    for split, each in sections.items():
-        prefix = f"contamination/{split}"
-        flat |= {f"{prefix}/exact": float(each.exact), f"{prefix}/overlapping": float(each.overlapping)}
-        if each.clean is not None:
-            flat[f"{prefix}/clean_{metric}"] = each.clean.mean
-            flat[f"{prefix}/clean_{metric}_low"] = each.clean.ci_low
-            flat[f"{prefix}/clean_{metric}_high"] = each.clean.ci_high
-    return flat
-
-
 def text_changes(changes: Mapping[str, BitsChange], warm_start: TextBits | None) -> dict[str, TextChange]:
     """Return what training cost, by text, with what the warm start had come to."""
     between = {} if warm_start is None else warm_start.bits

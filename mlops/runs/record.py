@@ -8,12 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from functools import cached_property
 from shlex import quote
 from typing import Any
 
 import torch
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 from zenml import log_metadata
 from zenml.client import Client
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
@@ -27,10 +26,10 @@ from mlops.registry.champion import current_champion
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.registry.versions import open_name
 from mlops.runs.artifact_table import keep_artifacts
-from mlops.runs.commits import rlft_commit
+from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
 from mlops.runs.lineage import close_model_version
-from mlops.runs.result import description, result_metrics
+from mlops.runs.result import description, links_of, result_metrics
 from mlops.runs.run_report import make_report
 from mlops.runs.runs import attempts_of, root_run
 from mlops.runs.sections import Seconds
@@ -39,15 +38,16 @@ from mlops.runs.summary import Summary
 from mlops.runs.summary_file import keep_summary
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import Tracker
+from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact
 from rlft.config import Config
 from rlft.errors import StorageError, TrackerError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
+from rlft.types import Interval
 
 logger = logging.getLogger(__name__)
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
-PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")  # whose versions are tags of the run
 
 
 @dataclass
@@ -60,15 +60,27 @@ class Record:
     tags: dict[str, str] = field(default_factory=dict)
     resume: str = "rlft resume"
     """The command that goes on with the run."""
+    code: dict[str, Any] = field(default_factory=dict)
+    """What exactly ran, as `identity_facts` says it."""
     attempt: int = 1
     """Which attempt at the run this is."""
     audit: dict[str, Any] | None = None
     """The report of the reward audit, once there is one."""
+    trained: Interval | None = None
+    """The trained policy's mean on `test` in the metric of the run, once it is evaluated."""
+    tokens: int = 0
+    """How many tokens the rounds have sampled."""
 
-    def keep_artifacts(self) -> None:
-        """Write down where the run's artifacts lie, outside of ZenML's database."""
+    def keep(self) -> None:
+        """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
         assert self.summary.pipeline_run_id is not None
         keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
+        self.system.log(self.tracker)
+
+    @cached_property
+    def system(self) -> SystemMetrics:
+        """How the machine is used, as far as it is not written yet."""
+        return SystemMetrics(self.attempt)
 
     @property
     def seconds(self) -> Seconds:
@@ -91,7 +103,7 @@ def open_record(
     root = str(first.id)
     note_process(home, str(run.id), run.name)
     own_store = tracking_uri == home.tracking_uri
-    tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity(config, fingerprints, labels)}
+    tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
     tracker = Tracker.open(
         tracking_uri,
         config.tracking.experiment or config.name,
@@ -105,7 +117,7 @@ def open_record(
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
     resume = f"rlft resume {quote(name)}{there}"
     # The status stands until the body has set another one.
-    record = Record(tracker, Summary(status="failed"), name, tags, resume, len(attempts_of(run)))
+    record = Record(tracker, Summary(status="failed"), name, tags, resume, attempt=len(attempts_of(run)))
     record.summary.pipeline_run_id = str(run.id)
     record.summary.process = os.getpid()
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
@@ -113,10 +125,12 @@ def open_record(
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
     tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note else {}))
     tracker.log_params(config.model_dump())
+    record.code = identity_facts(fingerprints, labels)
+    tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
     started, status = time.perf_counter(), "FAILED"
     try:
         _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
-        with calls_witnessed(home, str(run.id), name):
+        with calls_witnessed(home, str(run.id), name), record.system.measuring():
             yield record
         status = "FINISHED"
     except KeyboardInterrupt:
@@ -165,19 +179,15 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     """
     run_id = str(run.id)
     record.seconds.total = seconds
-    record.keep_artifacts()
+    record.keep()
     gpus = torch.cuda.device_count()
-    record.tracker.log_metrics(
-        {f"perf/{name}_seconds_total": value for name, value in record.seconds.model_dump().items()}
-        | {"perf/gpu_hours": gpus * seconds / 3600},
-        step=0,
-    )
     record.summary.mlflow_run_id = record.tracker.run_id
     record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
     # A step of its own for each attempt, as a metric keeps the first value that it has at a step.
-    record.tracker.log_metrics(result_metrics(record.summary, gpus), step=record.attempt)
-    said = {"rlft.status": record.summary.status, DESCRIPTION: description(record.summary, record.name, note)}
-    record.tracker.set_tags(said)
+    record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=record.attempt)
+    links = links_of(record.summary, record.tracker.experiment_id)
+    said = description(record.summary, record.name, note, links)
+    record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json("summary.json", record.summary.model_dump())
     keep_summary(home, record.summary)
     _log_report(record, home, run_id)
@@ -195,21 +205,6 @@ def _log_report(record: Record, home: Home, run_id: str) -> None:
         record.tracker.log_text("report.html", make_report(home, run_id, record.summary))
     except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
         logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))
-
-
-def identity(config: Config, fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, str]:
-    """Return tags that say what exactly ran (code, environment, versions), and those that the user gave."""
-    return {
-        **labels.tags,
-        **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
-        "rlft.name": config.name,
-        "rlft.environment": config.environment.name,
-        "rlft.environment_fingerprint": fingerprints.harness,
-        "rlft.reward_fingerprint": fingerprints.reward,
-        "rlft.git_commit": rlft_commit(),
-        **{f"rlft.git_commit.{place}": commit for place, commit in labels.commits.items()},
-        **{f"rlft.version.{package}": version(package) for package in PACKAGES},
-    }
 
 
 def _disk_use(home: Home) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from mlops.runs.blocks import blocks
 from mlops.runs.sections import Difference
 from mlops.runs.summary import Summary
 from rlft.report.facts import Bullets, Headline, Table
+from rlft.types import Interval
 from rlft.visible import visible
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
@@ -16,26 +18,30 @@ PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics h
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~&$])")
 
 
-def result_metrics(summary: Summary, gpus: int) -> dict[str, float]:
-    """Return the result with its intervals, and what the run took, as metrics under `0_result/`.
+def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:
+    """Return the result with its intervals, and what the run used, as metrics under `0_result/`.
 
-    `test/<metric>` is the trained model's mean, `_before` that of the model that training started from, `_gain` their
-    difference, and `_over_control` the trained model minus the best control; `_low` and `_high` are the ends of 95 %
-    intervals. `gpus` is how many GPUs the run had. Of a run that trained nothing there is only what it took.
+    `test/<metric>` is the trained model's mean, with the ends of `trained` if that is known, `_before` that of the
+    model that training started from, `_gain` their difference, and `_over_control` the trained model minus the best
+    control; `_low` and `_high` are the ends of 95 % intervals. `gpus` is how many GPUs the run had, and `tokens` how
+    many its rounds have sampled. Of a run that trained nothing there is only what it used.
     """
     found: dict[str, float] = {}
     if (change := summary.difference) is not None:
         name = f"test/{change.metric}"
+        if trained is not None:
+            found |= {f"{name}_low": trained.low, f"{name}_high": trained.high}
         found |= {name: change.after, f"{name}_before": change.before, **_ends(f"{name}_gain", change)}
         if (best := best_control(summary)) is not None:
             found |= _ends(f"{name}_over_control", best)
     if summary.baseline is not None and summary.status in ("too_hard", "already_solved"):
         found["baseline/frac_tasks_with_variance"] = summary.baseline.frac_tasks_with_variance
-    found["cost/seconds"] = summary.seconds.total
-    found["cost/gpu_hours"] = gpus * summary.seconds.total / 3600
-    found["cost/rollouts"] = float(summary.ledger.sampled)
+    found["used/seconds"] = summary.seconds.total
+    found["used/gpu_hours"] = gpus * summary.seconds.total / 3600
+    found["used/rollouts"] = float(summary.ledger.sampled)
+    found["used/tokens"] = float(tokens)
     if summary.disk_megabytes is not None:
-        found["cost/disk_megabytes"] = summary.disk_megabytes
+        found["used/disk_megabytes"] = summary.disk_megabytes
     return {f"{PREFIX}/{name}": value for name, value in found.items()}
 
 
@@ -49,14 +55,27 @@ def _ends(name: str, change: Difference) -> dict[str, float]:
     return {name: change.mean, f"{name}_low": change.ci_low, f"{name}_high": change.ci_high}
 
 
-def description(summary: Summary, name: str, note: str = "") -> str:
+def description(summary: Summary, name: str, note: str = "", links: Mapping[str, str] | None = None) -> str:
     """Return what came of a run in Markdown: the sentences and tables that the terminal shows, and the user's note.
 
-    `name` is that of the run, as `rlft show` takes it. The note is the user's own Markdown; all else is escaped.
+    `name` is that of the run, as `rlft show` takes it, and `links` maps what can be looked at next to its address. The
+    note is the user's own Markdown; all else is escaped.
     """
-    return "\n\n".join(
-        [*_paragraphs(summary), f"`rlft show {name}` shows its conversations.", *([note] if note else [])]
-    )
+    linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
+    more = f"`rlft show {name}` shows its conversations." + (f" Look at: {linked}." if linked else "")
+    return "\n\n".join([*_paragraphs(summary), more, *([note] if note else [])])
+
+
+def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
+    """Return where the report of a run, its settings and its version are in MLflow's own pages."""
+    if summary.mlflow_run_id is None or experiment_id is None:
+        return {}
+    page = f"#/experiments/{experiment_id}/runs/{summary.mlflow_run_id}"
+    found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics", "traces": f"{page}/traces"}
+    name, version = summary.promotion.name, summary.promotion.version
+    if name is not None and version is not None:
+        found[f"{name} version {version}"] = f"#/models/{quote(name, safe='')}/versions/{version}"
+    return found
 
 
 def _paragraphs(summary: Summary) -> Iterator[str]:

@@ -35,6 +35,12 @@ class Registration:
     reasons: Sequence[str]
 
 
+def result_sentences(told: Mapping[str, Any]) -> list[str]:
+    """Return the headline of the run whose `summary` is in `told`, and what explains it."""
+    summary = Summary.model_validate(told["summary"])
+    return [verdict.HEADLINES[summary.status], *verdict.explanation(summary)]
+
+
 def version_facts(
     registration: Registration,
     policy: PolicyFolder,
@@ -46,7 +52,8 @@ def version_facts(
 ) -> Facts:
     """Return what is known of a version.
 
-    `told` has the run's `summary` as far as it goes, and the report of its reward `audit`, if there was one. `arms`
+    `told` has the run's `summary` as far as it goes, the report of its reward `audit`, if there was one, and the exact
+    `code` that ran. `arms`
     are the evaluations of the policies, `None` for one that the run does not have. Raises what `shown_context` raises.
     """
     summary = Summary.model_validate(told["summary"])
@@ -78,6 +85,7 @@ def version_facts(
         reasons=registration.reasons,
         caveats=_caveats(summary, trained),
         audit=told.get("audit"),
+        code=told.get("code", {}),
         licence=licence_of(base, _folder_of(base, metadata.base_revision), metadata.base_revision),
     )
 

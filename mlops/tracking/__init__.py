@@ -3,6 +3,7 @@
 - `run`, `writer`: the MLflow run, which never stops training; what writes into it, each thing once
 - `missed`, `patience`: what could not be written, kept in a file; how long a store that is away is left alone
 - `values`: what is logged, in the form that MLflow takes
+- `system`: how the machine is used while a run goes on
 - `traces`, `spans`: rollouts as conversations that MLflow shows
 - `evaluation_runs`, `evaluation_traces`: evaluations of models, in the shape of MLflow's own
 - `scorers`, `scorer_feedback`: scorers of MLflow that score attempts; what they say, as assessments

@@ -32,6 +32,11 @@ logger = logging.getLogger(__name__)
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 ROOT_RUN_TAG = "rlft.root_run"
+# What MLflow shows as the description of an experiment that rlft has made.
+_NOTE = (
+    "Runs of `rlft`. The result of each comes first, in the metrics under `0_result`, in the description of the run, "
+    "and in its `report.html`. `rlft compare RUN RUN` says which differences between runs stand."
+)
 
 
 class Tracker:
@@ -108,17 +113,20 @@ class Tracker:
         """Write settings, nested ones as `outer.inner`. The first value stays; a later change is only warned of."""
         self._write({"kind": "params", "values": flatten(hide_secrets(params))})
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+    def log_metrics(self, metrics: Mapping[str, float], step: int, when: float | None = None) -> None:
         """Write the metrics of a round (`step`), each only if the run has no value of it at that step.
 
-        Values that are not finite are left out, with a warning.
+        `when` they were measured is in seconds since the epoch; without it that is now. Values that are not finite are
+        left out, with a warning.
         """
         finite = {legal_name(name): float(value) for name, value in metrics.items() if math.isfinite(value)}
         if len(finite) < len(metrics):
             names = sorted(name for name, value in metrics.items() if not math.isfinite(value))
             logger.warning("step %d: %s not finite, not written", step, ", ".join(names))
         if finite:
-            self._write({"kind": "metrics", "step": step, "time_ms": int(time.time() * 1000), "values": finite})
+            self._write(
+                {"kind": "metrics", "step": step, "time_ms": int((when or time.time()) * 1000), "values": finite}
+            )
 
     def log_curves(self, curves: Mapping[str, Sequence[float]]) -> None:
         """Write whole curves, whose first value is that of step 1; what the run has of them stays as it is.
@@ -240,7 +248,8 @@ class Tracker:
         """Return the id of the experiment, which another run may make at the same moment."""
         if (found := client.get_experiment_by_name(self.experiment)) is None:
             try:
-                return client.create_experiment(self.experiment, artifact_location=self.artifact_location)
+                tags = {"mlflow.note.content": _NOTE}
+                return client.create_experiment(self.experiment, artifact_location=self.artifact_location, tags=tags)
             except MlflowException as cause:
                 if (found := client.get_experiment_by_name(self.experiment)) is None:
                     raise cause

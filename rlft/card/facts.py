@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlft.card.licence import Licence
@@ -17,8 +17,9 @@ class Facts:
 
     `name` is that of the registered model and `run_name` that of the run in ZenML, `run_id` its id in MLflow. `policy`
     is the contents of `policy.json`, `shown` those of `context.json`, `config` the run's settings. `tags` are those of
-    the run (`rlft.git_commit`, fingerprints, versions of libraries). `reports` are the evaluations of the arms (`base`,
-    `warm_start`, `trained`, `champion`, `constant`) by split, `audit` the report of the reward audit, if there was one.
+    the run, and `code` says exactly what ran: commits, fingerprints, versions of packages. `reports` are the
+    evaluations of the arms (`base`, `warm_start`, `trained`, `champion`, `constant`) by split, `audit` the report of
+    the reward audit, if there was one.
 
     `source` says in one line where the tasks come from, `sizes` how many each split has, `fingerprint` which they are.
     `reward` are paragraphs on what the reward pays, `results` sentences and tables on what came of the run, `simpler`
@@ -44,6 +45,7 @@ class Facts:
     caveats: Sequence[str] = ()
     audit: Mapping[str, Any] | None = None
     licence: Licence | None = None
+    code: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def environment(self) -> str:

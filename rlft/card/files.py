@@ -32,7 +32,7 @@ def version_files(facts: Facts) -> dict[str, str]:
 def lineage(facts: Facts) -> dict[str, Any]:
     """Return where a version comes from: its run, policy and base, its tasks and code, and the libraries that made it.
 
-    `tags` are the run's own: fingerprints of environment and reward, commits, versions of packages.
+    `code` has the fingerprints of environment and reward, commits, and versions of packages; `tags` are the run's own.
     """
     return {
         "model": facts.name,
@@ -41,6 +41,7 @@ def lineage(facts: Facts) -> dict[str, Any]:
         **{key: facts.policy.get(key) for key in (*_ORIGIN, *_HASHES)},
         "tasks": {"source": facts.source, "fingerprint": facts.fingerprint, "splits": dict(facts.sizes)},
         "environment": facts.environment,
+        "code": dict(facts.code),
         "tags": dict(sorted(facts.tags.items())),
     }
 

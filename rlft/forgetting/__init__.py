@@ -10,7 +10,6 @@ from rlft.forgetting.changes import (
     Change,
     compare_bits,
     comparison_sentences,
-    forgetting_metrics,
     forgetting_sentences,
 )
 from rlft.forgetting.passages import fingerprint_texts, shipped_texts
@@ -21,7 +20,6 @@ __all__ = [
     "compare_bits",
     "comparison_sentences",
     "fingerprint_texts",
-    "forgetting_metrics",
     "forgetting_sentences",
     "measure_bits",
     "shipped_texts",

@@ -98,14 +98,3 @@ def comparison_sentences(first: str, second: str, changes: Mapping[str, Change],
     if kept := [f"`{name}`" for name, each in changes.items() if each.verdict == "kept"]:
         said.append(f"{second} predicts {', '.join(kept)} no worse than {first}, within {margin:g} bits per byte.")
     return said
-
-
-def forgetting_metrics(changes: Mapping[str, Change]) -> dict[str, float]:
-    """Return the changes as numbers for a tracker: `forgetting/{text}/bits_per_byte`, `_before`, and `_change`."""
-    flat = dict[str, float]()
-    for name, each in changes.items():
-        prefix = f"forgetting/{name}/bits_per_byte"
-        flat[prefix], flat[f"{prefix}_before"] = each.after, each.before
-        flat[f"{prefix}_change"] = each.difference.mean
-        flat[f"{prefix}_change_low"], flat[f"{prefix}_change_high"] = each.difference.low, each.difference.high
-    return flat

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlft.errors import RlftError
-from rlft.evaluation import advice, baseline_verdict, evaluate_rollouts, flat_metrics, majority_solved
+from rlft.evaluation import advice, baseline_verdict, curve_points, evaluate_rollouts, majority_solved, report_numbers
 from rlft.outcome import Failure
 from rlft.types import EvaluationReport, Interval, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
@@ -199,19 +199,14 @@ def test_what_failed_is_neither_solved_nor_too_hard():
     assert baseline_verdict(none, 0.97) == "trainable"
 
 
-def test_flat_names_have_bounds_and_no_at_sign():
-    report = EvaluationReport(
-        "gate", "p", 1, {"accuracy": Interval(0.5, 0.4, 0.6, 9)}, {}, errored=2, frac_tasks_with_variance=0.25
-    )
-    assert flat_metrics(report) == {
-        "eval/gate/accuracy": 0.5,
-        "eval/gate/accuracy_low": 0.4,
-        "eval/gate/accuracy_high": 0.6,
-        "eval/gate/frac_tasks_with_variance": 0.25,
-        "eval/gate/errored": 2.0,
-        "eval/gate/answers": 0.0,
-    }
-    assert "eval/search/gate/accuracy" in flat_metrics(report, "search")
+def test_numbers_have_bounds_and_a_curve_those_of_its_metric_alone():
+    intervals = {"accuracy": Interval(0.5, 0.4, 0.6, 9), "reward": Interval(2.0, 1.0, 3.0, 9)}
+    report = EvaluationReport("gate", "p", 1, intervals, {}, errored=2, frac_tasks_with_variance=0.25)
+    counted = {"frac_tasks_with_variance": 0.25, "errored": 2.0, "answers": 0.0}
+    accuracy = {"accuracy": 0.5, "accuracy_low": 0.4, "accuracy_high": 0.6}
+    assert report_numbers(report) == {**accuracy, "reward": 2.0, "reward_low": 1.0, "reward_high": 3.0, **counted}
+    drawn = {**accuracy, "reward": 2.0, **counted}
+    assert curve_points(report, "accuracy") == {f"eval/gate/{name}": value for name, value in drawn.items()}
 
 
 def test_a_report_keeps_the_ranges_of_what_was_scored():

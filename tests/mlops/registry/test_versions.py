@@ -216,7 +216,7 @@ def test_what_is_registered(store, full):
     assert version.tags["rlft.promote"] == "false"
     assert version.tags["rlft.reasons"] == "fails: base\nno champion"
     assert (version.tags["rlft.rule.improvement"], version.tags["rlft.rule.suites"]) == ("fails", "passes")
-    assert version.description == "- fails: base\n- no champion"
+    assert version.description.startswith("- fails: base\n- no champion\n\nMade by the run [")
     assert version.tags["rlft.tasks"] == "fingerprint"
     assert version.tags["rlft.round"] == "3"
     assert version.tags["rlft.run_id"] == version.run_id

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mlops.runs.caveats import contamination_metrics, contamination_sections, text_changes
-from mlops.runs.sections import Contamination, Mean
+from mlops.runs.caveats import contamination_sections, text_changes
 from rlft.contamination import ContaminationReport, Overlap
 from rlft.forgetting import TextBits, compare_bits
 from rlft.types import Evaluation, EvaluationReport
@@ -36,24 +35,6 @@ def test_the_score_and_the_difference_are_also_those_of_the_clean_tasks():
     assert "On the 3 clean tasks `accuracy` is 0.667" in test.sentence
     gate = sections["gate"]
     assert (gate.overlapping, gate.clean, gate.clean_difference) == (1, None, None)
-
-
-def test_as_metrics():
-    sections = {
-        "test": Contamination(
-            tasks=4, exact=1, overlapping=2, clean=Mean(mean=0.5, ci_low=0.25, ci_high=0.75, tasks=1), sentence=""
-        ),
-        "gate": Contamination(tasks=1, exact=1, overlapping=0, sentence=""),
-    }
-    assert contamination_metrics(sections, "accuracy") == {
-        "contamination/test/exact": 1.0,
-        "contamination/test/overlapping": 2.0,
-        "contamination/test/clean_accuracy": 0.5,
-        "contamination/test/clean_accuracy_low": 0.25,
-        "contamination/test/clean_accuracy_high": 0.75,
-        "contamination/gate/exact": 1.0,
-        "contamination/gate/overlapping": 0.0,
-    }
 
 
 def test_what_training_cost_with_what_the_warm_start_had_come_to():

@@ -1,8 +1,9 @@
 import pytest
 
-from mlops.runs.result import best_control, description, result_metrics
+from mlops.runs.result import best_control, description, links_of, result_metrics
 from mlops.runs.sections import Baseline, Difference, Ledger, Promotion, Seconds
 from mlops.runs.summary import Summary
+from rlft.types import Interval
 
 
 def minus(before, mean):
@@ -22,10 +23,12 @@ IMPROVED = Summary(
 
 
 def test_the_result_comes_first_with_its_intervals():
-    found = result_metrics(IMPROVED, gpus=4)
+    found = result_metrics(IMPROVED, gpus=4, trained=Interval(0.75, 0.7, 0.8, 100), tokens=12800)
     assert found == pytest.approx(
         {
             "0_result/test/accuracy": 0.75,
+            "0_result/test/accuracy_low": 0.7,
+            "0_result/test/accuracy_high": 0.8,
             "0_result/test/accuracy_before": 0.25,
             "0_result/test/accuracy_gain": 0.5,
             "0_result/test/accuracy_gain_low": 0.49,
@@ -33,10 +36,11 @@ def test_the_result_comes_first_with_its_intervals():
             "0_result/test/accuracy_over_control": 0.25,  # over sft, which is better than the constant answer
             "0_result/test/accuracy_over_control_low": 0.24,
             "0_result/test/accuracy_over_control_high": 0.27,
-            "0_result/cost/seconds": 1800,
-            "0_result/cost/gpu_hours": 2,  # 4 GPUs for half an hour
-            "0_result/cost/rollouts": 640,
-            "0_result/cost/disk_megabytes": 12.5,
+            "0_result/used/seconds": 1800,
+            "0_result/used/gpu_hours": 2,  # 4 GPUs for half an hour
+            "0_result/used/rollouts": 640,
+            "0_result/used/tokens": 12800,
+            "0_result/used/disk_megabytes": 12.5,
         }
     )
     others = ["accuracy", "Accuracy", "clip_ratio/low", "_private", "eval/final/test/accuracy"]
@@ -48,9 +52,10 @@ def test_a_run_that_trained_nothing_says_what_it_took_and_what_it_measured():
     stopped = Summary(status="too_hard", baseline=baseline, seconds=Seconds(total=9))
     assert result_metrics(stopped, gpus=0) == {
         "0_result/baseline/frac_tasks_with_variance": 0,
-        "0_result/cost/seconds": 9,
-        "0_result/cost/gpu_hours": 0,
-        "0_result/cost/rollouts": 0,
+        "0_result/used/seconds": 9,
+        "0_result/used/gpu_hours": 0,
+        "0_result/used/rollouts": 0,
+        "0_result/used/tokens": 0,
     }
     text = description(stopped, "first")
     assert text.startswith("**Not trained: the model solves none of these tasks")
@@ -73,6 +78,20 @@ def test_the_description_says_what_the_terminal_says():
     assert any(paragraph.startswith(table) for paragraph in paragraphs)
     assert "Registry: m version 3, alias champion\n- passes: it is better" in paragraphs
     assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
+
+
+def test_the_links_lead_to_pages_of_mlflow():
+    registered = Promotion(name="a b/c", version="3")
+    run = IMPROVED.model_copy(update={"mlflow_run_id": "r1", "promotion": registered})
+    assert links_of(run, "7") == {
+        "report": "#/experiments/7/runs/r1/artifacts/report.html",
+        "curves": "#/experiments/7/runs/r1/model-metrics",
+        "traces": "#/experiments/7/runs/r1/traces",
+        "a b/c version 3": "#/models/a%20b%2Fc/versions/3",
+    }
+    text = description(run, "first", links={"report": "#/x"})
+    assert text.endswith("`rlft show first` shows its conversations. Look at: [report](#/x).")
+    assert links_of(run, None) == links_of(IMPROVED, "7") == {}
 
 
 def test_what_a_model_wrote_is_no_markup():

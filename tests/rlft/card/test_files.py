@@ -23,7 +23,7 @@ def test_every_file():
         "fingerprint": "f00d",
         "splits": {"train": 400, "test": 20},
     }
-    assert origin["tags"] == {"rlft.git_commit": "beef"}
+    assert (origin["tags"], origin["code"]) == ({"team": "a"}, {"commits": {"rlft": "beef"}})
     assert "audit.json" not in version_files(make_facts())
 
 

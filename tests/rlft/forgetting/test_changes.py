@@ -3,7 +3,7 @@ import math
 import pytest
 from scipy.stats import t as student
 
-from rlft.forgetting import TextBits, compare_bits, comparison_sentences, forgetting_metrics, forgetting_sentences
+from rlft.forgetting import TextBits, compare_bits, comparison_sentences, forgetting_sentences
 
 BEFORE = TextBits({"code": (1.0, 2.0, 1.0, 2.0), "english": (1.0, 1.0, 1.0, 1.0), "only before": (1.0, 1.0)})
 AFTER = TextBits({"code": (1.1, 2.2, 1.3, 2.2), "english": (1.01, 1.02, 1.01, 1.0), "only after": (1.0, 1.0)})
@@ -46,15 +46,6 @@ def test_sentences_on_two_models():
     assert comparison_sentences("a", "b", compare_bits(AFTER, BEFORE, 0.5), 0.5) == [
         "b predicts `code`, `english` no worse than a, within 0.5 bits per byte."
     ]
-
-
-def test_metrics():
-    found = forgetting_metrics(compare_bits(AFTER, BEFORE, 0.05))
-    assert len(found) == 10
-    assert found["forgetting/code/bits_per_byte"] == pytest.approx(1.7)
-    assert found["forgetting/code/bits_per_byte_before"] == pytest.approx(1.5)
-    assert found["forgetting/code/bits_per_byte_change"] == pytest.approx(0.2)
-    assert found["forgetting/code/bits_per_byte_change_low"] == pytest.approx(0.030, abs=1e-3)
 
 
 def test_what_cannot_be_compared():

@@ -1,0 +1,64 @@
+"""What says of an MLflow run what ran: a few tags for people, and the exact code and versions as a file."""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+    MLFLOW_USER,
+)
+
+from mlops.runs.commits import rlft_commit
+from mlops.runs.labels import Labels
+from rlft.config import Config
+from rlft.fingerprints.identity import EnvironmentFingerprints
+
+PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
+_COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed
+
+
+def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
+    """Return the tags that say who ran what; those of MLflow's own names are shown at the head of the run's page."""
+    return {
+        **labels.tags,
+        **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
+        MLFLOW_USER: _user(),
+        MLFLOW_SOURCE_NAME: _command(),
+        MLFLOW_SOURCE_TYPE: "LOCAL",  # of MLflow's types the one whose name is shown as it is
+        MLFLOW_GIT_COMMIT: rlft_commit(),
+        "rlft.name": config.name,
+        "rlft.environment": config.environment.name,
+    }
+
+
+def identity_facts(fingerprints: EnvironmentFingerprints, labels: Labels) -> dict[str, Any]:
+    """Return the exact code and versions: commits, fingerprints of the environment's code, and packages."""
+    return {
+        "commits": {"rlft": rlft_commit(), **labels.commits},
+        "fingerprints": {"environment": fingerprints.harness, "reward": fingerprints.reward},
+        "packages": {package: version(package) for package in PACKAGES},
+        "python": sys.version.split()[0],
+    }
+
+
+def _user() -> str:
+    """Return the operating system's user; in a pod there may be none of this number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _command() -> str:
+    """Return the command that was typed; `rlft` where the run was begun by a program, such as ZenML's in a pod."""
+    is_typed = Path(sys.argv[0]).name in _COMMANDS
+    return shlex.join(["rlft", *sys.argv[1:]]) if is_typed else "rlft"
