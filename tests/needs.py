@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 
@@ -32,6 +33,14 @@ def need_bubblewrap() -> None:
         find_program("bwrap", INSTALL)
     except EnvironmentSetupError:
         need(False, "bubblewrap", "apt-get install bubblewrap")
+
+
+def need_chromium() -> str:
+    """For tests that read pages in a browser; returns the program."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    need(found is not None, "chromium", "apt-get install chromium")
+    assert found is not None
+    return found
 
 
 def closing_line(reasons: Iterable[str]) -> str:

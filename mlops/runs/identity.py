@@ -21,6 +21,7 @@ from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.secrets import MASK, find_secrets, redact
 
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
 _COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed
@@ -32,7 +33,8 @@ def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
         **labels.tags,
         **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
         MLFLOW_USER: _user(),
-        MLFLOW_SOURCE_NAME: _command(),
+        # MLflow's page shows what stands behind the last slash, so there is none.
+        MLFLOW_SOURCE_NAME: " ".join(Path(word).name or word for word in _command()),
         MLFLOW_SOURCE_TYPE: "LOCAL",  # of MLflow's types the one whose name is shown as it is
         MLFLOW_GIT_COMMIT: rlft_commit(),
         "rlft.name": config.name,
@@ -47,6 +49,7 @@ def identity_facts(fingerprints: EnvironmentFingerprints, labels: Labels) -> dic
         "fingerprints": {"environment": fingerprints.harness, "reward": fingerprints.reward},
         "packages": {package: version(package) for package in PACKAGES},
         "python": sys.version.split()[0],
+        "command": shlex.join(_command()),
     }
 
 
@@ -58,7 +61,15 @@ def _user() -> str:
         return "unknown"
 
 
-def _command() -> str:
-    """Return the command that was typed; `rlft` where the run was begun by a program, such as ZenML's in a pod."""
-    is_typed = Path(sys.argv[0]).name in _COMMANDS
-    return shlex.join(["rlft", *sys.argv[1:]]) if is_typed else "rlft"
+def _command() -> list[str]:
+    """Return the words of the command that was typed, without secrets.
+
+    It is `rlft` alone where a program began the run, as ZenML's does in a pod.
+    """
+    typed = sys.argv[1:] if Path(sys.argv[0]).name in _COMMANDS else []
+    return ["rlft", *map(_without_secret, typed)]
+
+
+def _without_secret(word: str) -> str:
+    key, is_setting, value = word.partition("=")
+    return f"{key}={MASK}" if is_setting and find_secrets({key.rpartition(".")[2]: value}) else redact(word)
