@@ -6,6 +6,7 @@
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `compared`: how runs are printed side by side
+- `sweep`, `variation`: `run --sweep`, and one run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share
 - `verify`: the part of `doctor --verify`

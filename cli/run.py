@@ -21,7 +21,8 @@ from cli.options import (
 )
 from cli.result import finish, run_id_of
 from cli.start import check_start, say_start, tell_dead
-from cli.sweep import Sweep, run_sweep
+from cli.sweep import run_sweep
+from cli.variation import Sweep
 from mlops.display.terminal import errors
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -111,11 +112,17 @@ print(json.dumps([run.info.run_name, run.data.tags, names]))
     name, tags, names = found
     assert name == "first"
     assert names == ["first"]
-    assert tags["mlflow.note.content"].endswith("`rlft show first` shows its conversations.\n\nA *first* try.")
+    assert "`rlft show first` shows its conversations." in tags["mlflow.note.content"]
+    assert tags["mlflow.note.content"].endswith("\n\nA *first* try.")
     assert tags["dataset"] == "press 2026"
-    assert tags["rlft.git_commit.config"] == RLFTS_OWN  # a fixture of ours
-    assert tags["rlft.git_commit.environment"] == RLFTS_OWN
-    assert tags["rlft.git_commit.working_directory"] == "no repository"
+    place = home.folder / ".rlft" / "mlflow-artifacts" / done["resume"].summary["mlflow_run_id"] / "artifacts/identity"
+    attempts = sorted(place.iterdir())
+    assert [file.name for file in attempts] == [f"attempt-{number + 1}.json" for number in range(len(attempts))]
+    assert len(attempts) >= 2
+    for file in attempts:
+        commits = json.loads(file.read_text())["commits"]
+        assert commits["config"] == commits["environment"] == RLFTS_OWN  # a fixture of ours
+        assert commits["working_directory"] == "no repository"
 
 
 def test_all_attempts_are_one_version_of_the_model_with_the_same_tags(moved):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import time
 
 import pytest
 
+from mlops.home.folder import Home as Folder
+from mlops.runs.summary_target import held_target
 from tests.e2e.conftest import TINY
 
 NESTED = """
@@ -53,6 +56,15 @@ def test_the_summary_names_the_runs(swept):
     )
     (setting,) = done.summary["settings"]
     assert (setting["runs"], setting["scored"], setting["changes"]) == (2, 2, {})
+
+
+def test_the_next_command_may_write_the_same_file(swept, tmp_path):
+    home, done = swept
+    assert done.summary["status"] == "finished"
+    file = tmp_path / "summary.json"
+    file.write_text(json.dumps(done.summary))
+    with held_target(file, Folder(home.folder / ".rlft")):
+        assert not file.exists()
 
 
 def test_runs_of_one_sweep_are_not_made_twice(swept):
