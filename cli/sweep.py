@@ -18,7 +18,7 @@ from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import make_labels, timed_name
 from rlft.config import Config
-from rlft.config.file import load_config
+from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
 from rlft.files import write_file
 from rlft.sweep import Changes, short_name, variations
@@ -71,6 +71,11 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
 
 def _checked(home: Home, sweep: Sweep, varied: Sequence[Changes]) -> Config:
     """Return the config of the first run. Raises RlftError if that of any run cannot be used."""
+    if secret := next((text for changes in varied for text in texts_of(changes) if holds_secret(text)), None):
+        fix = "let it name a variable of the environment, env:NAME, and sweep something else"
+        raise ConfigError(
+            f"{secret.partition('=')[0]} looks like a secret, and would stand in names", where="--sweep", fix=fix
+        )
     settings = [load_config(sweep.config, [*sweep.overrides, *texts_of(changes)]) for changes in varied]
     if len({(each.name, each.tracking.experiment) for each in settings}) > 1:
         fix = "sweep other settings: MLflow nests runs within one experiment"

@@ -20,8 +20,9 @@ from mlflow.utils.mlflow_tags import (
 from mlops.runs.commits import rlft_commit
 from mlops.runs.labels import Labels
 from rlft.config import Config
+from rlft.config.file import holds_secret
 from rlft.fingerprints.identity import EnvironmentFingerprints
-from rlft.secrets import MASK, find_secrets, redact
+from rlft.secrets import MASK, redact
 
 PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
 _COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed
@@ -72,4 +73,6 @@ def _command() -> list[str]:
 
 def _without_secret(word: str) -> str:
     key, is_setting, value = word.partition("=")
-    return f"{key}={MASK}" if is_setting and find_secrets({key.rpartition(".")[2]: value}) else redact(word)
+    if is_setting and key.startswith("--"):  # as in --set=key=value
+        return f"{key}={_without_secret(value)}"
+    return f"{key}={MASK}" if is_setting and holds_secret(word) else redact(word)

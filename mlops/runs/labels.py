@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import Field
 
 from mlops.runs.ids import is_name_of_attempt
+from rlft.config.file import holds_secret
 from rlft.config.names import check_name
 from rlft.config.section import Section
 from rlft.errors import RlftError
@@ -77,8 +78,8 @@ def timed_name(experiment: str, overrides: Sequence[str]) -> str:
 
     Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room.
     """
-    changes = {key: value for key, _, value in (each.partition("=") for each in overrides)}
-    shown = {key: value for key, value in changes.items() if _SHORT.fullmatch(value) and not find_secrets({key: value})}
+    changes = {key: value for key, _, value in (each.partition("=") for each in overrides if not holds_secret(each))}
+    shown = {key: value for key, value in changes.items() if _SHORT.fullmatch(value)}
     parts = [experiment, *([short_name(shown)] if shown else []), f"{datetime.now():%Y-%m-%d-%H%M%S-%f}"]
     return "-".join(parts)
 

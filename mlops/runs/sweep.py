@@ -111,12 +111,11 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
 def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], note: str) -> str:
     columns, rows = table_of(runs)
     lines = [columns, ("---",) * len(columns), *(tuple(plain(cell) for cell in row) for row in rows)]
-    said = [f"**{plain(sentence(settings, runs))}**", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    said = [f"**{plain(_sentence(settings, runs))}**", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
     return "\n\n".join([*said, *([note] if note else [])])
 
 
-def sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> str:
-    """Return in a sentence how many runs have a result."""
+def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> str:
     scored = sum(setting.scored for setting in settings)
     kinds = f"{len(settings)} settings" if len(settings) > 1 else "one setting"
     return (

@@ -13,7 +13,7 @@ from rlft.config.content import wrong_values
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
-from rlft.secrets import hide_secrets, redact, require
+from rlft.secrets import find_secrets, hide_secrets, redact, require
 
 LARGEST_FILE = 1_000_000  # bytes
 MOST_PROBLEMS = 20  # so many of them are shown
@@ -117,6 +117,16 @@ def apply_override(content: dict[str, Any], override: str) -> None:
             where=f"--set {key}",
             fix="put it in quotes within the value",
         ) from cause
+
+
+def holds_secret(override: str) -> bool:
+    """Return whether an override, `a.b.c=value`, sets what looks like a secret, at whatever depth of its value."""
+    content: dict[str, Any] = {}
+    try:
+        apply_override(content, override)
+    except ConfigError:  # it is no override, so only its form can tell
+        return redact(override) != override
+    return bool(find_secrets(content))
 
 
 _PLAIN = {"missing": "it is missing and has no default", "model_type": "a section of settings belongs here"}

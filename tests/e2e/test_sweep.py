@@ -80,6 +80,7 @@ def test_runs_of_one_sweep_are_not_made_twice(swept):
         ("training.rounds=1,none", "training.rounds"),
         ("name=a,b", "the runs would be in different experiments"),
         ("seed=1", "these make 1 run(s)"),
+        ("environment.kwargs.api_key=hunter22,hunter23", "environment.kwargs.api_key looks like a secret"),
     ],
 )
 def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home, values, said):
@@ -87,6 +88,7 @@ def test_nothing_begins_if_one_of_the_configs_cannot_be_used(make_home, values, 
     done = home.rlft("run", str(TINY), "--sweep", values)
     assert done.code == 2
     assert said in done.output
+    assert "hunter22" not in done.output
     assert home.query("print(json.dumps(client.list_pipeline_runs().total))") == 0
 
 

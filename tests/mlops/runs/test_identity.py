@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mlops.runs.identity import identity_facts, identity_tags
-from mlops.runs.labels import Labels
+from mlops.runs.labels import Labels, timed_name
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from tests.e2e.conftest import TINY
@@ -21,6 +21,23 @@ def typed(monkeypatch):
     monkeypatch.setattr(
         sys, "argv", ["/usr/bin/rlft", "run", "configs/a.yaml", "--set", "environment.kwargs.api_key=hunter22"]
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--set", "environment={name: a.py:A, kwargs: {api_key: hunter22}}"],
+        ["--set", "environment.kwargs={password: hunter22}"],
+        ["--set=environment.kwargs.api_key=hunter22"],
+        ["--set=environment.kwargs={headers: [{token: hunter22}]}"],
+    ],
+)
+def test_a_secret_within_a_value_is_in_neither(monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/rlft", "run", "a.yaml", *words])
+    tags, facts = identity_tags(load_config(TINY), LABELS), identity_facts(EnvironmentFingerprints("aa", "bb"), LABELS)
+    assert tags["mlflow.source.name"].startswith("rlft run a.yaml --set")
+    assert "hunter22" not in f"{tags} {facts}"
+    assert timed_name("a", [words[-1].removeprefix("--set=")]).count("hunter22") == 0
 
 
 def test_the_tags_say_who_ran_which_command(typed):
