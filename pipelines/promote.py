@@ -15,9 +15,10 @@ from zenml.models import PipelineRunResponse
 from mlops.home.folder import Home
 from mlops.registry.champion import current_champion
 from mlops.runs.ids import EVALUATION
-from mlops.runs.policies import stored_policy, stored_tasks
+from mlops.runs.policies import stored_policy
 from mlops.runs.runs import finished_steps, name_of, resumable_attempt, steps_before_decision
 from mlops.runs.starting import Resumed, registry_name, resumed
+from mlops.runs.stored_rollouts import stored_tasks
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from pipelines.gate import check_slices
@@ -58,8 +59,8 @@ def plan_promotion(home: Home, run: PipelineRunResponse, overrides: Sequence[str
         )
     again = resumed(attempt, tracking_uri, overrides, anew=True)
     policy = stored_policy(home, name, "best", None)
-    if (tasks := stored_tasks(attempt.id)) is not None:
-        check_slices(tasks.load().split("gate"), again.config)  # before there is an attempt that would fail by it
+    if (tasks := stored_tasks(attempt)) is not None:
+        check_slices(tasks.split("gate"), again.config)  # before there is an attempt that would fail by it
     address = tracking_address(tracking_uri or HOME)
     with answering(address):
         champion = current_champion(address, registry_name(again.config))

@@ -7,7 +7,8 @@
 - `summary`, `sections`, `comparison`, `summary_file`: the contract that says what came of it, its parts, what is
   computed for it, and its file
 - `summary_target`: the file that `--summary` names
-- `stored_rollouts`, `stored_files`, `retention`: its rollouts, found and read again, and how long they are kept
+- `stored_rollouts`, `stored_files`, `retention`: its rollouts and tasks, found and read again, and which weights are
+  kept
 - `verification`, `redo`: whether what it has stored is still what it was, and how a step's results are made again
 - `caveats`: what stands beside a result: tasks that are not new, and what training cost elsewhere
 - `changed_code`: whether a run's own code is what it began with

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlops.runs.ids import EVALUATION, REWARDS, ROLLOUTS, TASKS, Stored
-from mlops.runs.stored_rollouts import attempts, stored_output
+from mlops.runs.ids import EVALUATION, REWARDS, ROLLOUTS
+from mlops.runs.stored_rollouts import attempts, stored_output, stored_tasks
 from rlft.errors import RlftError
 from rlft.gates.identity import task_hash
 from rlft.types import EvaluationReport, Message, Split
@@ -56,10 +56,8 @@ def _stored_run(run: str, split: Split) -> StoredRun:
     from mlops.runs.runs import find_run, name_of
 
     found = find_run(run)
-    name, evaluation, tasks = name_of(found), stored_output(found, EVALUATION, _TRAINED), None
-    if evaluation is not None:
-        tasks = stored_output(found, Stored("leave_out_tasks", TASKS.output, TASKS.file), "")
-        tasks = tasks or stored_output(found, TASKS, "")
+    name, evaluation = name_of(found), stored_output(found, EVALUATION, _TRAINED)
+    tasks = None if evaluation is None else stored_tasks(found)
     if evaluation is None or tasks is None:
         raise RlftError(
             f"{name} has evaluated no trained policy",
@@ -121,7 +119,7 @@ def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attemp
 
 def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
     """Return the last message of each task's prompt."""
-    found = stored_output(run.found, TASKS, "")
+    found = stored_tasks(run.found)
     by_id = found.by_id() if found is not None else {}
     return {task: str(by_id[task].prompt[-1].get("content") or "") for task in tasks if task in by_id}
 

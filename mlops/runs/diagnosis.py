@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mlops.runs.ids import EVALUATION, TASKS, TRAIN_REPORT, round_name, validation_name
-from mlops.runs.stored_rollouts import attempts, stored_output
+from mlops.runs.ids import EVALUATION, TRAIN_REPORT, round_name, validation_name
+from mlops.runs.stored_rollouts import attempts, stored_output, stored_tasks
 from rlft.config import Config
 from rlft.diagnosis import History
 from rlft.errors import RlftError
@@ -44,7 +44,7 @@ def stored_history(run: str) -> History:
             where="RUN",
             fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
         )
-    tasks = stored_output(found, TASKS, "")
+    tasks = stored_tasks(found)
     return make_history(_config_of(found), rounds, validations, 0 if tasks is None else len(tasks.split("train")))
 
 

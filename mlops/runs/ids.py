@@ -37,6 +37,7 @@ REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
 TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
 EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
 TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
+FITTING_TASKS = Stored("leave_out_tasks", TASKS.output, TASKS.file)  # where the model cannot read all of them
 _OF_A_ROUND = "|".join(stored.step for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT))
 
 

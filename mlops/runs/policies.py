@@ -7,7 +7,7 @@ from typing import Any
 from zenml.client import Client
 
 from mlops.home.folder import Home
-from mlops.runs.ids import TASKS, TRAIN_REPORT, round_name
+from mlops.runs.ids import TRAIN_REPORT, round_name
 from mlops.runs.retention import removed_by_keep
 from mlops.runs.runs import attempts_of, find_run, name_of
 from mlops.runs.summary_file import read_summary
@@ -53,14 +53,9 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     raise RlftError(f"the run has no such policy: {there}", where=where, fix="name another one")
 
 
-def stored_tasks(run_id: Any) -> Any:
-    """Return the artifact of the tasks that an attempt at a run has used; `None` if it has none."""
-    return _output(run_id, "leave_out_tasks", TASKS.output) or _output(run_id, TASKS.step, TASKS.output)
-
-
-def _output(run_id: Any, step: str, output: str = _OUTPUT) -> Any:
+def _output(run_id: Any, step: str) -> Any:
     for found in Client().list_run_steps(pipeline_run_id=run_id, name=step, size=1):
-        if versions := Client().get_run_step(found.id).outputs.get(output):
+        if versions := Client().get_run_step(found.id).outputs.get(_OUTPUT):
             return versions[0]
     return None
 

@@ -14,8 +14,8 @@ from mlops.home.folder import Home
 from mlops.runs.blocks import blocks
 from mlops.runs.contrast import code_of_run, settings_of_run
 from mlops.runs.diagnosis import stored_curves
-from mlops.runs.ids import REWARDS, ROLLOUTS, TASKS, Stored
-from mlops.runs.stored_rollouts import stored_output
+from mlops.runs.ids import REWARDS, ROLLOUTS, Stored
+from mlops.runs.stored_rollouts import stored_output, stored_tasks
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import read_summary
 from rlft.errors import RlftError
@@ -78,9 +78,8 @@ def _fates(rounds: list[TrainReport]) -> dict[str, int]:
 
 def _examples(run: Any) -> tuple[list[Attempt], list[Attempt]]:
     """Return the attempts of the trained policy at `test` with the highest reward, and with the lowest, by task id."""
-    rollouts, rewards, tasks = (
-        stored_output(run, stored, name) for stored, name in ((ROLLOUTS, _TRAINED), (REWARDS, _TRAINED), (TASKS, ""))
-    )
+    rollouts, rewards = (stored_output(run, stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
+    tasks = stored_tasks(run)
     if rollouts is None or rewards is None or tasks is None:
         return [], []
     by_id, scored = tasks.by_id(), {reward.rollout_id: reward for reward in rewards if reward.total is not None}
@@ -109,7 +108,7 @@ def _lineage(run: Any, summary: Summary, code: Mapping[str, str]) -> list[tuple[
         ("begun", f"{run.created:%Y-%m-%d %H:%M} UTC"),
         *code.items(),
     ]
-    if tasks := stored_output(run, TASKS, ""):
+    if tasks := stored_tasks(run):
         found += [("fingerprint of the tasks", tasks.fingerprint), ("source of the tasks", _source(tasks.notes))]
     if promotion.version:
         found.append(("version", f"models:/{promotion.name}/{promotion.version}"))

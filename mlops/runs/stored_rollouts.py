@@ -1,4 +1,4 @@
-"""Rollouts of a past run: finds those of a round, and makes a record of all that is known about one of them."""
+"""Rollouts and tasks of a past run: finds those of a round, and makes a record of all that is known about one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, Stored, round_name
+from mlops.runs.ids import FITTING_TASKS, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT, Stored, round_name
 from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
-from rlft.types import Reward, Rewards, Rollout, Rollouts
+from rlft.types import Reward, Rewards, Rollout, Rollouts, TaskSet
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
 
@@ -132,6 +132,15 @@ def stored_output(run: Any, stored: Stored, name: str) -> Any:
                 except DamagedError as damage:
                     raise damage.of(name_of(run), step) from damage
     return None
+
+
+def stored_tasks(run: Any) -> TaskSet | None:
+    """Return the tasks that a run has used, without those that its model cannot read; `None` if none are stored.
+
+    Raises what `stored_output` does.
+    """
+    fitting: TaskSet | None = stored_output(run, FITTING_TASKS, "")
+    return stored_output(run, TASKS, "") if fitting is None else fitting
 
 
 def _rounds(run: Any) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,13 +14,18 @@ import pytest
 from cli import show as show_cli
 from cli.conversation import call_text, cut, number
 from mlops.display.terminal import Terminal
-from mlops.runs import stored_rollouts
+from mlops.home.folder import Home
+from mlops.runs import contrast, diagnosis, run_report, stored_rollouts
 from mlops.runs.ids import ROLLOUTS
-from mlops.runs.stored_rollouts import ScoredRound
+from mlops.runs.stored_rollouts import ScoredRound, stored_tasks
+from mlops.runs.summary import Summary
 from rlft.calls import make_call
+from rlft.config.file import load_config
 from rlft.errors import DamagedError, RlftError
 from rlft.types import Rewards, Rollouts
-from tests.factories import make_reward, make_rollout, user
+from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
+
+TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
 
 CALL = make_call("search", {"query": "moon", "count": 3}, "c")
 MESSAGES = (
@@ -165,3 +172,57 @@ def test_files_that_were_removed_are_named(monkeypatch):
         stored_rollouts.stored_output(run, ROLLOUTS, "r000")
     assert caught.value.where == "/home/rollouts/1/rollouts.parquet"
     assert "rlft resume mine --redo generate_rollouts_r000" in caught.value.fix
+
+
+ALL = make_task_set(*(make_task(f"t{n}", split=split) for n, split in enumerate(("train", "train", "test", "test"))))
+FIT = make_task_set(ALL.tasks[0], ALL.tasks[2])
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """Lets what is stored of the one run that there is be {id of a step: value}, and of its config the tiny one."""
+
+    def stored(outputs):
+        config = load_config(TINY).model_dump(mode="json")
+        run = SimpleNamespace(
+            id="run", name="mine", created=datetime(2025, 1, 1), config=SimpleNamespace(parameters={"config": config})
+        )
+        monkeypatch.setattr("mlops.runs.runs.find_run", lambda run_id: run)
+        monkeypatch.setattr("mlops.runs.runs.attempts_of", lambda run: [run])
+        monkeypatch.setattr("mlops.runs.runs.name_of", lambda run: run.name)
+        for module in (contrast, run_report):
+            monkeypatch.setattr(module, "code_of_run", lambda run: {})
+        for module in (stored_rollouts, contrast, diagnosis, run_report):
+            monkeypatch.setattr(module, "stored_output", lambda run, stored, name: outputs.get(stored.step_id(name)))
+
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [({}, None), ({"ingest_tasks": ALL}, ALL), ({"ingest_tasks": ALL, "leave_out_tasks": FIT}, FIT)],
+)
+def test_the_tasks_of_a_run_are_those_that_its_model_can_read(store, outputs, expected):
+    store(outputs)
+    assert stored_tasks("a run") is expected
+
+
+def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store):
+    rollouts = Rollouts(tuple(make_rollout(task.id) for task in ALL.split("test")))
+    store(
+        {
+            "ingest_tasks": ALL,
+            "leave_out_tasks": FIT,
+            "generate_rollouts_trained": rollouts,
+            "score_rewards_trained": Rewards(tuple(make_reward(row, 1.0) for row in rollouts), {}),
+            "evaluate_policy_trained": SimpleNamespace(splits={"test": "a report"}),
+            "train_grpo_r000": SimpleNamespace(fates={}),
+        }
+    )
+    compared = contrast.stored_runs(["mine"], "test")["mine"]
+    assert (compared.fingerprint, set(compared.asked)) == (FIT.fingerprint, {"t2"})
+    assert contrast.prompts_of(compared, ["t2", "t3"]) == {"t2": "1+1="}
+    reported = run_report.report_facts(Home(Path("nowhere")), "mine", Summary(status="improved"))
+    assert dict(reported.lineage)["fingerprint of the tasks"] == compared.fingerprint
+    assert [attempt.task_id for attempt in (*reported.best, *reported.worst)] == ["t2"]
+    assert diagnosis.stored_history("mine").train_tasks == 1
