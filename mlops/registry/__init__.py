@@ -8,7 +8,8 @@
 - `dangling`: aliases that name no version
 - `retries`: how a write that meets another one is tried again
 - `aliases`: moving `challenger` and `champion`, each change of the latter noted; `rollback`: taking it back
-- `approval`, `verdicts`, `moved`: a person's decision about a version; its note; whether what it rests on has moved
+- `approval`, `verdicts`, `moved`: a person's decision about a version; its note, and what waits for one; whether what
+  it rests on has moved
 - `changes`, `people`: the notes of these changes; who makes one
 - `spells`, `ledger`, `history`: who was champion by the notes and the alias; reading both; telling it
 - `finding`: the registered model or version that a person names

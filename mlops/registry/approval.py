@@ -11,7 +11,7 @@ from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.moved import what_moved
 from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
 from mlops.registry.people import Person
-from mlops.registry.verdicts import Verdict, approval_of, approved_by, verdict_of, write_verdict
+from mlops.registry.verdicts import Verdict, approval_of, approved_by, verdict_of, waits, write_verdict
 from rlft.errors import RefusedError
 
 
@@ -24,7 +24,7 @@ def approve(client: MlflowClient, version: ModelVersion, reason: str, who: Perso
     name, number = version.name, str(version.version)
     ledger = read_ledger(client, name)
     reasons = tuple(version.tags.get(REASONS_TAG, "").splitlines())
-    made = approved_by(ledger, number)
+    made = approved_by(ledger.moves, number)
     if made is not None and made.change is not None and approval_of(version.tags) == "pending":  # it was cut short
         put_forward(client, name, int(number), "approval", who, reasons)  # notes the end
         said = " ".join(line for line in made.change.why if line not in reasons)
@@ -54,8 +54,10 @@ def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
     """Raise RefusedError unless a version waits for a person, and say what has become of it."""
     name, number = version.name, str(version.version)
     where = f"models:/{name}/{number}"
+    if waits(version.tags, number, ledger.moves):
+        return
     said, state = verdict_of(version.tags), approval_of(version.tags)
-    if approved_by(ledger, number) is not None or state == "approved":
+    if approved_by(ledger.moves, number) is not None or state == "approved":
         fix = (
             f"`rlft rollback {name}` takes it back"
             if ledger.champion == number
@@ -64,10 +66,9 @@ def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
         raise RefusedError(f"this version was approved already{_by(said)}", where=where, fix=fix)
     if state == "rejected":
         raise RefusedError(f"this version was rejected{_by(said)}", where=where, fix="train or evaluate another one")
-    if state != "pending":
-        passed = version.tags.get(PROMOTE_TAG) == "true"
-        why = "it was registered without promotion.approval: required" if passed else "it has not passed its gate"
-        raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=f"`rlft history {name}`")
+    passed = version.tags.get(PROMOTE_TAG) == "true"
+    why = "it was registered without promotion.approval: required" if passed else "it has not passed its gate"
+    raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=f"`rlft history {name}`")
 
 
 def _by(verdict: Verdict | None) -> str:

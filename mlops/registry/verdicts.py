@@ -1,19 +1,25 @@
-"""What a person has decided about a version that waits for approval, as the registry's notes say it."""
+"""Which versions wait for a person's approval, and what was decided about them, as the registry's notes say it.
+
+Nothing heavy is imported here: `rlft runs` reads these notes, too.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from mlflow import MlflowClient
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from mlops.registry.ledger import Ledger
 from mlops.registry.names import APPROVAL_TAG, VERDICT_TAG
 from mlops.registry.people import Person
 from mlops.registry.spells import Move
-from rlft.promotion import Approval
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from mlops.registry.ledger import Ledger
+    from rlft.promotion import Approval
 
 logger = logging.getLogger(__name__)
 _STATES: dict[str, Approval] = {"pending": "pending", "approved": "approved", "rejected": "rejected"}
@@ -57,15 +63,24 @@ def write_verdict(client: MlflowClient, name: str, version: str, verdict: Verdic
     client.set_model_version_tag(name, version, APPROVAL_TAG, verdict.verdict)
 
 
-def approved_by(ledger: Ledger, version: str) -> Move | None:
+def approved_by(moves: Sequence[Move], version: str) -> Move | None:
     """Return the move by which an approval made a version the champion, whether or not its verdict was written."""
-    found = [move for move in ledger.moves if (move.how, move.to) == ("approval", version)]
+    found = [move for move in moves if (move.how, move.to) == ("approval", version)]
     return found[-1] if found else None
+
+
+def waits(tags: Mapping[str, str], version: str, moves: Sequence[Move]) -> bool:
+    """Return whether a version waits for a person: whether `rlft approve` and `rlft reject` take it.
+
+    `tags` are its own and `moves` those of `champion`. A version waits on if its verdict is damaged, which says
+    nothing, and if another client has made it the champion, which nobody has approved.
+    """
+    return approval_of(tags) == "pending" and approved_by(moves, version) is None
 
 
 def waiting(client: MlflowClient, name: str, ledger: Ledger) -> list[str]:
     """Return the numbers of versions that wait for a person, the newest first, at most a thousand."""
     query = f"name = '{name}' AND tags.`{APPROVAL_TAG}` = 'pending'"
     found = client.search_model_versions(query, max_results=1000, order_by=["version_number DESC"])
-    numbers = [str(each.version) for each in found if approval_of(each.tags) == "pending"]
-    return [number for number in numbers if approved_by(ledger, number) is None]
+    moves = ledger.moves
+    return [str(each.version) for each in found if waits(each.tags, str(each.version), moves)]

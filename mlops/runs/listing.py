@@ -17,8 +17,9 @@ from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
 from mlops.registry.changes import read_changes
-from mlops.registry.names import APPROVAL_TAG, CHAMPION, VERDICT_TAG
+from mlops.registry.names import CHAMPION
 from mlops.registry.spells import find_moves
+from mlops.registry.verdicts import waits
 from mlops.runs.evaluations import mlflow_ids, read_evaluation
 from mlops.runs.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.runs.summary import Summary
@@ -246,10 +247,9 @@ def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str,
         "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
     ).fetchone()
     now = None if champion is None else str(champion)
-    ever = {move.to for move in find_moves(read_changes(tags), now, datetime.now(UTC))}
-    was = ("was champion",) if number in ever and number != now else ()
-    waits = own.get(APPROVAL_TAG) == "pending" and VERDICT_TAG not in own and number not in ever
-    return (*was, *(("waits for approval",) if waits else ()))
+    moves = find_moves(read_changes(tags), now, datetime.now(UTC))
+    was = ("was champion",) if number != now and any(move.to == number for move in moves) else ()
+    return (*was, *(("waits for approval",) if waits(own, number, moves) else ()))
 
 
 def _time(text: str) -> datetime:

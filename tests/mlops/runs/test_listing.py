@@ -18,6 +18,8 @@ from mlops.home.folder import Home
 from mlops.home.processes import Note, note_process
 from mlops.registry.changes import next_change
 from mlops.registry.people import Person
+from mlops.registry.spells import find_moves
+from mlops.registry.verdicts import Verdict, waits
 from mlops.runs.listing import list_runs, to_json
 from mlops.runs.removal_plan import why_kept
 from mlops.runs.sections import Difference
@@ -145,7 +147,25 @@ def test_past_champions_and_versions_that_wait_are_marked(made):
         marks = {run.name: run.marks for run in list_runs(made.home).runs}
         assert marks == {"one": ("was champion",), "two": ("waits for approval",)}
         database.execute("""INSERT INTO model_version_tags VALUES ('tiny', 3, 'rlft.verdict', '{}')""")
+        # A verdict that is damaged says nothing, and `rlft approve` takes the version still.
+        assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ("waits for approval",)
+        verdict = Verdict(verdict="rejected", who=person, at=datetime.now(UTC)).model_dump_json()
+        database.execute("UPDATE model_version_tags SET value = ? WHERE key = 'rlft.verdict'", (verdict,))
         assert {run.name: run.marks for run in list_runs(made.home).runs}["two"] == ()
+
+
+def test_a_version_that_another_client_made_champion_waits_on_until_it_is_approved():
+    """As `rlft approve` has it, which takes a version that nobody has approved, whatever the alias names."""
+    asked_at = datetime.now(UTC)
+    pending = {"rlft.approval": "pending"}
+    first = next_change([], "promotion", None, "2", None)
+    by_hand = find_moves([first.model_copy(update={"done": asked_at})], "3", asked_at)
+    assert [(move.to, move.how) for move in by_hand] == [("2", "promotion"), ("3", "outside")]
+    assert waits(pending, "3", by_hand)
+    approval = next_change([first], "approval", "2", "3", Person(name="ann"))
+    assert not waits(pending, "3", find_moves([first, approval], "3", asked_at))  # cut short before its verdict
+    assert not waits({"rlft.approval": "approved"}, "3", by_hand)
+    assert not waits({}, "3", by_hand)
 
 
 def test_an_alias_of_an_older_version_of_a_run_counts_too(made):
