@@ -26,8 +26,8 @@ class Comparison:
     `difference` is over the tasks with a score for both, whose means are `before` (the other policy) and `after`.
     `errors` counts the rollouts of both without a score, on tasks that at least one of them has a score for, and
     `low_with_errors` is the lower bound that remains if they are counted against the policy, `high_with_errors` the
-    upper one if they are counted in its favour. `without_score` are the tasks with no score for either. `declared` says
-    whether the range of the scores is known.
+    upper one if they are counted in its favour: neither lies within those of `difference`. `without_score` are the
+    tasks with no score for either. `declared` says whether the range of the scores is known.
     """
 
     difference: Interval
@@ -40,8 +40,8 @@ class Comparison:
     declared: bool
 
     def exceeds(self, minimum: float) -> bool:
-        """Return whether both lower bounds lie above `minimum`."""
-        return min(self.difference.low, self.low_with_errors) > minimum
+        """Return whether the lower bound lies above `minimum`, with errors counted against the policy and without."""
+        return self.low_with_errors > minimum
 
 
 def range_of(metric: str, *declared: Mapping[str, tuple[float, float]]) -> Range | None:

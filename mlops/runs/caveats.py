@@ -40,8 +40,8 @@ def _contamination(
         clean_difference=difference
         and Change(
             mean=difference.difference.mean,
-            ci_low=min(difference.difference.low, difference.low_with_errors),
-            ci_high=max(difference.difference.high, difference.high_with_errors),
+            ci_low=difference.low_with_errors,
+            ci_high=difference.high_with_errors,
         ),
         sentence=contamination_sentence(found, split, score, metric),
     )

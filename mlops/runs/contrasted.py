@@ -79,9 +79,8 @@ def _pairs(reports: Reports, metric: str) -> list[dict[str, Any]]:
 def _interval(found: Comparison | None) -> dict[str, float] | None:
     if found is None:
         return None
-    low = min(found.difference.low, found.low_with_errors)
-    high = max(found.difference.high, found.high_with_errors)
-    return {"mean": found.difference.mean, "low": low, "high": high, "tasks": found.difference.count}
+    ends = {"low": found.low_with_errors, "high": found.high_with_errors}
+    return {"mean": found.difference.mean, **ends, "tasks": found.difference.count}
 
 
 def _settings(groups: Sequence[Sequence[str]], reports: Reports, metric: str) -> list[dict[str, Any]]:

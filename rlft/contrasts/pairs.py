@@ -76,6 +76,4 @@ def holm(hypotheses: Collection[H], is_shown: Callable[[H, float], bool], family
 
 def excludes_zero(found: Comparison) -> bool:
     """Return whether a difference lies on one side of 0, with errors counted towards 0 and without."""
-    low = min(found.difference.low, found.low_with_errors)
-    high = max(found.difference.high, found.high_with_errors)
-    return low > 0 or high < 0
+    return found.low_with_errors > 0 or found.high_with_errors < 0

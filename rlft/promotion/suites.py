@@ -55,7 +55,7 @@ def _what_it_means(found: Loss) -> str:
     """Return the end of a sentence about a suite that has not passed: a loss, or too few tasks to rule one out."""
     if found.holds or found.obstacle is not None:
         return ""
-    if max(found.found.difference.high, found.found.high_with_errors) < 0:
+    if found.found.high_with_errors < 0:
         return ": it loses"
     if found.visible is None:
         return ": that it does not lose more is not shown"

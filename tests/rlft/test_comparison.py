@@ -89,6 +89,20 @@ def test_tasks_without_a_score_for_either_are_left_out_of_both_and_named():
     assert (found.low_with_errors, found.high_with_errors) == (found.difference.low, found.difference.high)
 
 
+@pytest.mark.parametrize("rest", [0.0, 1.0])
+def test_the_bounds_with_errors_never_lie_within_those_without(rest):
+    # Scored for both are two tasks, with the differences 1 and -1, whose interval is all of -1 to 1. On 30 others ours
+    # failed: counted as the lowest score beside 0, or as the highest beside 1, they differ by 0, and the interval of
+    # all 32 is narrow. But tasks that a policy failed on do not make a result surer.
+    tasks = [f"t{n:02d}" for n in range(30)]
+    ours = report({"a": 1.0, "b": 0.0}, dict.fromkeys(tasks, 1))
+    theirs = report({"a": 0.0, "b": 1.0} | dict.fromkeys(tasks, rest))
+    found = compare(ours, theirs, "accuracy")
+    assert found is not None
+    assert (found.difference.mean, found.errors) == (0.0, 30)
+    assert (found.low_with_errors, found.high_with_errors) == (found.difference.low, found.difference.high) == (-1, 1)
+
+
 def test_some_errors_of_several_attempts_count_by_their_share():
     # x: one of four attempts failed, the other three have the mean 2/3, as the lowest (2/3 * 3 + 0) / 4 = 0.5.
     # y: all failed. z has no errors.
