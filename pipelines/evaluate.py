@@ -20,7 +20,7 @@ from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
 from pipelines import scenarios, suite_caveats
 from pipelines.models import Opened, open_models
-from pipelines.reporting import report_evaluation
+from pipelines.reporting import end_report, report_evaluation
 from pipelines.scenarios import Evaluated, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
 from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
@@ -66,20 +66,20 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         summary.contamination = suite_contamination(settings, tasks, results, show)
         address = tracking_address(tracking_uri)
         with show("MLflow"):
-            summary.mlflow_run_id, summary.mlflow_runs = report_evaluation(
-                settings, opened, results, summary, address, run
-            )
-        summary.status = "finished"
+            parent = report_evaluation(settings, opened, results, summary, address, run)
+            summary.status, summary.seconds = "finished", time.perf_counter() - started
+            end_report(parent, summary)
         if summary.mlflow_run_id is not None:
             log_metadata(metadata={"mlflow_run_id": summary.mlflow_run_id}, run_id_name_or_prefix=str(run.id))
     except EngineError as cause:
-        summary.error = hide(str(cause))
+        summary.status, summary.error = "failed", hide(str(cause))
         raise EngineError(cause.what, where=cause.where.replace("controls: ", ""), fix=_AGAIN) from cause
     except Exception as cause:
-        summary.error = hide(str(cause))
+        summary.status, summary.error = "failed", hide(str(cause))
         raise
     finally:
-        summary.seconds = time.perf_counter() - started
+        if summary.status != "finished":
+            summary.seconds = time.perf_counter() - started
         keep_artifacts(home, str(run.id), run.name)
         keep_evaluation(home, summary)
         forget_process(home, str(run.id))

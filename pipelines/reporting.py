@@ -11,6 +11,7 @@ from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.commits import rlft_commit
 from mlops.runs.evaluations import EvaluationSummary
 from mlops.tracking.evaluation_runs import CellResult, log_cell, open_evaluation
+from mlops.tracking.run import Tracker
 from pipelines.models import Opened
 from pipelines.scenarios import Evaluated
 from pipelines.suite_caveats import caveat_metrics
@@ -24,8 +25,8 @@ def report_evaluation(
     summary: EvaluationSummary,
     address: str,
     run: Any,
-) -> tuple[str | None, dict[str, dict[str, str | None]]]:
-    """Write what the models came to; returns the id of the run, and {cell: {model: id of its run}}.
+) -> Tracker:
+    """Write what the models came to, note in the summary where, and return the run above them, which goes on.
 
     An MLflow that does not answer is warned of, and its ids are `None`: the summary has all numbers.
     """
@@ -35,7 +36,6 @@ def report_evaluation(
     parent = open_evaluation(
         address, suite.experiment or suite.name, root, run.name, home.missed_file(root), own, tags, suite.model_dump()
     )
-    runs: dict[str, dict[str, str | None]] = {}
     for cell, of_models in results.items():
         for label, each in of_models.items():
             known = opened[label]
@@ -52,13 +52,18 @@ def report_evaluation(
                 caveats=caveat_metrics(label, cell, summary.contamination, summary.forgetting),
             )
             place = home.root / "runs" / f"{root}-{cell}-{label}.missed.json"
-            runs.setdefault(cell, {})[label] = log_cell(parent, result, tags, place, suite.max_traces)
-    content = dataclasses.asdict(summary) | {"status": "finished", "mlflow_runs": runs}
-    parent.log_json("evaluation.json", content)
+            below = log_cell(parent, result, tags, place, suite.max_traces)
+            summary.mlflow_runs.setdefault(cell, {})[label] = below
+    summary.mlflow_run_id = parent.run_id
     for pair in summary.differences:
         if pair["mean"] is not None:
             name = f"difference/{pair['cell']}/{pair['split']}/{pair['second']}-minus-{pair['first']}"
             ends = {"": pair["mean"], "_low": pair["low"], "_high": pair["high"]}
             parent.log_metrics({f"{name}/{pair['metric']}{end}": value for end, value in ends.items()}, step=0)
+    return parent
+
+
+def end_report(parent: Tracker, summary: EvaluationSummary) -> None:
+    """Write the summary of an evaluation into its MLflow run, as its last words: it is to be as the home has it."""
+    parent.log_json("evaluation.json", dataclasses.asdict(summary))
     parent.finish()
-    return parent.run_id, runs

@@ -112,8 +112,10 @@ print(json.dumps({{
     "runs": sorted({{each.metadata["mlflow.assessment.sourceRunId"] for each in first.info.assessments}}),
     "root": first.data.spans[0].span_id, "spans": sorted({{each.span_id for each in first.info.assessments}}),
     "request": json.loads(first.data.request) if first.data.request else None,
+    "summary": __import__("mlflow").artifacts.load_dict("runs:/{two["mlflow_run_id"]}/evaluation.json"),
 }}))
 """)
+    assert read["summary"] == two
     assert read["tags"]["mlflow.runType"] == "genai_evaluate"
     assert read["tags"]["mlflow.parentRunId"] == two["mlflow_run_id"]
     found = two["scenarios"]["two"][second]["splits"]["test"]["metrics"]["accuracy"]
