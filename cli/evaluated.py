@@ -12,8 +12,8 @@ from rich.table import Table
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.runs.evaluations import evaluation_file, read_evaluation
+from mlops.runtime.last_words import write_asked
 from rlft.errors import StorageError
-from rlft.files import write_file
 
 _SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
 
@@ -24,8 +24,8 @@ def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: 
     if found is None:
         file = evaluation_file(home, run_id)
         raise StorageError("the summary of this evaluation cannot be read", where=str(file), fix="evaluate again")
-    if target is not None:
-        write_file(target, json.dumps(found, indent=1))
+    if target is not None and not write_asked(target, json.dumps(found, indent=1)):
+        target = None
     if as_json:
         console.write_json(found)
     else:

@@ -22,10 +22,10 @@ from mlops.home.processes import claimed
 from mlops.runs.sections import Promotion
 from mlops.runs.summary import NOT_PROMOTED, NOT_REGISTERED
 from mlops.runs.summary import Summary as RunSummary
-from mlops.runs.summary_file import read_summary, summary_text
+from mlops.runs.summary_file import read_summary
+from mlops.runtime.last_words import write_summary
 from mlops.runtime.signals import keep_from_zenml
 from rlft.errors import StorageError
-from rlft.files import write_file
 
 if TYPE_CHECKING:
     from pipelines.promote import Plan
@@ -92,7 +92,7 @@ def _finish(home: Home, run_id: str, name: str, target: Path | None, *, as_json:
         file = home.summary_file(run_id)
         raise StorageError("the run's summary cannot be read", where=str(file), fix="`rlft promote` writes it anew")
     if target is not None:
-        write_file(target, summary_text(summary))
+        write_summary(target, summary)
     _tell(name, summary.promotion, as_json=as_json, code=(code := _exit_code(summary)))
     raise typer.Exit(code)
 

@@ -17,10 +17,10 @@ from mlops.display.terminal import console, errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import make_labels, timed_name
+from mlops.runtime.last_words import write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
-from rlft.files import write_file
 from rlft.sweep import Changes, short_name, variations
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _tell(
     known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": planned}
     result = {**known, **result_of(runs)}
     if summary is not None:
-        write_file(summary, json.dumps(result, indent=1))
+        write_asked(summary, json.dumps(result, indent=1))
     columns, rows = table_of(runs)
     table = Table(*columns, title=f"{name}: {len(runs)} of {planned} runs", title_justify="left")
     for row in rows:

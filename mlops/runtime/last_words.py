@@ -40,9 +40,17 @@ def keep_trace(error: BaseException) -> Path:
 
 
 def write_summary(target: Path, content: Summary) -> bool:
-    """Write a summary to the file that `--summary` names; print why, and return False, if it cannot be written."""
+    """Write a run's summary to the file that `--summary` names, as `write_asked` does."""
+    return write_asked(target, summary_text(content))
+
+
+def write_asked(target: Path, text: str) -> bool:
+    """Write the summary of a command to the file that `--summary` names; print why, and return False, if that fails.
+
+    It is a copy for the caller, and what the command has done is told in any case.
+    """
     try:
-        write_file(target, summary_text(content))
+        write_file(target, text)
     except OSError as cause:
         errors.print(f"the summary could not be written to {target}: {cause}")
         return False

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
 
-from cli.promote import _exit_code, _tell
+from cli.promote import _exit_code, _finish, _tell
+from mlops.home.folder import Home
 from mlops.runs.sections import Promotion
 from mlops.runs.summary import Summary
+from mlops.runs.summary_file import keep_summary
 from pipelines.promote import _check
 from rlft.errors import ConfigError
 
@@ -59,3 +62,14 @@ def test_only_rules_can_be_changed(override):
 
 def test_rules_can_be_changed():
     _check(["promotion.looks=1", "promotion.suites.test.margin=0.1"])
+
+
+def test_a_decision_is_told_although_its_summary_cannot_be_written_where_it_was_asked_for(tmp_path, capsys):
+    home, file = Home(tmp_path / ".rlft"), tmp_path / "file"
+    file.touch()  # no folder, so that nothing can be written below it
+    keep_summary(home, Summary(status="improved", pipeline_run_id="id", promotion=Promotion(promoted=True, **DECIDED)))
+    with pytest.raises(typer.Exit) as ended:
+        _finish(home, "id", "run", file / "summary.json", as_json=False)
+    said = capsys.readouterr()
+    assert (ended.value.exit_code, said.out.splitlines()[-1]) == (0, "version 3 of m is the champion")
+    assert "could not be written to" in said.err
