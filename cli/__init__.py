@@ -1,11 +1,13 @@
 """The command line: one file for each command, and what several of them share.
 
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
-- `run`, `resume`, `show`, `runs`, `delete`, `prune`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`:
-  the command of that name
+- `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
+- `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
+- `evaluate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all other commands
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
-- `compared`: how runs are printed side by side
+- `registry`: what the commands about versions share
+- `compared`, `evaluated`: how runs are printed side by side, and what an evaluation came to
 - `sweep`, `variation`: `run --sweep`, and one run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share

@@ -25,10 +25,8 @@ from rlft.sft.demonstration_file import read_demonstrations
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guide"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-ROOMS = [
-    ROOT / "pipelines",
-    *sorted({file.parent for name in ("rlft", "mlops") for file in (ROOT / name).rglob("__init__.py")}),
-]
+PACKAGES = ("cli", "materializers", "mlops", "pipelines", "rlft", "steps")
+ROOMS = sorted({file.parent for name in PACKAGES for file in (ROOT / name).rglob("__init__.py")})
 REAL_MODEL = (GUIDE / "first-real-model.md").read_text()
 TERMS = [
     *("task", "harness", "environment", "rollout", "trajectory", "reward", "group", "advantage", "policy", "reference"),
