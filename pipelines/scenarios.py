@@ -1,7 +1,7 @@
 """Evaluates policies on the scenarios of a suite: the same tasks, prompts and seeds for all of them.
 
 What a step has stored for the same tasks, settings, code and weights is taken from the cache, so another policy costs
-no more than its own attempts. `evaluate` and promotions use this.
+no more than its own attempts.
 """
 
 from __future__ import annotations
@@ -67,21 +67,18 @@ def ingest_suite(suite: SuiteConfig, show: Show = unshown) -> dict[str, Artifact
 def evaluate_scenarios(
     suite: SuiteConfig,
     policies: Mapping[str, Artifact],
-    tasks: Mapping[str, Artifact] | None = None,
+    tasks: Mapping[str, Artifact],
     *,
     show: Show = unshown,
     asked: Collection[str] = (),
-    only: Collection[str] | None = None,
 ) -> dict[str, dict[str, Evaluated]]:
     """Evaluate policy artifacts, {name: artifact}, on the cells of a suite; returns {cell: {name: results}}.
 
     Call it in the body of a dynamic pipeline whose `depends_on` has `STEPS`. The names end the ids of steps: they have
-    to differ from each other within a run. `tasks` are those of `ingest_suite`, which is called without them. `asked`
-    are the names of models behind an address (`AskedModel`): their answers come from no cache unless
-    `suite.cache_endpoint`. `only` are the names of scenarios, without which all are evaluated.
+    to differ from each other within a run. `tasks` are those of `ingest_suite`. `asked` are the names of models behind
+    an address (`AskedModel`): their answers come from no cache unless `suite.cache_endpoint`.
     """
-    tasks = ingest_suite(suite, show) if tasks is None else tasks
-    cells = [cell for cell in suite.cells() if only is None or cell.scenario in only]
+    cells = suite.cells()
     prints = {cell.name: _fingerprints(cell) for cell in cells}
     names = step_names(list(policies))
     found: dict[str, dict[str, Evaluated]] = {cell.name: {} for cell in cells}
