@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
@@ -17,6 +17,7 @@ from mlops.runs import verdict
 from mlops.runs.summary import Status, Summary
 from mlops.runs.summary_file import read_summary, summary_since
 from mlops.runtime.last_words import write_summary
+from rlft.blocks import Table
 from rlft.errors import StorageError, TrackerError
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
@@ -70,11 +71,11 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     parts.append(styled(verdict.HEADLINES[summary.status], COLOURS.get(summary.status, "yellow")))
     parts += verdict.explanation(summary)
     if summary.difference:
-        parts.append(_drawn(verdict.arms_table(summary, summary.difference.metric)))
+        parts.append(drawn(verdict.arms_table(summary, summary.difference.metric)))
     parts += verdict.comparisons(summary)
     parts += [styled(text, "yellow") for text in verdict.caveats(summary)]
     if len(summary.differences) > 1:  # a single part is the reward itself
-        parts.append(_drawn(verdict.parts_table(summary.differences)))
+        parts.append(drawn(verdict.parts_table(summary.differences)))
     registered, *reasons = verdict.registration(summary) or [""]
     parts += [text for text in (registered, *(f"  {reason}" for reason in reasons)) if text]
     parts += [styled(text, "yellow") for text in verdict.shortcomings(summary)]
@@ -83,8 +84,9 @@ def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> No
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
 
 
-def _drawn(table: verdict.Table) -> Table:
-    drawn = Table(*table.columns, title=table.title, title_justify="left")
+def drawn(table: Table) -> RichTable:
+    """Return a table as the terminal shows it."""
+    drawn = RichTable(*table.columns, title=table.title, title_justify="left")
     for row in table.rows:
         drawn.add_row(*row)
     return drawn

@@ -9,8 +9,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
-from rich.table import Table
 
+from cli.result import drawn
 from cli.start import check_start, say_start
 from cli.variation import INTERRUPTED, Signals, Sweep, run_variation, texts_of
 from mlops.display.terminal import console, errors
@@ -108,15 +108,12 @@ def _tell(
     result = {**known, **result_of(runs)}
     if summary is not None:
         write_asked(summary, json.dumps(result, indent=1))
-    columns, rows = table_of(runs)
-    table = Table(*columns, title=f"{name}: {len(runs)} of {planned} runs", title_justify="left")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    table = table_of(runs, title=f"{name}: {len(runs)} of {planned} runs")
+    console.print(drawn(table))
     for run in runs:
         if run.exit_code:
             console.print(f"{run.name} ended with exit code {run.exit_code} ({run.status}).")
     scored = [quote(run.name) for run in runs if run.score]
-    if len(rows) > 1 and len(scored) > 1:
+    if len(table.rows) > 1 and len(scored) > 1:
         console.print("Whether one setting is better than another, and how many seeds would tell:")
         console.print(f"rlft compare {' '.join(scored)}", soft_wrap=True)

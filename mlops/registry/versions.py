@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -39,10 +38,11 @@ from mlops.registry.names import (
 from mlops.registry.people import who_am_i
 from mlops.registry.stored import check_weights, is_whole
 from mlops.registry.verdicts import approval_of
+from rlft.blocks import Headline
+from rlft.markdown import bullets, paragraph, plain
 from rlft.promotion import Decision, RegisteredVersion
 
 logger = logging.getLogger(__name__)
-_MARKUP = re.compile(r"([\\`*_\[\]<>])")
 _LONGEST_DESCRIPTION = 5000
 _NAME_NOTE = (
     "Models that `rlft` has trained and registered. `champion` names the version that is in use, `challenger` the "
@@ -155,18 +155,12 @@ def _described(client: MlflowClient, run_id: str, decision: Decision, result: Se
     """
     run = client.get_run(run_id).info
     page = f"#/experiments/{run.experiment_id}/runs/{run_id}"
-    headline, *rest = [_plain(sentence) for sentence in result] or [""]
     parts = [
-        *([f"**{headline}**"] if headline else []),
-        *rest,
-        "\n".join(f"- {_plain(reason)}" for reason in decision.reasons),
-        f"Made by the run [{_plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
+        *[paragraph(Headline(sentence) if place == 0 else sentence) for place, sentence in enumerate(result)],
+        bullets(decision.reasons),
+        f"Made by the run [{plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
     ]
     return "\n\n".join(parts)[:_LONGEST_DESCRIPTION]
-
-
-def _plain(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", text)
 
 
 def _find_version(

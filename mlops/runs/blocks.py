@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlops.runs import verdict
 from mlops.runs.summary import Summary
-from rlft.report.facts import Block, Bullets, Headline, Table
+from rlft.blocks import Block, Bullets, Headline
 
 
 def blocks(summary: Summary) -> Iterator[Block]:
@@ -15,17 +15,13 @@ def blocks(summary: Summary) -> Iterator[Block]:
     yield from verdict.explanation(summary)
     yield from verdict.warnings_before(summary)
     if summary.difference:
-        yield _table(verdict.arms_table(summary, summary.difference.metric))
+        yield verdict.arms_table(summary, summary.difference.metric)
     yield from verdict.comparisons(summary)
     yield from verdict.caveats(summary)
     if len(summary.differences) > 1:
-        yield _table(verdict.parts_table(summary.differences))
+        yield verdict.parts_table(summary.differences)
     registered, *reasons = verdict.registration(summary) or [""]
     if registered:
         yield Bullets(registered, tuple(reasons))
     yield from verdict.shortcomings(summary)
     yield verdict.effort(summary)
-
-
-def _table(table: verdict.Table) -> Table:
-    return Table(table.title, table.columns, table.rows)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from mlops.runs.blocks import blocks
 from mlops.runs.sections import Difference
 from mlops.runs.summary import Summary
-from rlft.report.facts import Bullets, Headline, Table
+from rlft.markdown import paragraph, plain
 from rlft.types import Interval
-from rlft.visible import visible
 
 PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
-# What Markdown and HTML would take as theirs. What a model wrote stands in the sentences.
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~&$])")
 
 
 def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:
@@ -63,7 +59,7 @@ def description(summary: Summary, name: str, note: str = "", links: Mapping[str,
     """
     linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
     more = f"`rlft show {name}` shows its conversations." + (f" Look at: {linked}." if linked else "")
-    return "\n\n".join([*_paragraphs(summary), more, *([note] if note else [])])
+    return "\n\n".join([*map(paragraph, blocks(summary)), more, *([note] if note else [])])
 
 
 def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
@@ -76,28 +72,3 @@ def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
     if name is not None and version is not None:
         found[f"{name} version {version}"] = f"#/models/{quote(name, safe='')}/versions/{version}"
     return found
-
-
-def _paragraphs(summary: Summary) -> Iterator[str]:
-    for block in blocks(summary):
-        match block:
-            case Headline(text):
-                yield f"**{plain(text)}**"
-            case Bullets(text, items):
-                yield "\n".join([plain(text), *(f"- {plain(item)}" for item in items)])
-            case Table():
-                yield _table(block)
-            case _:
-                yield plain(block)
-
-
-def _table(table: Table) -> str:
-    """Return a table in the Markdown of GitHub, which MLflow renders."""
-    rows = [table.columns, ("---",) * len(table.columns), *table.rows]
-    lines = [f"| {' | '.join(cell if row is rows[1] else plain(cell) for cell in row)} |" for row in rows]
-    return "\n".join([f"{plain(table.title)}:", "", *lines])
-
-
-def plain(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line."""
-    return _MARKUP.sub(r"\\\1", " ".join(visible(text).split()))

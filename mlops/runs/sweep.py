@@ -8,10 +8,12 @@ from typing import Any
 
 from mlops.home.folder import Home
 from mlops.runs.record import DESCRIPTION
-from mlops.runs.result import PREFIX, plain
+from mlops.runs.result import PREFIX
 from mlops.runs.summary import Summary
 from mlops.tracking.run import Tracker
+from rlft.blocks import Headline, Table
 from rlft.config import Config
+from rlft.markdown import paragraph
 from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_name
 
 
@@ -84,10 +86,10 @@ def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], status: str) -> None
     tracker.finish(status)
 
 
-def table_of(runs: Sequence[SweptRun]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the names of the columns and the rows of a table of the settings."""
+def table_of(runs: Sequence[SweptRun], title: str = "") -> Table:
+    """Return what the runs came to, a row for each setting."""
     columns = ("setting", "runs", "before", "after", "95 % interval", "gain", "95 % interval")
-    return columns, [_row(setting) for setting in _settings(runs)]
+    return Table(title, columns, tuple(_row(setting) for setting in _settings(runs)))
 
 
 def _settings(runs: Sequence[SweptRun]) -> list[SettingResult]:
@@ -109,10 +111,8 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
 
 
 def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], note: str) -> str:
-    columns, rows = table_of(runs)
-    lines = [columns, ("---",) * len(columns), *(tuple(plain(cell) for cell in row) for row in rows)]
-    said = [f"**{plain(_sentence(settings, runs))}**", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
-    return "\n\n".join([*said, *([note] if note else [])])
+    told = [paragraph(block) for block in (Headline(_sentence(settings, runs)), table_of(runs))]
+    return "\n\n".join([*told, *([note] if note else [])])
 
 
 def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> str:

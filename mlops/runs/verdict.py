@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mlops.runs.controls import controls_that_do, cost_note, label_of, weak_controls
 from mlops.runs.sections import Difference, Metrics, SeveralAttempts
 from mlops.runs.summary import NOT_REGISTERED, Status, Summary
+from rlft.blocks import Table
 
 HEADLINES: Mapping[Status, str] = {
     "running": "The run has not ended.",
@@ -31,15 +31,6 @@ ARMS = (
     ("final", "trained with GRPO"),
     ("champion", "champion before this run"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Holds the cells of a table as texts; each of `rows` has as many as `columns`."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def warnings_before(summary: Summary) -> list[str]:

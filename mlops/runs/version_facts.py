@@ -12,7 +12,8 @@ from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs import verdict
 from mlops.runs.controls import controls_that_do, weak_controls
 from mlops.runs.summary import Summary
-from rlft.card import Facts, Table
+from rlft.blocks import Block
+from rlft.card import Facts
 from rlft.card.licence import licence_of
 from rlft.card.reward import reward_in_words
 from rlft.config import Config
@@ -98,19 +99,15 @@ def _folder_of(base: str | None, revision: str | None) -> Path | None:
         return None
 
 
-def _results(summary: Summary) -> list[str | Table]:
+def _results(summary: Summary) -> list[Block]:
     """Return the sentences and tables that the terminal shows of a run, without those on its end."""
-    said: list[str | Table] = [verdict.HEADLINES[summary.status], *verdict.explanation(summary)]
+    said: list[Block] = [verdict.HEADLINES[summary.status], *verdict.explanation(summary)]
     if summary.difference:
-        said.append(_table(verdict.arms_table(summary, summary.difference.metric)))
+        said.append(verdict.arms_table(summary, summary.difference.metric))
     said += verdict.comparisons(summary)
     if len(summary.differences) > 1:
-        said.append(_table(verdict.parts_table(summary.differences)))
+        said.append(verdict.parts_table(summary.differences))
     return said
-
-
-def _table(table: verdict.Table) -> Table:
-    return Table(table.title, table.columns, table.rows)
 
 
 def _simpler(summary: Summary) -> list[str]:

@@ -6,11 +6,9 @@
 - `sections`: its sections: results, data, limits and how to load it
 - `reward`: what the reward pays, in words
 - `licence`: the licence that a base model's own card names
-- `markdown`: text from anywhere as Markdown that shows it as it is
 """
 
 from rlft.card.facts import Facts
 from rlft.card.files import version_files
-from rlft.card.markdown import Table
 
-__all__ = ["Facts", "Table", "version_files"]
+__all__ = ["Facts", "version_files"]

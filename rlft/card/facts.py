@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlft.blocks import Block
 from rlft.card.licence import Licence
-from rlft.card.markdown import Table
 from rlft.types import EvaluationReport
 
 
@@ -22,7 +22,7 @@ class Facts:
     the reward audit, if there was one.
 
     `source` says in one line where the tasks come from, `sizes` how many each split has, `fingerprint` which they are.
-    `reward` are paragraphs on what the reward pays, `results` sentences and tables on what came of the run, `simpler`
+    `reward` are paragraphs on what the reward pays, `results` what came of the run, `simpler`
     those on whether something simpler would do, and `reasons` those of the decision on promotion. `caveats` say what
     the results do not show. All are plain text.
     """
@@ -39,7 +39,7 @@ class Facts:
     sizes: Mapping[str, int]
     fingerprint: str
     reward: Sequence[str]
-    results: Sequence[str | Table]
+    results: Sequence[Block]
     simpler: Sequence[str] = ()
     reasons: Sequence[str] = ()
     caveats: Sequence[str] = ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlft.blocks import Table
 from rlft.card.facts import Facts
-from rlft.card.markdown import Table, bullets, fenced, plain
+from rlft.markdown import bullets, fenced, paragraph, plain, table_text
 from rlft.types import EvaluationReport
 
 _LABELS = {
@@ -32,8 +33,8 @@ def opening(facts: Facts) -> str:
 
 def results(facts: Facts) -> str:
     """Return what came of the run: sentences, tables, every arm on every split with its interval, and the decision."""
-    told = [each.markdown() if isinstance(each, Table) else plain(each) for each in facts.results]
-    arms = [intervals_table(facts.reports, facts.config["evaluation"]["metric"]).markdown()] if facts.reports else []
+    told = [paragraph(block) for block in facts.results]
+    arms = [table_text(intervals_table(facts.reports, facts.config["evaluation"]["metric"]))] if facts.reports else []
     simpler = facts.simpler or ("No control was scored, so that this is not known.",)
     decided = [f"## Decision on promotion\n\n{bullets(facts.reasons)}"] if facts.reasons else []
     parts = ["## Results", *told, *arms, f"### Would something simpler do?\n\n{bullets(simpler)}", *decided]

@@ -5,34 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlft.blocks import Block
 from rlft.types import EvaluationReport, TrainReport
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The sentence that stands above all others."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bullets:
-    """A sentence, and those that explain it."""
-
-    text: str
-    items: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Holds the cells of a table as texts; each of `rows` has as many as `columns`."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-Block = Headline | Bullets | Table | str
 
 
 @dataclass(frozen=True, slots=True)

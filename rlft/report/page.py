@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from rlft.report.facts import ReportFacts, Table
+from rlft.blocks import Table
+from rlft.report.facts import ReportFacts
 from rlft.report.plots import Points, draw_bars, draw_curves, draw_validation
 from rlft.types import TrainReport
 from rlft.visible import visible

@@ -34,7 +34,7 @@ from rlft.promotion import Decision
 
 RULES = {"improvement": "fails", "suites": "passes"}
 PROMOTE, KEEP = Decision(True, ("passes: base",)), Decision(False, ("fails: base", "no champion"), rules=RULES)
-MARKED = Decision(False, ("fails: in the slice x=[a](http://b) *c*", "long " * 2000))
+MARKED = Decision(False, ("fails: in the slice x=[a](http://b) *c* $d$", *["long " * 2000] * 3))
 # Loads a version in a fresh process, with no rlft in reach, and prints greedy and sampled answers.
 ANSWER = """
 import json, sys
@@ -204,7 +204,7 @@ def test_what_is_decided_anew_becomes_a_version_more_only_if_it_is_promoted(stor
 def test_a_description_shows_text_as_it_is_and_fits(store, full):
     number = register(store, "described", full, MARKED).version
     description = store[0].get_model_version("described", number).description
-    assert description.startswith("- fails: in the slice x=\\[a\\](http://b) \\*c\\*\n- long")
+    assert description.startswith("- fails: in the slice x=\\[a\\](http://b) \\*c\\* \\$d\\$\n- long")
     assert len(description) == 5000
 
 

@@ -1,6 +1,7 @@
 """Facts of a version for the tests of its card."""
 
-from rlft.card import Facts, Table
+from rlft.blocks import Table
+from rlft.card import Facts
 from rlft.card.licence import Licence
 from rlft.types import EvaluationReport, Interval
 

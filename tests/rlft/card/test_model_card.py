@@ -6,7 +6,7 @@ from huggingface_hub import ModelCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.card import Table
+from rlft.blocks import Table
 from rlft.card.licence import Licence
 from rlft.card.model_card import model_card
 from tests.rlft.card.facts import CONFIG, make_facts

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlft.report.facts import Attempt, Bullets, Headline, ReportFacts, Table
+from rlft.blocks import Bullets, Headline, Table
+from rlft.report.facts import Attempt, ReportFacts
 from rlft.report.page import LONGEST, make_page
 from rlft.types import EvaluationReport, Interval, TrainReport
 

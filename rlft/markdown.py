@@ -1,31 +1,16 @@
-"""Text from anywhere as Markdown (that of GitHub) which shows it as it is."""
+"""Text from anywhere as Markdown (that of GitHub, which MLflow renders, too) which shows it as it is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from rlft.blocks import Block, Bullets, Headline, Table
 from rlft.visible import visible
 
 # What Markdown and HTML would take as theirs anywhere in a line; and at its start, where lists and titles begin.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|!~&$@])")
 _START = re.compile(r"^([-+=:])|^([0-9]+)([.)])(?=\s|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Holds the cells of a table as plain texts; each of `rows` has as many as `columns`."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        """Return the table under its title."""
-        lines = [self.columns, *self.rows]
-        cells = [f"| {' | '.join(map(plain, row))} |" for row in lines]
-        return "\n".join([f"{plain(self.title)}:", "", cells[0], "|" + " --- |" * len(self.columns), *cells[1:]])
 
 
 def plain(text: str, longest: int = 2000) -> str:
@@ -47,3 +32,23 @@ def fenced(text: str, language: str = "text", longest: int = 20_000) -> str:
 def bullets(texts: Iterable[str]) -> str:
     """Return plain texts as a list, one a line."""
     return "\n".join(f"- {plain(text)}" for text in texts)
+
+
+def table_text(table: Table) -> str:
+    """Return a table under its title, if it has one."""
+    columns, *rows = [f"| {' | '.join(map(plain, row))} |" for row in (table.columns, *table.rows)]
+    title = [f"{plain(table.title)}:", ""] if table.title else []
+    return "\n".join([*title, columns, "|" + " --- |" * len(table.columns), *rows])
+
+
+def paragraph(block: Block) -> str:
+    """Return a block as a paragraph, or several lines that stand together."""
+    match block:
+        case Headline(text):
+            return f"**{plain(text)}**"
+        case Bullets(text, items):
+            return "\n".join([plain(text), *([bullets(items)] if items else [])])
+        case Table():
+            return table_text(block)
+        case _:
+            return plain(block)

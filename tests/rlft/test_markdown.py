@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rlft.card.markdown import Table, bullets, fenced, plain
+from rlft.blocks import Bullets, Headline, Table
+from rlft.markdown import bullets, fenced, paragraph, plain, table_text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -51,7 +52,8 @@ def test_any_text_is(text):
 
 @given(st.lists(st.text(st.sampled_from("ab|\n\\`<")), min_size=1, max_size=3))
 def test_a_table_keeps_its_cells(cells):
-    html = RENDER.render(Table("a|b", tuple(f"c{n}" for n in range(len(cells))), (tuple(cells),)).markdown())
+    table = Table("a|b", tuple(f"c{n}" for n in range(len(cells))), (tuple(cells),))
+    html = RENDER.render(table_text(table))
     assert html.count("<td>") + html.count("<td ") == len(cells)
     assert html.count("<tr>") == 2
 
@@ -66,3 +68,14 @@ def test_a_block_of_code_ends_where_it_should():
 def test_lists_and_long_texts():
     assert bullets(["a", "# b\nc"]) == "- a\n- \\# b c"
     assert plain("x" * 30, longest=10) == "x" * 10 + " ..."
+
+
+def test_blocks_are_paragraphs():
+    assert paragraph(Headline("It is *better*.")) == "**It is \\*better\\*.**"
+    assert paragraph(Bullets("Registry", ("# one", "two"))) == "Registry\n- \\# one\n- two"
+    assert paragraph(Bullets("Registry", ())) == "Registry"
+    assert paragraph("1. one") == "1\\. one"
+    rows = (("base", "0.1"), ("trained|by us", "0.2"))
+    lines = ["| model | test |", "| --- | --- |", "| base | 0.1 |", "| trained\\|by us | 0.2 |"]
+    assert paragraph(Table("", ("model", "test"), rows)).splitlines() == lines
+    assert paragraph(Table("accuracy", ("model", "test"), rows)).splitlines() == ["accuracy:", "", *lines]
