@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ from rich.table import Table as RichTable
 
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs import verdict
+from mlops.runs.blocks import blocks
 from mlops.runs.summary import Status, Summary
 from mlops.runs.summary_file import read_summary, summary_since
 from mlops.runtime.last_words import write_summary
-from rlft.blocks import Table
+from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError
 
 COLOURS: Mapping[Status, str] = {"improved": "green", "failed": "red"}  # of headlines; the others are yellow
@@ -67,21 +67,26 @@ def _goes_on(run_id: str) -> bool:
 
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
-    parts: list[RenderableType] = [styled(text, "yellow") for text in verdict.warnings_before(summary)]
-    parts.append(styled(verdict.HEADLINES[summary.status], COLOURS.get(summary.status, "yellow")))
-    parts += verdict.explanation(summary)
-    if summary.difference:
-        parts.append(drawn(verdict.arms_table(summary, summary.difference.metric)))
-    parts += verdict.comparisons(summary)
-    parts += [styled(text, "yellow") for text in verdict.caveats(summary)]
-    if len(summary.differences) > 1:  # a single part is the reward itself
-        parts.append(drawn(verdict.parts_table(summary.differences)))
-    registered, *reasons = verdict.registration(summary) or [""]
-    parts += [text for text in (registered, *(f"  {reason}" for reason in reasons)) if text]
-    parts += [styled(text, "yellow") for text in verdict.shortcomings(summary)]
-    parts.append(verdict.effort(summary))
+    colour = COLOURS.get(summary.status, "yellow")
+    parts = [part for block in blocks(summary) for part in _parts(block, colour)]
     parts += where
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
+
+
+def _parts(block: Block, colour: str) -> Iterator[RenderableType]:
+    """Yield what the terminal shows of a block; `colour` is that of the headline."""
+    match block:
+        case Headline(text):
+            yield styled(text, colour)
+        case Caution(text):
+            yield styled(text, "yellow")
+        case Bullets(text, items):
+            yield text
+            yield from (f"  {item}" for item in items)
+        case Table():
+            yield drawn(block)
+        case _:
+            yield block
 
 
 def drawn(table: Table) -> RichTable:

@@ -13,6 +13,13 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class Caution:
+    """A sentence that nobody should miss who reads the rest."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bullets:
     """A sentence, and those that explain it."""
 
@@ -29,4 +36,4 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-Block = Headline | Bullets | Table | str
+Block = Headline | Caution | Bullets | Table | str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rlft.blocks import Block, Bullets, Headline, Table
+from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.visible import visible
 
 # What Markdown and HTML would take as theirs anywhere in a line; and at its start, where lists and titles begin.
@@ -46,6 +46,8 @@ def paragraph(block: Block) -> str:
     match block:
         case Headline(text):
             return f"**{plain(text)}**"
+        case Caution(text):
+            return f"> {plain(text)}"
         case Bullets(text, items):
             return "\n".join([plain(text), *([bullets(items)] if items else [])])
         case Table():

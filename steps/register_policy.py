@@ -8,7 +8,7 @@ from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
 from mlops.home.locks import aliases_lock
 from mlops.registry.versions import register_policy_version
-from mlops.runs.version_facts import Registration, result_sentences, version_facts
+from mlops.runs.version_facts import Registration, verdict_blocks, version_facts
 from mlops.runtime.runtime import current_runtime
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
@@ -69,6 +69,6 @@ def register_policy(
             tags=tags,
             approval=settings.promotion.approval == "required",
             anew=anew,
-            result=result_sentences(told),
+            result=verdict_blocks(told),
             alone=aliases_lock(find_home()) if tracking_uri == HOME else None,
         )

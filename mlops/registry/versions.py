@@ -38,7 +38,7 @@ from mlops.registry.names import (
 from mlops.registry.people import who_am_i
 from mlops.registry.stored import check_weights, is_whole
 from mlops.registry.verdicts import approval_of
-from rlft.blocks import Headline
+from rlft.blocks import Block
 from rlft.markdown import bullets, paragraph, plain
 from rlft.promotion import Decision, RegisteredVersion
 
@@ -64,7 +64,7 @@ def register_policy_version(
     alone: AbstractContextManager[None] | None = None,
     approval: bool = False,
     anew: bool = False,
-    result: Sequence[str] = (),
+    result: Sequence[Block] = (),
 ) -> RegisteredVersion:
     """Log the policy under an existing MLflow run, register it, and set its aliases.
 
@@ -75,7 +75,7 @@ def register_policy_version(
     another champion, they become a version more, as its number says that this came later; if not, nothing changes.
     With `approval` a version that would be promoted waits for a person. If the champion that the decision compared with
     (`mlops.registry.moved.decided_with` in `tags`) was taken back meanwhile, the version is withheld: it undoes no
-    rollback. `result` are the sentences that head its description: what came of the run. `max_new_tokens` is the
+    rollback. `result` heads its description: what came of the run. `max_new_tokens` is the
     default of a request, `description` maps names of `mlops.registry.logged_model.DESCRIPTION` to the texts that are
     stored beside the policy. `alone` keeps other processes from registering, if something can; it is entered once, when
     the weights have been uploaded. Files of a version that are damaged are replaced. Raises PolicyError when the folder
@@ -148,7 +148,7 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
     }
 
 
-def _described(client: MlflowClient, run_id: str, decision: Decision, result: Sequence[str]) -> str:
+def _described(client: MlflowClient, run_id: str, decision: Decision, result: Sequence[Block]) -> str:
     """Return in Markdown what a version is worth, where it comes from, and the sentences of its decision.
 
     It is cut at what MLflow's database holds.
@@ -156,7 +156,7 @@ def _described(client: MlflowClient, run_id: str, decision: Decision, result: Se
     run = client.get_run(run_id).info
     page = f"#/experiments/{run.experiment_id}/runs/{run_id}"
     parts = [
-        *[paragraph(Headline(sentence) if place == 0 else sentence) for place, sentence in enumerate(result)],
+        *map(paragraph, result),
         bullets(decision.reasons),
         f"Made by the run [{plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
     ]

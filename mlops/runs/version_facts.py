@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs import verdict
+from mlops.runs.blocks import lead, results
 from mlops.runs.controls import controls_that_do, weak_controls
 from mlops.runs.summary import Summary
 from rlft.blocks import Block
@@ -36,10 +36,9 @@ class Registration:
     reasons: Sequence[str]
 
 
-def result_sentences(told: Mapping[str, Any]) -> list[str]:
-    """Return the headline of the run whose `summary` is in `told`, and what explains it."""
-    summary = Summary.model_validate(told["summary"])
-    return [verdict.HEADLINES[summary.status], *verdict.explanation(summary)]
+def verdict_blocks(told: Mapping[str, Any]) -> list[Block]:
+    """Return the verdict on the run whose `summary` is in `told`, with what must be read before it."""
+    return list(lead(Summary.model_validate(told["summary"])))
 
 
 def version_facts(
@@ -81,7 +80,7 @@ def version_facts(
         sizes={split: sizes[split] for split in SPLITS if sizes[split]},
         fingerprint=tasks.fingerprint,
         reward=reward_in_words(environment, list(parts), config.reward.weights, config.reward.full),
-        results=_results(summary),
+        results=list(results(summary)),
         simpler=_simpler(summary),
         reasons=registration.reasons,
         caveats=_caveats(summary, trained),
@@ -99,17 +98,6 @@ def _folder_of(base: str | None, revision: str | None) -> Path | None:
         return None
 
 
-def _results(summary: Summary) -> list[Block]:
-    """Return the sentences and tables that the terminal shows of a run, without those on its end."""
-    said: list[Block] = [verdict.HEADLINES[summary.status], *verdict.explanation(summary)]
-    if summary.difference:
-        said.append(verdict.arms_table(summary, summary.difference.metric))
-    said += verdict.comparisons(summary)
-    if len(summary.differences) > 1:
-        said.append(verdict.parts_table(summary.differences))
-    return said
-
-
 def _simpler(summary: Summary) -> list[str]:
     """Return a sentence for each control that does as well, or that none of those with a score does."""
     if found := controls_that_do(summary):
@@ -121,10 +109,11 @@ def _simpler(summary: Summary) -> list[str]:
 
 
 def _caveats(summary: Summary, trained: Mapping[str, EvaluationReport]) -> list[str]:
-    """Return what the results do not show: old tasks, costs elsewhere, collapsed answers, rollouts without a score."""
-    said = verdict.caveats(summary)
-    said += [f"The model says little: {summary.collapsed}."] if summary.collapsed else []
-    said += [
+    """Return what the results do not show: rollouts without a score, and that nothing simpler was tried.
+
+    That tasks are old, answers have collapsed, or other texts got worse is told among the results themselves.
+    """
+    said = [
         f"{report.errored} attempts on {split} have no score and are left out of its means."
         for split, report in trained.items()
         if report.errored

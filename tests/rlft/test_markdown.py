@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rlft.blocks import Bullets, Headline, Table
+from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.markdown import bullets, fenced, paragraph, plain, table_text
 
 HOSTILE = [
@@ -72,6 +72,7 @@ def test_lists_and_long_texts():
 
 def test_blocks_are_paragraphs():
     assert paragraph(Headline("It is *better*.")) == "**It is \\*better\\*.**"
+    assert paragraph(Caution("> It says\nlittle.")) == "> \\> It says little."
     assert paragraph(Bullets("Registry", ("# one", "two"))) == "Registry\n- \\# one\n- two"
     assert paragraph(Bullets("Registry", ())) == "Registry"
     assert paragraph("1. one") == "1\\. one"

@@ -8,6 +8,7 @@ import yaml
 from mlops.runs.sections import Difference
 from mlops.runs.summary import Summary
 from mlops.runs.version_facts import Registration, version_facts
+from rlft.blocks import Headline
 from rlft.card import version_files
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
@@ -83,7 +84,7 @@ def test_facts_of_a_run(folder):
         "Apart from the best constant answer no control was trained, so something simpler may do as well."
     ]
     assert found.results[:2] == [
-        "The trained model is better than what it started from.",
+        Headline("The trained model is better than what it started from."),
         "accuracy on 20 unseen test tasks: 30 -> 50 (+20 points, 95 % interval +10 to +30)",
     ]
     assert found.reward[:2] == ["Asks for capitals.", "right: paid with weight 1, at most 1."]

@@ -6,7 +6,7 @@ from huggingface_hub import ModelCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlft.blocks import Table
+from rlft.blocks import Caution, Table
 from rlft.card.licence import Licence
 from rlft.card.model_card import model_card
 from tests.rlft.card.facts import CONFIG, make_facts
@@ -85,7 +85,7 @@ def test_nothing_that_a_user_or_a_model_wrote_breaks_the_card(licence):
         config={**CONFIG, "environment": {"name": NASTY}, "tasks": {"source": "jsonl", "path": NASTY}},
         source=NASTY,
         reward=[NASTY],
-        results=[NASTY, Table(NASTY, (NASTY, NASTY), ((NASTY, NASTY),))],
+        results=[Caution(NASTY), NASTY, Table(NASTY, (NASTY, NASTY), ((NASTY, NASTY),))],
         simpler=[NASTY],
         reasons=[NASTY],
         caveats=[NASTY],

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from rlft.blocks import Bullets, Headline, Table
+from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.report.page import LONGEST, make_page
 from rlft.types import EvaluationReport, Interval, TrainReport
@@ -45,6 +45,7 @@ def facts(**more) -> ReportFacts:
 
 def test_the_verdict_comes_first_as_it_was_written():
     blocks = [
+        Caution("Look at it first."),
         Headline("It is better."),
         "50 % & more",
         Table("accuracy", ("", "test"), (("base", "0.1"),)),
@@ -57,7 +58,7 @@ def test_the_verdict_comes_first_as_it_was_written():
     )
     seen = Elements(page)
     text = " ".join(seen.text.split())
-    assert "What came of it It is better. 50 % & more accuracy test base 0.1 Registry one two" in text
+    assert "What came of it Look at it first. It is better. 50 % & more accuracy test base 0.1 Registry one two" in text
     assert text.endswith("rlft run c.yaml Settings seed: 0")
     assert 'id="curves"' not in page  # nothing was trained
 
@@ -80,7 +81,13 @@ def test_nothing_that_a_model_or_a_task_says_can_run():
     page = make_page(
         ReportFacts(
             HOSTILE,
-            [Headline(HOSTILE), HOSTILE, Table(HOSTILE, (HOSTILE,), ((HOSTILE,),)), Bullets(HOSTILE, (HOSTILE,))],
+            [
+                Caution(HOSTILE),
+                Headline(HOSTILE),
+                HOSTILE,
+                Table(HOSTILE, (HOSTILE,), ((HOSTILE,),)),
+                Bullets(HOSTILE, (HOSTILE,)),
+            ],
             "accuracy",
             rounds=[train_report(0, **parts), train_report(1, **parts)],
             ledger={HOSTILE: 1},
