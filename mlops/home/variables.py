@@ -80,11 +80,15 @@ def _settings_of_process(home: Home) -> Path:
 
 
 def quieten(verbose: bool) -> None:
-    """Turn telemetry off, and the logs of libraries unless `verbose`. Call before importing zenml."""
+    """Turn telemetry and unasked downloads off, and the logs of libraries unless `verbose`.
+
+    Call before importing zenml.
+    """
     os.environ.update(_ALWAYS)
     os.environ["ZENML_LOGGING_VERBOSITY"] = "INFO" if verbose else "CRITICAL"
     os.environ["TRANSFORMERS_VERBOSITY"] = "info" if verbose else "error"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "0" if verbose else "1"
+    os.environ.setdefault("MLFLOW_MODEL_CATALOG_URI", "")  # else a judge fetches prices and limits from GitHub
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if verbose else "ERROR")
     # It logs every error of a database with all its traces, and raises it as well; who catches it tells of it.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.NOTSET if verbose else logging.CRITICAL)

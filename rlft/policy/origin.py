@@ -175,9 +175,14 @@ def base_folder(name: str, revision: str | None) -> Path:
 
 
 def origin_of(settings: PolicyConfig) -> tuple[str | None, str | None, str | None]:
-    """Return name, revision and weight hash of the base model; all are `None` for a model from scratch."""
+    """Return name, revision and weight hash of the base model; all are `None` for a model from scratch.
+
+    The revision of a model of the hub is the commit that was loaded, whatever branch or tag was asked for.
+    """
     if settings.model is None:
         return None, None, None
     folder = base_folder(settings.model, settings.revision)
-    name = str(folder) if Path(settings.model).is_dir() else settings.model
-    return name, settings.revision, hash_weights(folder)
+    if Path(settings.model).is_dir():
+        return str(folder), settings.revision, hash_weights(folder)
+    commit = folder.name if folder.parent.name == "snapshots" else settings.revision  # the layout of the hub's cache
+    return settings.model, commit, hash_weights(folder)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Home
-from tests.rlft.engines.chat_servers import ChatServer
+from tests.e2e.conftest import Home, Result
+from tests.rlft.engines.chat_servers import ChatServer, completion
 
 pytestmark = pytest.mark.slow
 
@@ -201,3 +202,71 @@ def test_a_model_behind_an_address_is_asked_anew_unless_the_cache_is_asked_for(m
     gone = home.rlft("evaluate", model, "--suite", "suite.yaml")
     assert gone.code == 2, gone.output
     assert "cannot be asked" in " ".join(gone.output.split())
+
+
+@dataclass(frozen=True)
+class WithHub(Home):
+    """A home of somebody who has models of the Hub in a cache of their own; its place is read by an import."""
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"HF_HOME": str(self.folder / "hub")}
+
+    def rlft(self, *arguments: str, kill_at: str = "-") -> Result:
+        done = self.python("-m", "cli", *arguments)
+        return Result(done.returncode, done.stdout + done.stderr, None)
+
+
+def test_a_model_of_the_hub_comes_to_what_the_version_with_its_weights_does(tried, tmp_path):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    home = WithHub(tried[0].copy(tmp_path).folder)
+    (home.folder / "suite.yaml").write_text(SUITE)
+    cached = home.folder / "hub" / "hub" / "models--small--gcd"
+    (cached / "snapshots").mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    exported = home.rlft("export", "tiny@challenger", "--to", str(cached / "snapshots" / commit))
+    assert exported.code == 0, exported.output
+    found, _ = evaluated(home, "small/gcd", "models:/tiny@challenger")
+    hub, version = found["models"]
+    assert (found["models"][hub]["base_model"], found["models"][hub]["base_revision"]) == ("small/gcd", commit)
+    for cell in CELLS:
+        both = [found["scenarios"][cell][name]["splits"]["test"]["metrics"]["accuracy"] for name in (hub, version)]
+        assert both[0] == both[1]
+    absent = home.rlft("evaluate", "small/nothing", "--suite", "suite.yaml")
+    assert absent.code == 2, absent.output
+    assert "small/nothing" in absent.output
+
+
+JUDGE = """
+from mlflow.genai.scorers import Guidelines
+
+brief = Guidelines(name="brief", guidelines="The answer is one number.", model="openai:/small")
+"""
+
+
+def test_a_judge_of_mlflow_asks_its_model_and_its_reasons_stand_beside_its_verdicts(tried, tmp_path, monkeypatch):
+    home = tried[0].copy(tmp_path)
+    (home.folder / "suite.yaml").write_text(SUITE + 'scorers: ["judge.py:brief"]\n')
+    (home.folder / "judge.py").write_text(JUDGE)
+    [run] = [each for each in json.loads(home.rlft("runs", "--json").output) if each["kind"] == "training"]
+    said = completion(json.dumps({"result": "no", "rationale": "it has said three"})) | {"created": 1}
+    silent = completion("I would rather not.") | {"created": 1}
+    monkeypatch.setenv("OPENAI_API_KEY", "a-value-that-is-secret")
+    with ChatServer(lambda body, number: silent if number == 1 else said) as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.url)
+        found, printed = evaluated(home, f"{run['name']}:start")
+    assert "Retrying" not in printed  # nothing is fetched that nobody has asked for
+    assert "The answer is one number." in json.dumps(server.bodies[0])
+    [model] = found["models"]
+    two, whole = (found["scenarios"][cell][model]["splits"]["test"] for cell in CELLS)
+    assert (two["metrics"]["scorers/brief"]["mean"], whole["metrics"]["scorers/brief"]["mean"]) == (0.0, 0.0)
+    assert (two["scorer_errors"], whole["scorer_errors"]) == ({"brief": 1}, {})
+    rationales = home.query(f"""
+run = mlflow_client.get_run("{found["mlflow_runs"]["two"][model]}")
+traces = mlflow_client.search_traces(
+    locations=[run.info.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{{run.info.run_id}}'"
+)
+print(json.dumps([a.rationale for t in traces for a in t.info.assessments if a.name == "brief"]))
+""")
+    assert sorted(rationales, key=str) == [None] + ["it has said three"] * 17
+    assert not [path for path in home.folder.rglob("*") if path.is_file() and b"a-value-that-is" in path.read_bytes()]
