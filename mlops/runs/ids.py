@@ -13,6 +13,7 @@ from mlops.registry.names import REGISTRATION
 
 PIPELINE, EVALUATE = "train", "evaluate"
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
+SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
 # When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.
 MADE_AGAIN = datetime(2000, 1, 1)
 AS_STORED = "%Y-%m-%d %H:%M:%S.%f"  # how ZenML's database has times

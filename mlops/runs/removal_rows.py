@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
-from mlops.runs.ids import AS_STORED, MADE_AGAIN, RUN_TAG
+from mlops.runs.ids import AS_STORED, MADE_AGAIN, RUN_TAG, SWEEP_TAG
 from mlops.runs.removal_note import Note
 from mlops.runs.removal_plan import own_artifacts, places, unregistered_models, unregistered_runs, within
 
 _TRACES_AT_ONCE = 100
+_PARENT_TAG = "mlflow.parentRunId"
 
 
 def hide_from_cache(home: Home, keys: Sequence[str]) -> Note:
@@ -102,12 +104,16 @@ _STATEMENTS = (
 
 
 def remove_from_mlflow(home: Home, note: Note) -> None:
-    """Remove runs and logged models that no version is made of for good, as `mlflow gc` does, and all their traces."""
+    """Remove runs and logged models that no version is made of for good, as `mlflow gc` does, and all their traces.
+
+    The last run of a sweep takes the run of the sweep with it.
+    """
     file = MLFLOW.file(home)
     if not file.is_file() or not note.mlflow_runs:
         return
-    marks = ", ".join("?" * len(note.mlflow_runs))
     with opened(file) as database:
+        note.mlflow_runs += _emptied_sweeps(database, note.mlflow_runs)
+        marks = ", ".join("?" * len(note.mlflow_runs))
         traces = database.execute(
             "SELECT experiment_id, info.request_id FROM trace_info AS info JOIN trace_request_metadata AS about "
             f"ON about.request_id = info.request_id WHERE about.key = 'mlflow.sourceRun' AND about.value IN ({marks})",
@@ -132,3 +138,16 @@ def remove_from_mlflow(home: Home, note: Note) -> None:
         store._hard_delete_logged_model(model)
     for run, _ in there:
         store._hard_delete_run(run)
+
+
+def _emptied_sweeps(database: sqlite3.Connection, mlflow_runs: Sequence[str]) -> list[str]:
+    """Return the MLflow runs of sweeps that have ended and have no runs but these."""
+    marks = ", ".join("?" * len(mlflow_runs))
+    found = database.execute(
+        "SELECT DISTINCT above.value FROM tags AS above JOIN runs ON runs.run_uuid = above.value "
+        f"JOIN tags AS sweep ON sweep.run_uuid = above.value AND sweep.key = '{SWEEP_TAG}' "
+        f"WHERE above.key = '{_PARENT_TAG}' AND above.run_uuid IN ({marks}) AND runs.status <> 'RUNNING' "
+        f"AND above.value NOT IN (SELECT value FROM tags WHERE key = '{_PARENT_TAG}' AND run_uuid NOT IN ({marks}))",
+        [*mlflow_runs, *mlflow_runs],
+    )
+    return [run for (run,) in found]

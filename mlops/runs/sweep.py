@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlops.home.folder import Home
+from mlops.runs.ids import SWEEP_TAG
 from mlops.runs.record import DESCRIPTION
 from mlops.runs.result import PREFIX
 from mlops.runs.summary import Summary
@@ -47,7 +48,7 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
         name,
         name,
         artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
-        tags={"rlft.name": config.name, "rlft.sweep": " ".join(sweeps), "rlft.status": "running"},
+        tags={"rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
         missed_path=home.missed_file(name),
     )
 

@@ -186,3 +186,17 @@ def test_the_files_of_a_version_stay_wherever_they_lie(home, kind):
     assert [(folders[0] / "model").exists(), (old / "model").exists()] == [kind == "run", kind == "elsewhere"]
     left = {run.info.run_id for run in client.search_runs([experiment])}
     assert left == ({ids[0]} if kind == "run" else set())
+
+
+@pytest.mark.parametrize(("gone", "ended", "kept"), [(1, True, True), (2, True, False), (2, False, True)])
+def test_the_run_of_a_sweep_goes_with_the_last_of_its_runs_once_it_has_ended(home, gone, ended, kept):
+    client = MlflowClient(home.tracking_uri)
+    experiment = client.create_experiment("e", artifact_location=(home.root / "mlflow-artifacts").as_uri())
+    sweep = client.create_run(experiment, tags={"rlft.sweep": "seed=1,2"}).info.run_id
+    if ended:
+        client.set_terminated(sweep)
+    nested = {"mlflow.parentRunId": sweep}
+    ids = [client.create_run(experiment, tags=nested).info.run_id for _ in range(2)]
+    removal._remove(home, Note([KEYS["first"]], "first", ids[:gone]))
+    left = {run.info.run_id for run in client.search_runs([experiment])}
+    assert left == {*ids[gone:], *([sweep] if kept else [])}
