@@ -1,4 +1,4 @@
-"""pass@k of two policies: does training widen what a model can do in several attempts, or sharpen its first one?"""
+"""pass@k of two policies: does training solve more tasks in several attempts, or sharpen the first one?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import comb
 from statistics import fmean
 
-from rlft.statistics import SHARE, paired_difference
+from rlft.statistics import SHARE, mean_interval, paired_difference
 from rlft.types import Effect, EvaluationReport, Interval
 
-FURTHER = 3  # doublings of the attempts: eight times as many, each taken to gain as much as the last one did
+FURTHER = 8  # times as many attempts, with which the start may close the gap: three doublings
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +19,28 @@ class PassAtK:
 
     `start` and `trained` are means over tasks, with an attempt without a score counted as unsolved. `at_one` and `at_n`
     are trained minus start at k = 1 and k = n, with 95 % intervals over groups. Their lower end counts such attempts as
-    unsolved for the trained policy and as solved for the other, their upper end the other way round.
+    unsolved for the trained policy and as solved for the other, their upper end the other way round. `start_high` and
+    `trained_low` are ends of the 95 % intervals of either policy's own pass@n, with such attempts counted as solved for
+    the start and as unsolved for the trained policy.
     """
 
     start: tuple[float, ...]
     trained: tuple[float, ...]
     at_one: Interval
     at_n: Interval
+    start_high: float
+    trained_low: float
     errors: int = 0
 
     @property
     def effect(self) -> Effect:
         """What the intervals say: `widened`, `ahead`, `sharpened`, `lost` or `open`.
 
-        With an interval at n above zero it is `ahead` if the start gains so much with more attempts that `FURTHER`
-        doublings of n might close the gap: n attempts do not show all that a model can do.
+        With an interval at n above zero it is `widened` if the trained policy solves more in n attempts than the start
+        can in `FURTHER` times as many, and else `ahead`: n attempts do not show all that a model solves.
         """
         if self.at_n.low > 0:
-            n = len(self.start)
-            last_doubling = self.start[-1] - self.start[(n + 1) // 2 - 1]
-            return "ahead" if n == 1 or self.at_n.low <= FURTHER * last_doubling else "widened"
+            return "widened" if self.trained_low > most_with_more(self.start_high) else "ahead"
         if self.at_n.high < 0:
             return "lost"
         return "sharpened" if self.at_one.low > 0 else "open"
@@ -53,6 +55,16 @@ def pass_at_k(n: int, solved: int, k: int) -> float:
     if not (0 <= solved <= n and 1 <= k <= n):
         raise ValueError(f"pass@{k} cannot be estimated from {solved} solved attempts of {n}")
     return 1 - comb(n - solved, k) / comb(n, k)
+
+
+def most_with_more(share: float, times: int = FURTHER) -> float:
+    """Return the most that pass@(times * n) can be if pass@n is `share`, from 0 to 1: 1 - (1 - share)^times.
+
+    A task that one attempt solves with the chance p is left unsolved by n attempts with u = (1 - p)^n, and by `times`
+    as many with u^times. As that power is convex, its mean over tasks is at least the power of the mean (Jensen), which
+    is 1 - pass@n. Tasks that are all equally hard reach the bound, and others stay below.
+    """
+    return 1 - (1 - share) ** times
 
 
 def compare_pass_at_k(start: EvaluationReport, trained: EvaluationReport) -> PassAtK | None:
@@ -77,11 +89,16 @@ def compare_pass_at_k(start: EvaluationReport, trained: EvaluationReport) -> Pas
         high = paired_difference(of(most), of(rival_least), groups, SHARE).high
         return replace(found, low=min(low, found.low), high=max(high, found.high))
 
+    def alone(counts: Mapping[str, int]) -> Interval:
+        return mean_interval({task: pass_at_k(n, count, n) for task, count in counts.items()}, groups, SHARE)
+
     return PassAtK(
         start=_curve(_solved(start, groups)[0], n),
         trained=_curve(_solved(trained, groups)[0], n),
         at_one=difference(1),
         at_n=difference(n),
+        start_high=alone(_solved(start, groups)[1]).high,
+        trained_low=alone(_solved(trained, groups)[0]).low,
         errors=start.errored + trained.errored,
     )
 

@@ -86,9 +86,10 @@ class SeveralAttempts(Section):
     tasks: int = Field(description="How many tasks were attempted.")
     errors: int = Field(description="How many attempts have no score. The curves count them as unsolved.")
     effect: Effect = Field(
-        description="`widened`: the interval at n attempts is above zero. `ahead`: it is, but the start gains so much "
-        "with more attempts that eight times as many might close the gap. `lost`: it is below. `sharpened`: neither, "
-        "but that at one attempt is above zero. `open`: the intervals show none of these."
+        description="`widened`: the interval at n attempts is above zero, and the trained model solves more in n than "
+        "the start can in eight times as many. `ahead`: it is above zero, but with eight times as many the start may "
+        "solve as much. `lost`: it is below. `sharpened`: neither, but that at one attempt is above zero. `open`: the "
+        "intervals show none of these."
     )
 
 

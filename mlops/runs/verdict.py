@@ -18,10 +18,10 @@ HEADLINES: Mapping[Status, str] = {
     "failed": "The run failed.",
 }
 EFFECTS = {
-    "widened": "training widened what the model can do",
-    "ahead": "the trained model solves more, but more attempts of the model it started from might close the gap",
-    "sharpened": "training made the first attempt better, and is not seen to widen what the model can do",
-    "lost": "training lost some of what the model could do",
+    "widened": "in {n} attempts the trained model solves more than the start does in {further}",
+    "ahead": "the trained model solves more in {n} attempts, but the start may solve as much in {further}",
+    "sharpened": "training made the first attempt better, and is not seen to solve more in {n}",
+    "lost": "in {n} attempts the trained model solves less than the start does",
     "open": "what training did to either is within chance",
 }
 ARMS = (
@@ -177,10 +177,13 @@ def _against(label: str, change: Difference, note: str) -> str:
 
 def _several_attempts(curves: SeveralAttempts) -> str:
     """Return in one sentence what both models solve in one and in n attempts, and what training did."""
+    from rlft.pass_at_k import FURTHER  # imports scipy, which commands that list runs do without
+
     n, change = len(curves.start), curves.difference_at_n
     text = (
         f"One attempt at {curves.tasks} test tasks solves {curves.start[0]:.1%} -> {curves.trained[0]:.1%}, and at "
         f"least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} ({100 * change.mean:+.3g} points, "
-        f"95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): {EFFECTS[curves.effect]}"
+        f"95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): "
+        f"{EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
     )
     return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text

@@ -101,7 +101,7 @@ class EvaluationConfig(AttemptsConfig):
         default=True,
         description="Whether the model that training started from and the trained one attempt at most "
         "`baseline.num_tasks` tasks of `test` `baseline.num_generations` times each at `rollout.temperature`, to see "
-        "whether training widened what the model can do in several attempts, or made its first attempt better.",
+        "whether training made the model solve more in several attempts, or only its first attempt better.",
     )
     forgetting: bool = Field(
         default=True,

@@ -231,10 +231,10 @@ def test_a_control_says_what_it_imitates_and_that_bare_answers_are_weak(answers,
 @pytest.mark.parametrize(
     ("effect", "said"),
     [
-        ("widened", "training widened what the model can do"),
-        ("ahead", "more attempts of the model it started from might close the gap"),
-        ("sharpened", "training made the first attempt better"),
-        ("lost", "training lost some of what the model could do"),
+        ("widened", "in 3 attempts the trained model solves more than the start does in 24"),
+        ("ahead", "the trained model solves more in 3 attempts, but the start may solve as much in 24"),
+        ("sharpened", "training made the first attempt better, and is not seen to solve more in 3"),
+        ("lost", "in 3 attempts the trained model solves less than the start does"),
         ("open", "what training did to either is within chance"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlft.pass_at_k import compare_pass_at_k, pass_at_k
+from rlft.pass_at_k import compare_pass_at_k, most_with_more, pass_at_k
 from rlft.types import EvaluationReport
 
 
@@ -63,9 +63,13 @@ def test_curves_are_means_over_tasks():
     [
         # 80 of 100 tasks are within reach of both; the trained policy solves them at 6 attempts of 8 instead of 2.
         (tasks((80, 2), (20, 0)), tasks((80, 6), (20, 0)), "sharpened"),
-        # The start solves 2 of 8 on half of the tasks: pass@8 0.5, pass@4 0.5 * (1 - C(6,4)/C(8,4)) = 0.39, which three
-        # doublings more take to 0.82; the trained policy solves all, and at least 0.4 more than the start.
-        (tasks((50, 2), (50, 0)), tasks((100, 4)), "widened"),
+        # pass@8 0.05, at most 0.125 by its interval: 64 attempts solve at most 1 - 0.875^8 = 0.657; trained: 0.954.
+        (tasks((5, 1), (95, 0)), tasks((100, 4)), "widened"),
+        # pass@8 0.5, at most 0.6: 64 attempts may solve 1 - 0.4^8 = 0.9993, more than 100 tasks can show.
+        (tasks((50, 2), (50, 0)), tasks((100, 4)), "ahead"),
+        # All tasks are solved by one attempt in a hundred: 0.077 by 8, and 0.474 by 64, which is all that the trained
+        # policy solves by 8. The last doubling gained 0.038, which three more doublings would only take to 0.19.
+        (tasks((8, 1), (92, 0)), tasks((47, 1), (53, 0)), "ahead"),
         # Within reach on every task, at 1 of 8 on 50 of them by chance: pass@8 0.5, pass@4 0.25. Three quarters always.
         (tasks((50, 1), (50, 0)), tasks((75, 8), (25, 0)), "ahead"),
         (tasks((100, 2)), tasks((50, 8), (50, 0)), "lost"),
@@ -78,9 +82,30 @@ def test_what_training_did(start, trained, effect):
     assert found.effect == effect
 
 
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 16))
+def test_no_tasks_gain_more_with_eight_times_the_attempts_than_the_bound(chances, n):
+    def solved(k):  # pass@k of tasks that one attempt solves with these chances
+        return 1 - sum((1 - chance) ** k for chance in chances) / len(chances)
+
+    assert solved(8 * n) <= most_with_more(solved(n)) + 1e-9
+    alike = 1 - (1 - chances[0]) ** n
+    assert most_with_more(alike) == pytest.approx(1 - (1 - chances[0]) ** (8 * n))
+
+
+def test_attempts_without_a_score_count_on_either_side_of_the_bound():
+    start, trained = tasks((5, 1), (95, 0)), tasks((100, 4))
+    # 20 tasks of the start have an attempt that may have been right: pass@8 up to 0.352, 64 attempts 0.969, over 0.954.
+    assert compare_pass_at_k(report(start, 8), report(trained, 8)).effect == "widened"
+    failed = dict.fromkeys(list(start)[80:], 1)
+    assert compare_pass_at_k(report(start, 8, failed), report(trained, 8)).effect == "ahead"
+    # Of half of the tasks all attempts of the trained policy failed: 0.5 solved for sure, less than 0.657.
+    failed = dict.fromkeys(list(trained)[50:], 8)
+    assert compare_pass_at_k(report(start, 8), report(trained | dict.fromkeys(failed, 0), 8, failed)).effect == "ahead"
+
+
 def test_attempts_without_a_score_count_against_either_side():
     start, trained = tasks((50, 2), (50, 0)), tasks((100, 4))
-    # All but the start's solved attempts failed: each may have been right, so nothing says that training widened it.
+    # All but the start's solved attempts failed: each may have been right, so nothing says that training gained any.
     failed = dict.fromkeys(list(start)[50:], 7)
     found = compare_pass_at_k(report(start, 8, failed), report(trained, 8))
     assert found is not None
