@@ -21,7 +21,7 @@ from mlops.runtime.last_words import write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config
 from rlft.errors import ConfigError
-from rlft.sweep import Changes, short_name, variations
+from rlft.sweep import Changes, short_names, variations
 
 if TYPE_CHECKING:
     from mlops.runs.sweep import SweptRun
@@ -86,10 +86,8 @@ def _checked(home: Home, sweep: Sweep, varied: Sequence[Changes]) -> Config:
 
 
 def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[str, list[str]]:
-    """Return the name of the sweep and those of its runs, which tell what differs, and their number if it is needed."""
-    differing = [short_name(changes) for changes in varied]
-    if len(set(differing)) < len(differing):  # cut off, or signs were replaced
-        differing = [f"{number},{each}" for number, each in enumerate(differing, 1)]
+    """Return the name of the sweep and those of its runs, which tell what differs, and a digest if it is needed."""
+    differing = short_names(varied)
     if sweep.name is not None:
         return sweep.name, [f"{sweep.name}-{each}" for each in differing]
     timed = timed_name("", sweep.overrides)

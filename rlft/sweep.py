@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import hypot
 from statistics import fmean, stdev
 
 from rlft.errors import ConfigError
@@ -19,16 +22,22 @@ Changes = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The mean score on `test` of one run, `before` and `after` its training, in its `metric`."""
+    """The mean score on `test` of one run, `before` and `after` its training, in its `metric`.
+
+    `gain_low` and `gain_high` are the ends of the 95 % interval of after minus before over its tasks, with
+    errors counted on either side; `None` where they are not known.
+    """
 
     metric: str
     before: float
     after: float
+    gain_low: float | None = None
+    gain_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean over runs; `low` and `high` are the ends of its 95 % interval, `None` for one run or equal ones."""
+    """A mean over runs; `low` and `high` are the ends of its 95 % interval, `None` where there is none."""
 
     value: float
     low: float | None
@@ -40,7 +49,8 @@ class SettingResult:
     """What the runs of one setting came to: those that differ in nothing but their seed.
 
     `changes` are the swept settings but for the seed, and `runs` counts its runs, of which `scored` have a result.
-    `after` and `gain` (after minus before) are `None` if none has, or if they have different metrics.
+    `after` and `gain` (after minus before) are `None` if none has, or if they have different metrics. The interval of
+    `after` is over seeds, on these test tasks; that of `gain` is over seeds and tasks.
     """
 
     changes: Changes
@@ -103,6 +113,20 @@ def short_name(changes: Mapping[str, str], most: int = 60) -> str:
     return re.sub(r"[^\w.,=+-]", "_", joined, flags=re.ASCII)[:most]
 
 
+def short_names(varied: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the short name of each of several changes; those that would be called the same get a digest of theirs."""
+    names = [short_name(changes) for changes in varied]
+    shared = Counter(names)
+    return [
+        name if shared[name] == 1 else f"{name[: -len(digest)] if len(name) > 50 else name}{digest}"
+        for name, digest in zip(names, map(_digest, varied), strict=True)
+    ]
+
+
+def _digest(changes: Mapping[str, str]) -> str:
+    return "-" + hashlib.sha256(json.dumps(list(changes.items())).encode()).hexdigest()[:8]
+
+
 def of_settings(runs: Sequence[tuple[Changes, Score | None]]) -> list[SettingResult]:
     """Return the result of each setting, in the order of its first run; `None` stands for a run without a result."""
     found = dict[tuple[tuple[str, str], ...], list[Score | None]]()
@@ -122,14 +146,42 @@ def mean_over_runs(values: Sequence[float]) -> Mean:
     return Mean(mean, float(mean - width), float(mean + width))
 
 
+def gain_of(scores: Sequence[Score]) -> Mean:
+    """Return the mean of after minus before, with its interval over seeds and over tasks.
+
+    Runs of a sweep share their test tasks and often the start that they are measured beside, so their gains resemble
+    each other in what these happen to be, and seeds alone do not show it. So an end is as far from the mean as the
+    root of the sum of the squares of two distances, as variances add up: that of Student's interval over seeds, and
+    that of the mean end of the runs' own intervals over tasks. The latter is no closer than the end for the tasks' mean
+    scores over seeds, as the deviation of a mean is at most the mean of the deviations. Without the runs' own intervals
+    there is none, nor for one run or equal gains.
+    """
+    found = mean_over_runs([score.after - score.before for score in scores])
+    lows = [score.gain_low for score in scores if score.gain_low is not None]
+    highs = [score.gain_high for score in scores if score.gain_high is not None]
+    if found.low is None or found.high is None or not len(lows) == len(highs) == len(scores):
+        return Mean(found.value, None, None)
+    below = hypot(found.value - found.low, found.value - fmean(lows))
+    above = hypot(found.value - found.high, found.value - fmean(highs))
+    return Mean(found.value, found.value - below, found.value + above)
+
+
 def _result(changes: Changes, scores: Sequence[Score | None]) -> SettingResult:
     scored = [score for score in scores if score is not None]
     metrics = {score.metric for score in scored}
     after = gain = None
     if len(metrics) == 1:
-        after = mean_over_runs([score.after for score in scored])
-        gain = mean_over_runs([score.after - score.before for score in scored])
+        (metric,) = metrics
+        after = _cut(mean_over_runs([score.after for score in scored]), metric, 0.0)
+        gain = _cut(gain_of(scored), metric, -1.0)
     return SettingResult(changes, len(scores), len(scored), " or ".join(sorted(metrics)), after, gain)
+
+
+def _cut(mean: Mean, metric: str, lowest: float) -> Mean:
+    """Return a mean with its ends cut to what is possible: a share goes from 0 to 1, its gain from -1 to 1."""
+    if metric != "accuracy" or mean.low is None or mean.high is None:
+        return mean  # a sweep does not know the range of the reward
+    return Mean(mean.value, max(mean.low, lowest), min(mean.high, 1.0))
 
 
 def _refused(what: str, fix: str) -> ConfigError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from mlops.home.folder import Home
@@ -15,7 +15,7 @@ from mlops.tracking.run import Tracker
 from rlft.blocks import Headline, Table
 from rlft.config import Config
 from rlft.markdown import paragraph
-from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_name
+from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,11 @@ class SweptRun:
     def score(self) -> Score | None:
         """What it came to on `test`; `None` if it did not get so far."""
         change = self.summary.difference if self.summary else None
-        return Score(change.metric, change.before, change.after) if change else None
+        if change is None:
+            return None
+        lows, highs = (change.ci_low, change.ci_low_errors), (change.ci_high, change.ci_high_errors)
+        low, high = min(end for end in lows if end is not None), max(end for end in highs if end is not None)
+        return Score(change.metric, change.before, change.after, low, high)
 
 
 def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps: Sequence[str]) -> Tracker:
@@ -64,7 +68,7 @@ def result_of(runs: Sequence[SweptRun]) -> dict[str, Any]:
                 "exit_code": run.exit_code,
                 "pipeline_run_id": run.summary.pipeline_run_id if run.summary else None,
                 "mlflow_run_id": run.summary.mlflow_run_id if run.summary else None,
-                **(asdict(run.score) if run.score else {"metric": None, "before": None, "after": None}),
+                **(asdict(run.score) if run.score else dict.fromkeys(field.name for field in fields(Score))),
             }
             for run in runs
         ],
@@ -90,7 +94,9 @@ def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], status: str) -> None
 def table_of(runs: Sequence[SweptRun], title: str = "") -> Table:
     """Return what the runs came to, a row for each setting."""
     columns = ("setting", "runs", "before", "after", "95 % interval", "gain", "95 % interval")
-    return Table(title, columns, tuple(_row(setting) for setting in _settings(runs)))
+    settings = _settings(runs)
+    rows = tuple(_row(name, setting) for name, setting in zip(_names(settings), settings, strict=True))
+    return Table(title, columns, rows)
 
 
 def _settings(runs: Sequence[SweptRun]) -> list[SettingResult]:
@@ -100,14 +106,14 @@ def _settings(runs: Sequence[SweptRun]) -> list[SettingResult]:
 def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
     """Return the means as metrics; where settings are swept each has its own, named after it."""
     found = dict[str, float]()
-    for setting in settings:
-        label = f"/{short_name(setting.changes).replace('=', ' ')}" if setting.changes else ""
+    for label, setting in zip(_names(settings), settings, strict=True):
+        end_of_name = f"/{label.replace('=', ' ')}" if label else ""
         for part, mean in (("", setting.after), ("_gain", setting.gain)):
             if mean is None:
                 continue
             name = f"{PREFIX}/test/{setting.metric}{part}"
             ends = {"": mean.value, "_low": mean.low, "_high": mean.high}
-            found |= {f"{name}{end}{label}": value for end, value in ends.items() if value is not None}
+            found |= {f"{name}{end}{end_of_name}": value for end, value in ends.items() if value is not None}
     return found
 
 
@@ -120,13 +126,20 @@ def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> st
     scored = sum(setting.scored for setting in settings)
     kinds = f"{len(settings)} settings" if len(settings) > 1 else "one setting"
     return (
-        f"{scored} of {len(runs)} runs of {kinds} have a result on the test tasks. The intervals are Student's, over "
-        "runs that differ in their seed; one run has none, nor have equal ones."
+        f"{scored} of {len(runs)} runs of {kinds} have a result on the test tasks. The interval of the score is over "
+        "seeds alone, on these test tasks; that of the gain is over seeds and tasks. What is over seeds is Student's, "
+        "which takes scores for normal, so a seed that collapses makes it wrong; one run has no interval, nor have "
+        "equal ones."
     )
 
 
-def _row(setting: SettingResult) -> tuple[str, ...]:
-    name = short_name(setting.changes) or "as in the config"
+def _names(settings: Sequence[SettingResult]) -> list[str]:
+    """Return what each setting is called, all of them differently; "" is the config as it is."""
+    return short_names([setting.changes for setting in settings])
+
+
+def _row(label: str, setting: SettingResult) -> tuple[str, ...]:
+    name = label or "as in the config"
     counted = f"{setting.scored} of {setting.runs}"
     if setting.after is None or setting.gain is None:
         return name, counted, "no result", "", "", "", ""

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.errors import ConfigError
-from rlft.sweep import Mean, Score, mean_over_runs, of_settings, short_name, split_values, variations
+from rlft.sweep import (
+    Mean,
+    Score,
+    gain_of,
+    mean_over_runs,
+    of_settings,
+    short_name,
+    short_names,
+    split_values,
+    variations,
+)
 
 
 def test_every_combination_is_a_run_and_the_last_key_varies_fastest():
@@ -57,6 +67,17 @@ def test_a_short_name_has_the_ends_of_the_keys_and_no_sign_that_a_name_cannot_ha
     assert short_name({}) == ""
 
 
+def test_names_that_would_be_the_same_get_a_digest():
+    prompts = [{"environment.kwargs.system_prompt": f"{'Think step by step. ' * 5}{end}"} for end in ("A", "B")]
+    assert short_name(prompts[0]) == short_name(prompts[1])
+    first, second = short_names(prompts)
+    assert first != second
+    assert first[:-9] == second[:-9]
+    assert len(first) == len(second) == 60
+    assert short_names([{"path": "a/b"}, {"path": "a b"}, {"path": "c"}])[2] == "path=c"
+    assert len(set(short_names([{"path": "a/b"}, {"path": "a b"}]))) == 2
+
+
 def test_the_interval_is_students():
     # 0.5, 0.6 and 0.7: mean 0.6, deviation 0.1; t of 2 degrees of freedom is 4.302653 at 97.5 %.
     mean = mean_over_runs([0.5, 0.6, 0.7])
@@ -66,6 +87,37 @@ def test_the_interval_is_students():
 @pytest.mark.parametrize("values", [[0.25], [0.0, 0.0, 0.0]])
 def test_one_run_and_equal_ones_have_no_interval(values):
     assert mean_over_runs(values) == Mean(values[0], None, None)
+
+
+def test_the_gain_has_the_chance_of_the_tasks_in_its_interval():
+    # Gains of 0.1, 0.2 and 0.3 beside one start: over seeds 0.2 +- 0.2484138, as above. Over tasks 0.15 to either side,
+    # 0.05 of which is for errors below: root of 0.2484138^2 + 0.2^2 = 0.3189191 below, of + 0.15^2 = 0.2901886 above.
+    runs = [Score("reward", 0.4, 0.4 + gain, gain - 0.2, gain + 0.15) for gain in (0.1, 0.2, 0.3)]
+    found = gain_of(runs)
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - 0.3189191, 0.2 + 0.2901886), abs=1e-6)
+    for without in ([Score("reward", 0.4, 0.5), *runs], runs[:1]):  # one without an interval over tasks, and one run
+        assert (gain_of(without).low, gain_of(without).high) == (None, None)
+
+
+def test_seeds_that_agree_on_few_tasks_do_not_show_a_gain():
+    # Over seeds alone the gain of 0.05, 0.06 and 0.07 would be 0.035 to 0.085: the start's luck on the tasks is shared.
+    runs = [({"seed": str(n)}, Score("accuracy", 0.4, 0.45 + n / 100, n / 100 - 0.05, 0.15)) for n in range(3)]
+    gain = of_settings(runs)[0].gain
+    assert gain is not None
+    assert gain.low is not None
+    assert gain.low < 0 < gain.value
+
+
+def test_ends_are_cut_to_what_a_share_can_be():
+    # 0.9 and 1.0: 0.95 +- 12.7 * 0.05. A gain reaches from -1 to 1. A reward has ends that a sweep does not know.
+    (share,) = of_settings([({}, Score("accuracy", 0.0, after, -1.0, 1.0)) for after in (0.9, 1.0)])
+    assert share.after is not None
+    assert (share.after.low, share.after.high) == (pytest.approx(0.3146898), 1.0)
+    assert share.gain is not None
+    assert (share.gain.low, share.gain.high) == (-1.0, 1.0)
+    (reward,) = of_settings([({}, Score("reward", 0.0, after, -1.0, 1.0)) for after in (0.9, 1.0)])
+    assert reward.after is not None
+    assert reward.after.high == pytest.approx(1.5853102)
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_setting():
