@@ -9,10 +9,11 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console
+from mlops.display.terminal import console, errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.errors import RlftError
+from rlft.gates.looks import CHOOSING
 
 _MOST_RUNS = 20
 
@@ -51,5 +52,7 @@ def compare(
         from mlops.runs.contrast import stored_runs
         from mlops.runs.contrasted import make_comparison
 
+        if split is ComparedSplit.GATE:
+            errors.print(CHOOSING)
         found = make_comparison(stored_runs(runs, split.value), split.value, tasks)
         console.write_json(found) if as_json else show_comparison(console, found)

@@ -39,7 +39,7 @@ class PromotionConfig(Section):
         le=1000,
         description="How many decisions one gate may see. A chance of 5 % that a model which is no better is promoted "
         "is split equally over them, so more looks need a larger gain; afterwards nothing is promoted until the gate "
-        "is drawn anew.",
+        "is drawn anew. It holds for models that nobody has chosen by what the gate said.",
     )
     min_improvement: float = Field(
         default=0.0,

@@ -1,4 +1,4 @@
-"""Splits the chance of a false promotion over the decisions by one gate."""
+"""Splits the chance of a false promotion over the decisions by one gate, of models that it had no part in choosing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 _FALSE = 0.05  # the chance that one of all looks promotes a model that is no better
 _ONE_SIDED = 0.025  # of a single look it is no more than this: that of a 95 % interval
+CHOOSING = (
+    "Choose no model by what `gate` says, and go on from none that did best there: that at most 5 of 100 series of "
+    "looks promote a model that is no better holds only for models that the gate had no part in choosing. Choose by "
+    "validation."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,9 @@ def confidence_at(looks: int) -> float:
     """Return the two-sided confidence of each of so many looks at one gate.
 
     The lower bound of each is wrong with a chance of at most 0.05 / looks, so that of series of so many models that are
-    no better at most 5 % contain a promotion (Bonferroni). It is never below 0.95.
+    no better at most 5 % contain a promotion (Bonferroni). It is never below 0.95. This holds as long as no model is
+    chosen by what the gate has said. If each run goes on from the best on it so far, luck on its tasks is handed down
+    and adds up: of such series of 20 looks up to 21 % promote (docs/performance.md, Intervals).
 
     >>> from rlft.gates.looks import confidence_at
     >>> confidence_at(20)

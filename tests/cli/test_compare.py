@@ -1,0 +1,23 @@
+"""cli.compare: what it warns of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+
+
+@pytest.mark.parametrize("split", ["gate", "test"])
+def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, split):
+    monkeypatch.setattr("cli.compare.find_home", lambda: None)
+    monkeypatch.setattr("cli.compare.check_entries", lambda home: None)
+    monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
+    monkeypatch.setattr("mlops.runs.contrast.stored_runs", lambda runs, split: {})
+    monkeypatch.setattr("mlops.runs.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
+    done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"split": split}  # the warning is no part of what a program reads
+    assert ("Choose by validation." in " ".join(done.stderr.split())) == (split == "gate")
