@@ -146,11 +146,13 @@ class TextChange(Section):
     warm_start: float | None = Field(default=None, description="Of the model after the warm start, if there is one.")
     after: float = Field(description="Of the trained model.")
     mean: float = Field(description="Mean of after minus before over the paragraphs: above 0 is a cost.")
-    ci_low: float = Field(description="Lower end of its interval; those of all texts hold together in 95 %.")
+    ci_low: float = Field(
+        description="Lower end of its interval; those of all texts hold together in 95 % where paragraphs change alike."
+    )
     ci_high: float = Field(description="Upper end of the same interval.")
     verdict: Literal["cost", "kept", "open"] = Field(
-        description="`cost`: the whole interval lies above `evaluation.forgetting_margin`. `kept`: it lies below. "
-        "`open`: neither."
+        description="`cost`: the whole interval lies above `evaluation.forgetting_margin`. `kept`: it lies below, "
+        "which speaks of these paragraphs. `open`: neither."
     )
 
 
