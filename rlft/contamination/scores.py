@@ -68,7 +68,7 @@ def found_sentence(contamination: ContaminationReport, split: str) -> str:
     counts = contamination.counts(split)
     found = counts["exact"] + counts["overlapping"]
     if not found:
-        return f"None of the {counts['tasks']} tasks of `{split}` is among the train tasks or demonstrations."
+        return f"None of the {counts['tasks']} tasks of `{split}` was found among the train tasks or demonstrations."
     return (
         f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} among the train tasks or "
         f"demonstrations ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."
@@ -80,7 +80,7 @@ def contamination_sentence(contamination: ContaminationReport, split: str, score
     counts = contamination.counts(split)
     found = counts["exact"] + counts["overlapping"]
     if not found:
-        return f"None of the {counts['tasks']} tasks of `{split}` is among the train tasks or demonstrations."
+        return f"None of the {counts['tasks']} tasks of `{split}` was found among the train tasks or demonstrations."
     said = (
         f"Of the {counts['tasks']} tasks of `{split}`, {found} {'are' if found > 1 else 'is'} not new to the trained "
         f"model ({counts['exact']} by the whole prompt, {counts['overlapping']} by a passage of it)."

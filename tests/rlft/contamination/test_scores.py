@@ -1,6 +1,13 @@
 import pytest
 
-from rlft.contamination import CleanScore, ContaminationReport, Overlap, clean_scores, contamination_sentence
+from rlft.contamination import (
+    CleanScore,
+    ContaminationReport,
+    Overlap,
+    clean_scores,
+    contamination_sentence,
+    found_sentence,
+)
 from rlft.statistics import SHARE, mean_interval
 from rlft.types import EvaluationReport
 
@@ -49,9 +56,8 @@ def test_sentences():
     )
     assert said.endswith("on all 5 it is 0.6.")
     clean = ContaminationReport({"test": ("a",)}, {}, {"train": 9})
-    assert contamination_sentence(clean, "test", score, "accuracy") == (
-        "None of the 1 tasks of `test` is among the train tasks or demonstrations."
-    )
+    none = "None of the 1 tasks of `test` was found among the train tasks or demonstrations."  # by words alone
+    assert (contamination_sentence(clean, "test", score, "accuracy"), found_sentence(clean, "test")) == (none, none)
 
 
 def test_a_metric_that_is_not_there():
