@@ -2,12 +2,12 @@
 
 A task counts once, however many attempts it has, and the spread between groups of tasks makes the interval
 (`rlft.statistics`). Attempts without a score say nothing about the model and are left out, but they are counted, and
-`pass_at_k` and `maj_at_k` are bounded by what they could have been.
+`pass_at_k` and `maj_at_k`, which are of every task that was tried, are bounded by what they could have been.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -156,19 +156,46 @@ def _per_attempt(scored: Mapping[str, list[tuple[Rollout, Reward]]]) -> dict[str
 def _pass_and_majority(
     scored: Mapping[str, list[tuple[Rollout, Reward]]], failed: Mapping[str, int], groups: Mapping[str, str], n: int
 ) -> Metrics:
-    """Return `pass_at_1` to `pass_at_n`, `pass_at_k` (k = n) and `maj_at_k`.
+    """Return `pass_at_1` to `pass_at_n`, `pass_at_k` (k = n) and `maj_at_k`, each over all tasks that were tried.
 
-    A mean counts attempts without a score as unsolved, as one who samples k times gets nothing from them. The upper end
-    of its interval is the one with them solved, since what fails is not known to be wrong.
+    A mean counts attempts without a score as unsolved and without an answer, as one who samples k times gets nothing
+    from them. The upper end of its interval is the one with them solved, since what fails is not known to be wrong. The
+    lower end of `maj_at_k` is the one with their votes for a wrong answer.
     """
-    solved = {task: sum(reward.solved for _, reward in attempts) for task, attempts in scored.items()}
+    given = {task: [reward for _, reward in scored.get(task, [])] for task in scored.keys() | failed.keys()}
+    solved = {task: sum(reward.solved for reward in rewards) for task, rewards in given.items()}
     found: Metrics = {}
     for k in range(1, n + 1):
         least = {task: pass_at_k(n, count, k) for task, count in solved.items()}
         most = {task: pass_at_k(n, min(n, count + failed.get(task, 0)), k) for task, count in solved.items()}
-        low = mean_interval(least, groups, SHARE)
-        found[f"pass_at_{k}"] = replace(low, high=max(low.high, mean_interval(most, groups, SHARE).high))
+        found[f"pass_at_{k}"] = _between(least, least, most, groups)
     found["pass_at_k"] = found[f"pass_at_{n}"]
-    majority = {task: float(majority_solved([reward for _, reward in each])) for task, each in scored.items()}
-    found["maj_at_k"] = mean_interval(majority, groups, SHARE)
+    majority = {task: float(majority_solved(rewards)) for task, rewards in given.items()}
+    turned = {task: _majorities(rewards, failed.get(task, 0)) for task, rewards in given.items()}
+    least, most = ({task: float(ends[place]) for task, ends in turned.items()} for place in (0, 1))
+    found["maj_at_k"] = _between(majority, least, most, groups)
     return found
+
+
+def _between(
+    shares: Mapping[str, float], least: Mapping[str, float], most: Mapping[str, float], groups: Mapping[str, str]
+) -> Interval:
+    """Return the mean of {task: share}, with the lower end of the `least` and the upper end of the `most` it may be."""
+    found, low, high = (mean_interval(values, groups, SHARE) for values in (shares, least, most))
+    return replace(found, low=min(found.low, low.low), high=max(found.high, high.high))
+
+
+def _majorities(rewards: Sequence[Reward], failed: int) -> tuple[bool, bool]:
+    """Return whether the most frequent answer is right whatever the failed attempts say, and whether it may be.
+
+    They may all say one answer, which may be one that no other attempt gave; that decides, or makes a draw, which the
+    answer that was seen first wins.
+    """
+    solved = majority_solved(list(rewards))
+    if not failed:
+        return solved, solved
+    votes = Counter(reward.answer for reward in rewards if reward.answer is not None)
+    right = {reward.answer: reward.solved for reward in reversed(rewards)}  # of equal answers the first one counts
+    for_right = max((count for answer, count in votes.items() if right[answer]), default=0)
+    for_wrong = max((count for answer, count in votes.items() if not right[answer]), default=0)
+    return solved and for_wrong + failed < for_right, solved or for_right + failed >= for_wrong
