@@ -4,8 +4,10 @@ Two questions with different burdens of proof. That a policy loses no more than 
 too few show nothing, and the answer is no. That it is worse in a slice has to be shown, too: without that the slice
 blocks nothing, and where tasks are too few to see a loss of the margin nobody can tell.
 
-Errors never help the policy: in both questions its rollouts without a score count as the lowest score, and those of its
-rival as the highest (`rlft.comparison`).
+What has to be shown holds whatever the rollouts without a score would have been (`rlft.comparison`). So a policy loses
+no more than a margin only if its errors count as the lowest score and those of its rival as the highest, and it is
+worse in a slice only if they count the other way round; a loss that they may hide makes a slice one of which nobody can
+tell.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ class Loss:
 class Slice:
     """What is known of one slice of the tasks.
 
-    `difference` is at the level at which the slice was tested, with errors counted against the policy, and `errors` is
-    how many there are; it is `None` if no task was scored for either policy. `visible` is the smallest true loss that
-    is found there four times out of five, `None` if no loss is. `obstacle` is why the slice was not tested.
+    `difference` is at the level at which the slice was tested, with the errors left out where it is `worse`, and
+    counted against the policy elsewhere; `errors` is how many there are. It is `None` if no task was scored for either
+    policy. `visible` is the smallest true loss that is found there four times out of five, `None` if no loss is.
+    `obstacle` is why the slice was not tested. `hidden` says that it would be worse with the errors counted against the
+    policy.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Slice:
     errors: int = 0
     visible: float | None = None
     obstacle: str | None = None
+    hidden: bool = False
 
 
 def obstacle_of(found: Comparison, where: str) -> str | None:
@@ -108,11 +113,12 @@ def compare_slices(
 ) -> list[Slice]:
     """Return for each slice, {name: ids of its tasks}, whether `ours` is worse there than `theirs`.
 
-    A slice is `worse` if the upper bound of the paired difference is below 0, by Holm's procedure (1979, Scandinavian
-    Journal of Statistics 6): the surest of m slices at the one-sided level `family` / m, the next at `family` /
-    (m - 1), and so on, until one is not. So with a chance of at most `family` any slice is said to be worse if in truth
-    none is, however slices overlap. One that is not worse is `no worse` if a true loss of `margin` would have been
-    found at its level four times out of five, as far as the variance tells, or if the interval excludes it; else
+    A slice is `worse` if the upper bound of the paired difference is below 0, both without errors and with all of them
+    counted for `ours`, by Holm's procedure (1979, Scandinavian Journal of Statistics 6): the surest of m slices at the
+    one-sided level `family` / m, the next at `family` / (m - 1), and so on, until one is not. So with a chance of at
+    most `family` any slice is said to be worse if in truth none is, however slices overlap. One that is not worse is
+    `no worse` if a true loss of `margin` would have been found at its level four times out of five, as far as the
+    variance tells, or if the interval excludes it, and if it is not below 0 with errors counted against `ours`; else
     `cannot tell`. Slices with too few groups of tasks are not tested and do not count among the m. The tasks of
     `without` are left out.
     """
@@ -134,11 +140,13 @@ def compare_slices(
         if name in untested:
             return Slice(name, "cannot tell", each.difference(0.95), each.errors, obstacle=untested[name])
         if name in worse:
-            return Slice(name, "worse", each.difference(worse[name]), each.errors)
+            return Slice(name, "worse", each.without_errors(worse[name]), each.errors)
         visible, difference = each.visible(last), each.difference(last)
-        sees = visible is not None and visible <= margin
-        excludes = difference is not None and difference.low > -margin
-        return Slice(name, "no worse" if sees or excludes else "cannot tell", difference, each.errors, visible)
+        assert difference is not None  # as the slice was tested
+        hidden = difference.high < 0
+        known = (visible is not None and visible <= margin) or difference.low > -margin
+        verdict: SliceVerdict = "no worse" if known and not hidden else "cannot tell"
+        return Slice(name, verdict, difference, each.errors, visible, hidden=hidden)
 
     return [judged(name) for name in slices]
 
@@ -173,10 +181,21 @@ class _Asked:
         found = compare(*self.counted, self.metric)
         return "no task of it was scored" if found is None else obstacle_of(found, name)
 
+    def without_errors(self, confidence: float) -> Interval | None:
+        """Return ours minus theirs over what was scored."""
+        found = compare(*self.plain, self.metric, confidence=confidence)
+        return found and found.difference
+
     def is_worse(self, confidence: float) -> bool:
-        """Return whether an upper bound is below 0, with errors or without, as they may widen the interval a lot."""
-        found = [compare(*pair, self.metric, confidence=confidence) for pair in (self.plain, self.counted)]
-        return any(each.difference.high < 0 for each in found if each is not None and obstacle_of(each, "") is None)
+        """Return whether the upper bound is below 0 without errors, and with all of them counted for ours.
+
+        Errors at random lower the one with errors counted against ours, which shows no loss: of models that lose
+        nothing it blocked 0.15 of decisions with 10 % of errors, and 0.89 with 4 attempts and 10 % on either side.
+        """
+        found = compare(*self.plain, self.metric, confidence=confidence)
+        if found is None or obstacle_of(found, "") is not None:
+            return False
+        return max(found.difference.high, found.high_with_errors) < 0
 
     def visible(self, confidence: float) -> float | None:
         """Return the smallest true loss that is found four times out of five."""

@@ -33,7 +33,10 @@ def judge_slices(
             "been found four times out of five"
         )
         verdicts.append(Verdict("slices", False, text))
-    if unclear := [each for each in found if each.verdict == "cannot tell"]:
+    if hidden := [each for each in found if each.hidden]:
+        text = f"cannot tell whether it is worse than {plain(name)}: {_listed(hidden)}. These slices block nothing"
+        verdicts.append(Verdict("slices", False, text))
+    if unclear := [each for each in found if each.verdict == "cannot tell" and not each.hidden]:
         text = (
             f"cannot tell whether it is worse than {plain(name)} by {rules.slice_margin:g}: {_listed(unclear)}. These "
             "slices have too few tasks for that, and block nothing"
@@ -49,7 +52,9 @@ def _worse(each: Slice, rival: str, metric: str) -> str:
         f"({each.difference.count} tasks), which chance would show in any of these slices in at most {FAMILY:.0%} of "
         "decisions if none were worse"
     )
-    return f"{text}; {each.errors} rollouts without a score count against the trained policy" if each.errors else text
+    if each.errors:
+        text += f"; it is worse, too, if {each.errors} rollouts without a score are counted in its favour"
+    return text
 
 
 def _listed(slices: list[Slice]) -> str:
@@ -63,6 +68,8 @@ def _named(each: Slice) -> str:
     told = f"{each.name} ({each.difference.mean:+.3f}, {each.difference.count} tasks"
     if each.difference.groups != each.difference.count:
         told += f" in {each.difference.groups} groups"
-    if each.verdict == "cannot tell" and each.visible is not None:
+    if each.hidden:
+        told += f"; {each.errors} attempts without a score could hide a loss"
+    elif each.verdict == "cannot tell" and each.visible is not None:
         told += f", finds a loss of {each.visible:.2g}"
     return f"{told})"

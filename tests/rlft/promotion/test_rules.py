@@ -4,6 +4,7 @@ import pytest
 
 from rlft.gates.looks import Look
 from rlft.promotion import Rules, decide_promotion
+from rlft.promotion.slices import judge_slices
 from tests.rlft.promotion.test_decide import report
 
 TASKS = 200
@@ -110,6 +111,22 @@ def test_slices_that_are_not_worse_block_nothing_and_say_what_they_can_see():
     # excludes one.
     assert said[0].startswith("no worse than base: lang=de (-0.017, 60 tasks); lang=fr (+1.000, 130 tasks). A loss of")
     assert said[1].startswith("cannot tell whether it is worse than base by 0.2: lang=it (+0.000, 10 tasks).")
+
+
+def test_a_loss_that_errors_may_hide_is_told_with_their_number_and_blocks_nothing():
+    better = report("trained", 190, tasks=TASKS)
+    failed = {task: 1 for task in better.per_task["accuracy"] if task < "t030"}
+    kept = {task: score for task, score in better.per_task["accuracy"].items() if task not in failed}
+    solved = report("base", 190, tasks=TASKS)
+    verdicts = judge_slices(
+        replace(better, per_task={"accuracy": kept}, errors=failed), solved, "base", "accuracy", Rules(slices=SLICES)
+    )
+    assert not any(each.blocks for each in verdicts)
+    said = next(each.sentence for each in verdicts if "could hide a loss" in each.sentence)
+    assert said == (
+        "cannot tell whether it is worse than base: lang=de (-0.500, 60 tasks; 30 attempts without a score could hide "
+        "a loss). These slices block nothing"
+    )
 
 
 def test_slices_are_compared_with_the_champion_without_the_tasks_it_knows():
