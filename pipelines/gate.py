@@ -17,11 +17,12 @@ from mlops.runs.starting import registry_name
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
+from rlft.comparison import ends_of
 from rlft.config import Config
 from rlft.errors import ConfigError, TrackerError
 from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
 from rlft.gates.looks import Look, next_look, why_refused
-from rlft.power import few_groups, gate_sentence, squared_difference
+from rlft.power import Apart, few_groups, gate_sentence, squared_difference
 from rlft.statistics import effective_groups
 from rlft.tasks.ingest import fingerprint_tasks
 from rlft.tasks.moves import count_new, describe_moves, find_moves
@@ -64,7 +65,7 @@ def say_what_it_sees(gate: Sequence[Task], config: Config, tracker: Tracker) -> 
     return text
 
 
-def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[float | None, Look]:
+def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[Apart | None, Look]:
     """Return how far the models of the last decision on a gate were apart, and its last look; `None` and none unknown.
 
     The look's number is 0 before the first one.
@@ -156,7 +157,8 @@ def ask_about(
     with answering(address, PATIENT_HTTP):
         look = count_look(address, name, asked, gate, promotion.looks)
         if (squared := squared_difference(trained, start, metric)) is not None:
-            note_difference(address, name, gate, metric, squared)
+            ends = None if metric == "accuracy" else ends_of(metric, trained, start)
+            note_difference(address, name, gate, metric, Apart(squared, ends))
         known = trained_on(address, champion_run) if champion_run else frozenset[str]()
     ids = None if known is None else [task.id for task in gate if task_hash(task) in known]
     return look, ids, look_tag(asked, gate)

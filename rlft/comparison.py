@@ -57,6 +57,14 @@ def range_of(metric: str, *declared: Mapping[str, tuple[float, float]]) -> Range
     return Range(min(lows), max(highs))
 
 
+def ends_of(metric: str, *reports: EvaluationReport) -> Range:
+    """Return the declared range of a score, else the lowest and the highest that occurred in these reports.
+
+    Errors count as these.
+    """
+    return range_of(metric, *(report.ranges for report in reports)) or _observed(metric, *reports)
+
+
 def compare(
     ours: EvaluationReport,
     theirs: EvaluationReport,
@@ -81,7 +89,7 @@ def compare(
         return None
     groups = {**theirs.groups, **ours.groups}
     known = range_of(metric, ours.ranges, theirs.ranges)
-    ends = _ends(metric, ours, theirs)
+    ends = ends_of(metric, ours, theirs)
     unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
     kept = sorted((_known(ours, metric) & _known(theirs, metric)) - set(unscored))
 
@@ -111,7 +119,7 @@ def counting_errors(
 
     They hold this metric alone, over the tasks that were attempted by both and have a score for at least one.
     """
-    ends = _ends(metric, ours, theirs)
+    ends = ends_of(metric, ours, theirs)
     kept = _known(ours, metric) & _known(theirs, metric) & _scored(ours, theirs, metric)
 
     def filled(report: EvaluationReport, score: float) -> EvaluationReport:
@@ -145,7 +153,7 @@ def guarded_mean(report: EvaluationReport, metric: str, bound: Literal["low", "h
     scores = report.per_task.get(metric)
     if not scores:
         return None
-    ends = _ends(metric, report)
+    ends = ends_of(metric, report)
     return fmean(completed(report, metric, getattr(ends, bound)).values())
 
 
@@ -157,7 +165,7 @@ def is_better(ours: EvaluationReport, theirs: EvaluationReport | None, metric: s
     """
     if theirs is None or not ours.per_task.get(metric) or not theirs.per_task.get(metric):
         return bool(ours.per_task.get(metric))
-    low = _ends(metric, ours, theirs).low
+    low = ends_of(metric, ours, theirs).low
     return fmean(completed(ours, metric, low).values()) > fmean(completed(theirs, metric, low).values())
 
 
@@ -173,14 +181,6 @@ def _known(report: EvaluationReport, metric: str) -> set[str]:
 
 def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:
     return set(ours.per_task[metric]) | set(theirs.per_task[metric])
-
-
-def _ends(metric: str, *reports: EvaluationReport) -> Range:
-    """Return the declared range of a score, else the lowest and the highest that occurred.
-
-    Errors count as these.
-    """
-    return range_of(metric, *(report.ranges for report in reports)) or _observed(metric, *reports)
 
 
 def _observed(metric: str, *reports: EvaluationReport) -> Range:

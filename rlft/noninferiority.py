@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rlft.comparison import Comparison, compare, counting_errors, within
+from rlft.comparison import Comparison, compare, counting_errors, ends_of, within
 from rlft.power import few_groups, smallest_difference, squared_difference
 from rlft.types import EvaluationReport, Interval
 
@@ -96,8 +96,10 @@ def loses_no_more(
     if found is None:
         return None
     squared = squared_difference(ours, theirs, metric)
-    effective = found.difference.effective_groups
-    visible = None if squared is None else smallest_difference(squared, effective, metric, confidence=confidence)
+    effective, ends = found.difference.effective_groups, ends_of(metric, ours, theirs)
+    visible = (
+        None if squared is None else smallest_difference(squared, effective, metric, ends=ends, confidence=confidence)
+    )
     return Loss(found, margin, obstacle_of(found, where), visible)
 
 
@@ -153,17 +155,22 @@ def compare_slices(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Two policies on the tasks of one slice: as they were scored, and with errors counted against ours."""
+    """Two policies on the tasks of one slice: as they were scored, with errors counted against ours, and for ours."""
 
     plain: tuple[EvaluationReport, EvaluationReport]
     counted: tuple[EvaluationReport, EvaluationReport]
+    favoured: tuple[EvaluationReport, EvaluationReport]
     metric: str
 
     @classmethod
     def of(cls, ours: EvaluationReport, theirs: EvaluationReport, metric: str, ids: set[str]) -> _Asked:
         """Take the slice out of both reports. Raises ValueError if a report lacks the metric."""
-        counted = counting_errors(ours, theirs, metric)
-        return cls((within(ours, ids), within(theirs, ids)), (within(counted[0], ids), within(counted[1], ids)), metric)
+
+        def inside(one: EvaluationReport, other: EvaluationReport) -> tuple[EvaluationReport, EvaluationReport]:
+            return within(one, ids), within(other, ids)
+
+        counted, (rival, policy) = counting_errors(ours, theirs, metric), counting_errors(theirs, ours, metric)
+        return cls(inside(ours, theirs), inside(*counted), inside(policy, rival), metric)
 
     @property
     def errors(self) -> int:
@@ -198,8 +205,11 @@ class _Asked:
         return max(found.difference.high, found.high_with_errors) < 0
 
     def visible(self, confidence: float) -> float | None:
-        """Return the smallest true loss that is found four times out of five."""
-        found, squared = self.difference(confidence), squared_difference(*self.counted, self.metric)
-        if found is None or squared is None:
+        """Return the smallest true loss that is found four times out of five, whatever the errors would have been."""
+        scored = self.without_errors(confidence)
+        found, squared = compare(*self.favoured, self.metric), squared_difference(*self.favoured, self.metric)
+        if scored is None or found is None or squared is None:
             return None
-        return smallest_difference(squared, found.effective_groups, self.metric, confidence=confidence)
+        ends, effective = ends_of(self.metric, *self.favoured), found.difference.effective_groups
+        least = smallest_difference(squared, effective, self.metric, ends=ends, confidence=confidence)
+        return None if least is None else least + max(0.0, found.difference.mean - scored.mean)

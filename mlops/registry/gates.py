@@ -2,7 +2,7 @@
 
 `rlft.gate.<gate>` holds the sketch of a gate's tasks, `rlft.look.<gate>.<asked>` the look at which a policy was judged
 as `<number>/<promotion.looks>/<spent>`. A tag for each look cannot be lost to another run that writes at the same time.
-`rlft.differs.<gate>.<metric>` is how far the policies of the last decision were apart.
+`rlft.differs.<gate>.<metric>` is how far the policies of the last decision were apart, for a reward with its range.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
 from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
 from rlft.gates.looks import Look
+from rlft.power import Apart
+from rlft.statistics import Range
 from rlft.types import Task
 
 logger = logging.getLogger(__name__)
@@ -115,14 +117,17 @@ def _same(looked_at: Mapping[str, str], this: str, tasks: str) -> set[str]:
     return alone | (set(rest) if is_same_gate(tasks, *rest.values()) else set[str]())
 
 
-def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str, squared: float) -> None:
-    """Note the mean squared difference of a decision on a gate (`rlft.power.squared_difference`), for the next run."""
+def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str, apart: Apart) -> None:
+    """Note how far apart the policies of a decision on a gate are, for the next run."""
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
-    retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", repr(squared))
+    kept = " ".join(map(repr, (apart.squared, *(apart.ends or ()))))
+    retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
 
 
-def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> float | None:
+def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str) -> Apart | None:
     """Return what `note_difference` noted last; of several gates that are the same the largest; `None` without any.
+
+    Tags of earlier versions hold no range of the scores.
 
     Raises what MLflow raises.
     """
@@ -130,5 +135,10 @@ def last_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: 
     noted = {
         gate: tags.get(f"{DIFFERS_TAG}{gate}.{metric}") for gate in {this, *_same(_gates(tags), this, sketch(gate))}
     }
-    found = {gate: float(kept) for gate, kept in noted.items() if kept is not None}
+    found = {gate: _apart(kept) for gate, kept in noted.items() if kept is not None}
     return found.get(this, max(found.values(), default=None))
+
+
+def _apart(kept: str) -> Apart:
+    squared, *ends = map(float, kept.split())
+    return Apart(squared, Range(*ends) if ends else None)

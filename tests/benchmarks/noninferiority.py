@@ -6,13 +6,17 @@
 would pass; 0.025 may be at one look, 0.0025 at one of 20) or nothing (`power`). `slices`: 2 to 12 slices in which
 nothing is lost (`false_block`: the share of decisions in which any is called worse; 0.05 may be), and the verdicts of
 the one slice that loses exactly the margin (`worse`, `no_worse`, `cannot_tell`). Rates near 0 and 1 and groups of
-unequal size are among the populations. Last line: one JSON object.
+unequal size are among the populations. `rewards`: how often the gain that `rlft.power` names for a reward is found
+(0.8 is said), where the difference is normal, or has rare losses of more than four standard deviations; and the
+verdicts of a slice that loses exactly the margin in a reward of 0 to 1. Last line: one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -172,15 +176,77 @@ def _verdicts(drawn: list[tuple[Array, Array]], margin: float) -> dict[str, floa
     }
 
 
+def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return differences of a reward with a mean of 0 and a standard deviation of 1."""
+    return generator.standard_normal(shape)
+
+
+def rare_losses(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Return such differences where one task in twenty loses 4.36 and the others gain 0.23."""
+    return np.where(generator.random(shape) < 0.05, -math.sqrt(0.95 / 0.05), math.sqrt(0.05 / 0.95))
+
+
+REWARDS = {"normal": normal, "rare losses": rare_losses}
+
+
+def reward_cells(simulations: int, groups: tuple[int, ...] = GROUPS) -> Iterator[dict[str, Any]]:
+    """Yield how often the gain of a reward is found that is said to be found four times out of five."""
+    for kind, draw in REWARDS.items():
+        for ends in (Range(0.0, 1.0), Range(-1.0, 1.0), Range(-10.0, 1.0)):
+            widest = ends.minus(ends)
+            for spread, count, looks in itertools.product((0.05, 0.2), groups, (1, 20)):
+                confidence = confidence_at(looks)
+                gain = smallest_difference(spread**2, count, "reward", ends=ends, confidence=confidence)
+                cell = {"population": kind, "ends": list(ends), "spread": spread, "groups": count, "looks": looks}
+                if gain is None:
+                    yield cell | {"gain": None, "found": None}
+                    continue
+                drawn = gain + spread * draw(np.random.default_rng([count, looks]), (simulations, count))
+                values = drawn.clip(*widest)
+                low, _ = bounds(
+                    values, np.ones_like(values), widest, imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence
+                )
+                yield cell | {"gain": gain, "found": float((low > 0).mean())}
+
+
+def reward_slice_cells(simulations: int) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts of a slice that loses exactly the margin in a reward of 0 to 1."""
+    ends, level = Range(0.0, 1.0), 1 - 2 * FAMILY
+    for kind, draw in REWARDS.items():
+        for count, spread, margin in ((50, 0.1, 0.05), (100, 0.1, 0.05), (200, 0.1, 0.05), (100, 0.2, 0.1)):
+            drawn = (spread * draw(np.random.default_rng(count), (simulations, count)) - margin).clip(-1.0, 1.0)
+            low, high = bounds(
+                drawn, np.ones_like(drawn), ends.minus(ends), imagined=IMAGINED_OF_DIFFERENCE, confidence=level
+            )
+            squared = (drawn**2).mean(-1).round(3)
+            visible = {
+                each: smallest_difference(each, count, "reward", ends=ends, confidence=level)
+                for each in np.unique(squared).tolist()
+            }
+            able = np.array([(seen := visible[each]) is not None and seen <= margin for each in squared.tolist()])
+            known = (able | (low > -margin)) & (high >= 0)
+            cell = {"population": kind, "groups": count, "spread": spread, "margin": margin}
+            yield cell | {
+                "worse": float((high < 0).mean()),
+                "no_worse": float(known.mean()),
+                "cannot_tell": float((~known & (high >= 0)).mean()),
+            }
+
+
 def measured(simulations: int, groups: tuple[int, ...] = GROUPS) -> dict[str, Any]:
     """Return all cells, with the worst of them."""
     suites, slices = list(suite_cells(simulations, groups)), list(slice_cells(max(1, simulations // 2)))
+    rewards, lost = list(reward_cells(simulations, groups)), list(reward_slice_cells(simulations))
+    found = [cell["found"] for cell in rewards if cell["found"] is not None]
     return {
         "simulations": simulations,
         "worst_false_at_1_look": max(cell["false_1"] for cell in suites),
         "worst_false_at_20_looks": max(cell["false_20"] for cell in suites),
         "worst_false_block": max(cell["false_block"] for cell in slices),
         "worst_no_worse": max(cell["no_worse"] for cell in slices),
+        "least_and_most_found_of_a_reward": [min(found), max(found)],
+        "worst_no_worse_of_a_reward": max(cell["no_worse"] for cell in lost),
+        "rewards": [*rewards, *lost],
         "suites": suites,
         "slices": slices,
     }
@@ -194,9 +260,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     found = measured(options.simulations)
     if not options.json:
-        for cell in [*found["suites"], *found["slices"]]:
+        for cell in [*found["suites"], *found["slices"], *found["rewards"]]:
             sys.stdout.write("  ".join(f"{key} {value}" for key, value in cell.items()) + "\n")
-        found = {key: value for key, value in found.items() if key.startswith("worst")}
+        found = {key: value for key, value in found.items() if key.startswith(("worst", "least"))}
     sys.stdout.write(json.dumps(found) + "\n")
     return 0
 

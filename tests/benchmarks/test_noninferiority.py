@@ -5,7 +5,14 @@ import pytest
 
 from rlft.noninferiority import compare_slices
 from rlft.types import EvaluationReport
-from tests.benchmarks.noninferiority import POPULATIONS, holm, paired, suite_cells
+from tests.benchmarks.noninferiority import (
+    POPULATIONS,
+    holm,
+    paired,
+    reward_cells,
+    reward_slice_cells,
+    suite_cells,
+)
 
 
 @pytest.mark.parametrize("kind", POPULATIONS)
@@ -20,6 +27,13 @@ def test_a_population_loses_what_it_says(kind, rate, loss, churn):
 def test_a_loss_of_the_margin_is_rarely_passed():
     # 400 simulations of a share of at most 0.03: three standard errors are 0.026
     assert max(cell["false_1"] for cell in suite_cells(400, (20, 50))) <= 0.06
+
+
+def test_a_gain_of_a_reward_is_found_as_often_as_is_said():
+    # 400 simulations of a share of 0.8: three standard errors are 0.06
+    found = {(cell["population"], cell["found"]) for cell in reward_cells(400, (50, 200))}
+    assert all(0.72 < share < 0.88 for kind, share in found if kind == "normal")
+    assert max(cell["no_worse"] for cell in reward_slice_cells(200)) < 0.2 + 3 * (0.2 * 0.8 / 200) ** 0.5
 
 
 def test_many_simulations_at_once_are_judged_as_one_decision():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from rlft.power import DISCORDANCE, gate_sentence, smallest_gain, squared_difference
-from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
+from rlft.power import DISCORDANCE, Apart, gate_sentence, smallest_difference, smallest_gain, squared_difference
+from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, Range, bounds
 from rlft.types import EvaluationReport
 
 REPORT = EvaluationReport("gate", "policy", 1, metrics={}, per_task={}, errored=0, frac_tasks_with_variance=0.0)
@@ -62,16 +62,13 @@ def test_the_sentence_names_what_it_assumes():
 
 
 def test_what_the_last_decision_has_shown_takes_the_place_of_the_assumption():
-    found = gate_sentence(200, 200, 200.0, metric="accuracy", measured=0.5)
+    found = gate_sentence(200, 200, 200.0, metric="accuracy", measured=Apart(0.5))
     gain = smallest_gain(200, discordance=0.5)
     assert gain is not None
     assert f"a true gain of {100 * gain:.1f} points" in found
     assert found.endswith("if the models differ on 50% of the tasks, as at the last decision on this gate")
-    # (1.960 + 0.842) / sqrt(100) = 0.28 of a spread of sqrt(4) = 2
-    reward = gate_sentence(100, 100, 100.0, metric="reward", measured=4.0)
-    assert "a true gain of 0.56 is found four times out of five, if the reward differs by 2 " in reward
     # Models that hardly differ: no gain is larger than the share on which they do, and 0.1 % could never be found.
-    assert "last decision" not in gate_sentence(200, 200, 200.0, metric="accuracy", measured=0.001)
+    assert "last decision" not in gate_sentence(200, 200, 200.0, metric="accuracy", measured=Apart(0.001))
 
 
 def test_the_squared_difference_of_right_and_wrong_is_the_discordance():
@@ -81,10 +78,47 @@ def test_the_squared_difference_of_right_and_wrong_is_the_discordance():
     assert squared_difference(ours, REPORT, "accuracy") is None
 
 
-def test_a_reward_has_its_own_unit():
-    # (1.960 + 0.842) / sqrt(100) = 0.28
-    assert "0.28 standard deviations" in gate_sentence(100, 100, 100.0, metric="reward")
-    above = gate_sentence(100, 100, 100.0, metric="reward", minimum=0.1)
-    assert "a true gain of 0.1 and 0.28 standard deviations" in above
-    # 0.1 and 0.28 of a spread of sqrt(4) = 2
-    assert "a true gain of 0.66 is" in gate_sentence(100, 100, 100.0, metric="reward", minimum=0.1, measured=4.0)
+def found_by_normal_rewards(gain, count, confidence=0.95, minimum=0.0, spread=0.2):
+    """The share of 4000 gates that find a gain of a reward whose difference is normal; its standard error is 0.006."""
+    ends = Range(-10.0, 1.0)
+    drawn = np.random.default_rng(0).normal(gain, spread, (4000, count))
+    low, _ = bounds(
+        drawn, np.ones_like(drawn), ends.minus(ends), imagined=IMAGINED_OF_DIFFERENCE, confidence=confidence
+    )
+    return float((low > minimum).mean())
+
+
+@pytest.mark.parametrize(("count", "confidence", "minimum"), [(100, 0.95, 0.0), (200, 0.995, 0.0), (500, 0.995, 0.05)])
+def test_the_gain_of_a_reward_is_found_as_often_as_is_said(count, confidence, minimum):
+    # Normal theory alone, (1.960 + 0.842) * 0.2 / sqrt(100) = 0.056, is found by none of these gates: the six groups
+    # that the interval imagines at -11 and at 11 widen it.
+    ends = Range(-10.0, 1.0)
+    gain = smallest_difference(0.04, count, "reward", ends=ends, confidence=confidence, minimum=minimum)
+    assert gain is not None
+    assert 0.75 < found_by_normal_rewards(gain, count, confidence, minimum) < 0.88
+    assert found_by_normal_rewards(0.056, 100) == 0.0
+
+
+def test_a_reward_with_a_narrow_range_needs_little_more_than_normal_theory():
+    # With 1000 groups of a range of 1 the imagined ones add 12 to a sum of squares of 40: a half of the spread's 0.2.
+    gain = smallest_difference(0.04, 1000, "reward", ends=Range(0.0, 1.0))
+    assert gain == pytest.approx((1.962 + 0.842) * 0.2 / 1000**0.5, rel=0.15)
+    assert gain > (1.962 + 0.842) * 0.2 / 1000**0.5
+
+
+def test_no_power_is_said_of_a_reward_without_a_range_or_a_measured_spread():
+    assert smallest_difference(0.04, 100, "reward") is None
+    none = "which gain of the reward is found is not known before a decision on it has shown its spread"
+    for measured in (None, Apart(0.04)):
+        assert gate_sentence(100, 100, 100.0, metric="reward", measured=measured).endswith(none)
+
+
+def test_what_the_last_decision_has_shown_of_a_reward_is_told():
+    measured = Apart(0.04, Range(-1.0, 1.0))
+    gain = smallest_difference(0.04, 100, "reward", ends=measured.ends, minimum=0.1)
+    assert gate_sentence(100, 100, 100.0, metric="reward", measured=measured, minimum=0.1).endswith(
+        f"a true gain of {gain:.3g} is found four times out of five to exceed promotion.min_improvement (0.1), if the "
+        "reward differs by 0.2 (root mean square), as at the last decision on this gate"
+    )
+    few = gate_sentence(5, 5, 5.0, metric="reward", measured=measured, minimum=1.9)
+    assert "at one look no gain is found four times out of five" in few

@@ -9,6 +9,8 @@ from mlflow import MlflowClient
 
 from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
 from mlops.registry.versions import open_name
+from rlft.power import Apart
+from rlft.statistics import Range
 from tests.rlft.gates.test_identity import tasks
 
 
@@ -72,13 +74,15 @@ def test_how_far_policies_were_apart_is_known_at_the_next_run(client):
     open_name(client.tracking_uri, "apart")
     where = (client.tracking_uri, "apart")
     assert last_difference(*where, tasks(range(30)), "accuracy") is None
-    note_difference(*where, tasks(range(30)), "accuracy", 0.5)
+    note_difference(*where, tasks(range(30)), "accuracy", Apart(0.5))
     count_look(*where, "a", tasks(range(30)), 20)
-    note_difference(*where, tasks(range(30)), "accuracy", 0.25)
-    assert last_difference(*where, tasks(range(30)), "accuracy") == 0.25
+    note_difference(*where, tasks(range(30)), "accuracy", Apart(0.25))
+    assert last_difference(*where, tasks(range(30)), "accuracy") == Apart(0.25)
     assert last_difference(*where, tasks(range(30)), "reward") is None
-    assert last_difference(*where, tasks(range(10, 40)), "accuracy") == 0.25  # two thirds are the same
+    assert last_difference(*where, tasks(range(10, 40)), "accuracy") == Apart(0.25)  # two thirds are the same
     assert last_difference(*where, tasks(range(40, 60)), "accuracy") is None
+    note_difference(*where, tasks(range(30)), "reward", Apart(0.1, Range(-1.0, 2.5)))
+    assert last_difference(*where, tasks(range(30)), "reward") == Apart(0.1, Range(-1.0, 2.5))
 
 
 def test_of_runs_that_look_at_once_none_is_missed(client):
