@@ -110,6 +110,12 @@ def _seeds(pair: dict[str, Any]) -> str:
     """Return how many seeds would find the difference, if it is what was seen here."""
     if pair["difference"] == 0:
         return ""
+    least = pair["least_over_tasks"]
+    if least is None:
+        return "No number of seeds shows a difference on so few tasks."
+    if abs(pair["difference"]) <= least:
+        tasks = pair["over_tasks"]["tasks"]
+        return f"No number of seeds finds it on these {tasks} tasks, which show a difference above {least:.3f} at best."
     said = []
     for each in pair["seeds_needed"]:
         count = "more than 1000" if each["runs"] is None else str(each["runs"])

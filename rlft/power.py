@@ -120,19 +120,36 @@ def smallest_difference(
     so often, if there are fewer than two groups, or without a range. In simulations the power of a reward is 0.79 to
     0.82 where 0.8 is asked for, and down to 0.69 where rare large losses make the spread.
     """
-    if effective < 2:
-        return None
     if metric == "accuracy":
         return smallest_gain(effective, confidence=confidence, discordance=squared, power=power, minimum=minimum)
     if ends is None:
         return None
+    return smallest_mean(squared, effective, ends, confidence=confidence, power=power, minimum=minimum)
+
+
+def smallest_mean(
+    variance: float,
+    effective: float,
+    ends: Range,
+    *,
+    confidence: float = 0.95,
+    power: float = POWER,
+    minimum: float = 0.0,
+) -> float | None:
+    """Return the smallest true mean of differences that is found at this `power`; `None` if none is.
+
+    `variance` is that of the differences between groups, `ends` the range of the scores of which they are differences.
+    At a power of 0.5 it is the smallest mean that, where it is measured, has a lower bound above `minimum`.
+    """
     count, width = int(effective), ends.high - ends.low
+    if count < 2:
+        return None
     sides = np.resize([-1.0, 1.0], count)
     sides = (sides - sides.mean()) / sides.std()
 
     def is_found(gain: float) -> bool:
         """Return whether the bound is above the minimum where the measured gain is one that 1 - `power` fall below."""
-        spread = math.sqrt(max(0.0, min(squared, width**2 - gain**2)))
+        spread = math.sqrt(max(0.0, min(variance, width**2 - gain**2)))
         values = gain + spread * (sides - float(norm.ppf(power)) / math.sqrt(count))
         imagined = IMAGINED_OF_DIFFERENCE
         low, _ = bounds(values, np.ones(count), ends.minus(ends), imagined=imagined, confidence=confidence)

@@ -94,6 +94,7 @@ def _settings(groups: Sequence[Sequence[str]], reports: Reports, metric: str) ->
             "confidence": pair.confidence,
             "over_tasks": _interval(pair.over_tasks),
             "stands": pair.stands,
+            "least_over_tasks": pair.least,
             "seeds_needed": [{"spread": spread, "runs": count} for spread, count in pair.seeds.items()],
         }
         for pair in compare_settings(groups, reports, metric)

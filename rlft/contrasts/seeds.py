@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf, isfinite
 from statistics import fmean, stdev
 
-import numpy as np
 from scipy import stats
 
 from rlft.comparison import Comparison, compare
 from rlft.contrasts.pairs import FAMILY, excludes_zero, holm
+from rlft.contrasts.seed_power import TaskSpread, seeds_needed, task_spread
 from rlft.noninferiority import obstacle_of
 from rlft.types import EvaluationReport
 
-POWER = 0.8
 SPREADS = (0.02, 0.05, 0.1)  # between seeds, in the metric, where it is not known
-MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,10 @@ class SettingPair:
     `difference` is that of the mean of the runs' means, `low` and `high` Welch's interval over seeds at `confidence`;
     they are `None` where a setting has one run, or all runs the same mean. `over_tasks` compares the mean scores of
     each task. `stands` says that the difference is one over seeds and over tasks, by Holm's procedure over all pairs.
-    `seeds` is how many runs of each setting would find this difference four times out of five: by the spread that the
-    runs have, under the key `None`, or for each of `SPREADS`; `None` where `MOST_SEEDS` would not.
+    `seeds` is how many runs of each setting would find this difference four times out of five, at the level of the
+    family divided by the number of pairs: by the spread that the runs have, under the key `None`, or for each of
+    `SPREADS`; `None` where a thousand would not. `least` is the smallest difference that runs without end find on these
+    tasks. Where the tasks are too few to be evidence it is `None`, and `seeds` is empty.
     """
 
     first: int
@@ -40,6 +41,7 @@ class SettingPair:
     over_tasks: Comparison | None
     stands: bool
     seeds: dict[float | None, int | None]
+    least: float | None
 
 
 def compare_settings(
@@ -71,26 +73,24 @@ def compare_settings(
         low, high = _welch(means[pair[1]], means[pair[0]], level) or (None, None)
         difference = fmean(means[pair[1]]) - fmean(means[pair[0]])
         found = over_tasks(pair, level)
-        seeds = _seeds(difference, [means[number] for number in pair])
-        made.append(SettingPair(*pair, difference, low, high, 1 - level, found, pair in levels, seeds))
+        first, second = ([reports[run] for run in groups[number]] for number in pair)
+        spread, strictest = task_spread(second, first, metric, found), family / len(pairs)
+        least = inf if spread is None else spread.needed(inf, strictest)
+        seeds = _seeds(difference, [means[number] for number in pair], strictest, spread)
+        made.append(
+            SettingPair(
+                *pair,
+                difference,
+                low,
+                high,
+                1 - level,
+                found,
+                pair in levels,
+                seeds,
+                least if isfinite(least) else None,
+            )
+        )
     return made
-
-
-def seeds_needed(difference: float, spread: float, *, power: float = POWER, level: float = 0.05) -> int | None:
-    """Return how many runs of each of two settings find a difference with this power; `None` if `MOST_SEEDS` do not.
-
-    `spread` is the standard deviation between seeds, of both settings. The test is the two-sided t-test of two means
-    with 2n - 2 degrees of freedom; its power follows from the noncentral t distribution.
-    """
-    if difference == 0:
-        return None
-    if spread == 0:
-        return 2
-    counts = np.arange(2, MOST_SEEDS + 1)
-    freedom, shift = 2 * counts - 2, abs(difference) / spread * np.sqrt(counts / 2)
-    critical = stats.t.ppf(1 - level / 2, freedom)
-    found = np.nonzero(stats.nct.sf(critical, freedom, shift) >= power)[0]
-    return int(counts[found[0]]) if len(found) else None
 
 
 def average(reports: Sequence[EvaluationReport], metric: str) -> EvaluationReport:
@@ -119,10 +119,14 @@ def _welch(ours: Sequence[float], theirs: Sequence[float], level: float) -> tupl
     return float(found.low), float(found.high)
 
 
-def _seeds(difference: float, means: Sequence[Sequence[float]]) -> dict[float | None, int | None]:
+def _seeds(
+    difference: float, means: Sequence[Sequence[float]], level: float, tasks: TaskSpread | None
+) -> dict[float | None, int | None]:
     known = [each for each in means if len(each) > 1]
     freedom = sum(len(each) - 1 for each in known)
     spread = (sum((len(each) - 1) * stdev(each) ** 2 for each in known) / freedom) ** 0.5 if freedom else 0.0
+    if tasks is None:
+        return {}
     if spread > 0:
-        return {None: seeds_needed(difference, spread)}
-    return {each: seeds_needed(difference, each) for each in SPREADS}
+        return {None: seeds_needed(difference, spread, level=level, tasks=tasks)}
+    return {each: seeds_needed(difference, each, level=level, tasks=tasks) for each in SPREADS}

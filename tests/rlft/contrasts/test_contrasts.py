@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rlft.comparison import compare
 from rlft.contrasts import compare_pairs, compare_settings, differing, same_setting, seeds_needed, solved_by_one
+from rlft.contrasts.seed_power import TaskSpread, task_spread
 from rlft.contrasts.seeds import average
+from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
 from rlft.types import EvaluationReport
 
 
@@ -82,6 +85,70 @@ def test_the_number_of_seeds_has_the_power_that_it_promises():
     ours, theirs = random.normal(0.05, 0.04, (4000, count)), random.normal(0, 0.04, (4000, count))
     # 4000 draws at 0.8: a standard error of 0.6 %; one seed less has less power than promised.
     assert np.mean(stats.ttest_ind(ours, theirs, axis=1).pvalue < 0.05) > 0.78
+
+
+def drawn(random, shift, count, tasks):
+    """Reports of runs of one setting with one attempt at each task; another seed moves the model by 0.03."""
+    rates = np.random.default_rng(7).random(tasks) * 0.8 + 0.1 + shift  # the same tasks for all settings
+    return [report(random.random(tasks) < rates + random.normal(0, 0.03)) for _ in range(count)]
+
+
+def found_by(random, runs, count):
+    """How often of 1000 times a difference of 0.1 is one over seeds and over `count` tasks, at 5 %."""
+    rates = np.random.default_rng(7).random(count) * 0.8 + 0.1
+    one, other = (
+        random.random((1000, runs, count)) < rates + shift + random.normal(0, 0.03, (1000, runs, 1))
+        for shift in (0.05, -0.05)
+    )
+    over_seeds = stats.ttest_ind(one.mean(-1), other.mean(-1), axis=1).pvalue < 0.05
+    differences = one.mean(1) - other.mean(1)
+    low, _ = bounds(differences, np.ones_like(differences), SHARE.minus(SHARE), imagined=IMAGINED_OF_DIFFERENCE)
+    return float((over_seeds & (low > 0)).mean())
+
+
+def test_seeds_are_counted_for_the_interval_over_tasks_too():
+    # A run's mean over 80 tasks, whose rates lie between 0.1 and 0.9, spreads by sqrt(0.03^2 + 0.197 / 80) = 0.058. The
+    # t-test alone finds 0.1 with 7 runs of each, in half of the cases with the interval over these tasks.
+    spread = (0.03**2 + 0.197 / 80) ** 0.5
+    tasks = TaskSpread(effective=80, ends=SHARE, apart=0.0, noise=2 * 0.194, errors=0.0)
+    alone, count = seeds_needed(0.1, spread), seeds_needed(0.1, spread, tasks=tasks)
+    assert (alone, count) == (7, 44)
+    random = np.random.default_rng(0)
+    assert found_by(random, 7, 80) < 0.6
+    assert found_by(random, 44, 80) == pytest.approx(0.8, abs=0.05)  # its standard error is 0.013
+
+
+def test_a_difference_that_so_many_tasks_cannot_show_is_found_by_no_number_of_seeds():
+    # On 100 tasks 12 groups are imagined at -1 and 1: 0.06 is less than the interval excludes.
+    tasks = TaskSpread(effective=100, ends=SHARE, apart=0.0, noise=0.0, errors=0.0)
+    assert tasks.needed(1000, 0.05) == pytest.approx(0.069, abs=0.001)
+    assert seeds_needed(0.06, 0.01, tasks=tasks) is None
+    assert seeds_needed(0.06, 0.01) == 2
+    assert TaskSpread(100, SHARE, 0.0, 0.0, errors=0.05).needed(1000, 0.05) == pytest.approx(0.119, abs=0.001)
+    runs = {"a0": share(40), "a1": share(42), "b0": share(43), "b1": share(45)}
+    (pair,) = compare_settings([["a0", "a1"], ["b0", "b1"]], runs, "accuracy")
+    assert pair.least is not None
+    assert pair.difference < pair.least
+    assert pair.seeds == {None: None}
+    few = {
+        name: report([place < count for place in range(10)]) for name, count in zip("abcd", (1, 2, 8, 9), strict=True)
+    }
+    (pair,) = compare_settings([["a", "b"], ["c", "d"]], few, "accuracy")
+    assert (pair.least, pair.seeds) == (None, {})
+
+
+def test_what_runs_of_one_setting_differ_by_at_a_task_is_noise_that_seeds_average_out():
+    random = np.random.default_rng(3)
+    ours, theirs = drawn(random, 0.05, 8, 2000), drawn(random, -0.05, 8, 2000)
+    found = compare(average(ours, "accuracy"), average(theirs, "accuracy"), "accuracy")
+    known = task_spread(ours, theirs, "accuracy", found)
+    assert known is not None
+    # Rates r between 0.1 and 0.9: the mean of r (1 - r) is 1/4 - 0.8^2 / 12 = 0.197, less 0.05^2; of both sides twice.
+    assert known.noise == pytest.approx(2 * 0.194, rel=0.03)
+    assert known.apart == pytest.approx(0.0, abs=0.003)  # all tasks gain alike
+    single = task_spread(ours[:1], theirs[:1], "accuracy", compare(ours[0], theirs[0], "accuracy"))
+    assert single is not None
+    assert (single.apart, single.noise) == (0.0, pytest.approx(2 * 0.194, rel=0.1))
 
 
 def test_settings_are_compared_over_seeds_and_over_tasks():
