@@ -22,7 +22,8 @@ def judge_length(
     text = (
         f"{'passes' if found.holds else 'fails'}: completions of trained have {found.ours:.4g} tokens on gate, those "
         f"of {plain(name)} {found.theirs:.4g}, {found.ratio:.3g} times as many ({100 * confidence:.4g} % interval, "
-        f"{bound}, {found.tasks} tasks); the bound may be {most:g}"
+        f"{bound}, {found.tasks} tasks); the bound may be {most:g}; "
+        "rare long attempts that did not occur may be missing"
     )
     if found.errors:
         text += f"; {found.errors} rollouts without a score count against the trained policy"

@@ -5,12 +5,21 @@ from rlft.lengths import compare_lengths
 from rlft.types import EvaluationReport
 
 
-def report(lengths, *, failed=(), groups=None):
+def report(lengths, *, failed=(), groups=None, longest=0.0):
     names = {f"t{i:03d}": float(length) for i, length in enumerate(lengths)}
     errors = {f"t{i:03d}": 1 for i in failed}
     kept = {name: length for name, length in names.items() if name not in errors}
     return EvaluationReport(
-        "gate", "p", 1, {}, {"accuracy": {}}, len(errors), groups=groups or {}, errors=errors, lengths=kept
+        "gate",
+        "p",
+        1,
+        {},
+        {"accuracy": {}},
+        len(errors),
+        groups=groups or {},
+        errors=errors,
+        lengths=kept,
+        longest=longest,
     )
 
 
@@ -39,6 +48,18 @@ def test_errors_count_against_ours(side):
     assert found.ratio > 1
     assert found.ours == (150 + 5 * 100 / 200 if side == 0 else 150)
     assert found.theirs == (150 - 10 * 150 / 200 if side == 1 else 150)
+
+
+def test_the_longest_is_that_of_an_attempt_and_not_of_a_mean_over_attempts():
+    # Two attempts of 100 and 500 at each of 200 tasks have the mean 300, and 10 errors of ours count as 500.
+    ours = report([300] * 200, failed=range(10), longest=500.0)
+    found = compare_lengths(ours, report([300] * 200), 1.5, where="gate")
+    assert found.ours == (190 * 300 + 10 * 500) / 200
+    # So does the bound know that 500 is possible, of which groups are imagined: the bound is further away.
+    bounds = [compare_lengths(report([300] * 200, longest=most), report([300] * 200), 1.5, where="gate").high
+              for most in (300.0, 500.0)]  # fmt: skip
+    assert bounds[0] < bounds[1]
+    assert bounds[1] == compare_lengths(report([300] * 200), report([300] * 200, longest=500.0), 1.5, where="gate").high
 
 
 def test_few_groups_and_no_lengths_show_nothing():

@@ -159,6 +159,7 @@ def test_completions_may_be_so_many_times_as_long(length, promote):
     assert found.rules["length"] == ("passes" if promote else "fails")
     said = next(reason for reason in found.reasons if "completions of trained" in reason)
     assert f"have {length} tokens on gate, those of base 100, {length / 100:.3g} times as many" in said
+    assert said.endswith("the bound may be 1.5; rare long attempts that did not occur may be missing")
 
 
 def test_lengths_that_are_not_known_block():
