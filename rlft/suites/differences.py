@@ -39,17 +39,19 @@ class Pair:
         where = f"On {self.cell} ({self.split})"
         if self.mean is None or self.low is None or self.high is None:
             return f"{where} no task has a score for both {self.first} and {self.second}."
-        numbers = (
-            f"{self.metric} {self.before:.3f} and {self.after:.3f}, difference {self.mean:+.3f}, 95 % interval "
-            f"{self.low:+.3f} to {self.high:+.3f}, {self.tasks} tasks"
-        )
+        interval = f"95 % interval {self.low:+.3f} to {self.high:+.3f}, {self.tasks} tasks"
         if self.errors:
-            numbers += f", {self.errors} attempts without a score counted both ways"
-        if self.low > 0:
-            return f"{where} {self.second} is better than {self.first} ({numbers})."
-        if self.high < 0:
-            return f"{where} {self.second} is worse than {self.first} ({numbers})."
-        return f"{where} it cannot be told which of {self.first} and {self.second} is better ({numbers})."
+            interval += f", {self.errors} attempts without a score counted both ways"
+        if self.low > 0 or self.high < 0:
+            which = "better" if self.low > 0 else "worse"
+            return (
+                f"{where} {self.second} is {which} than {self.first}: {self.metric} {self.after:.3f} against "
+                f"{self.before:.3f}, difference {self.mean:+.3f} ({interval})."
+            )
+        return (
+            f"{where} it cannot be told which of {self.first} and {self.second} is better: {self.metric} "
+            f"{self.before:.3f} and {self.after:.3f}, {self.second} minus {self.first} {self.mean:+.3f} ({interval})."
+        )
 
 
 def compare_models(evaluations: Mapping[str, Mapping[str, Evaluation]], metric: str) -> list[Pair]:

@@ -156,9 +156,15 @@ def test_a_pair_of_models_is_told_in_a_sentence():
     assert [(pair.first, pair.second) for pair in pairs] == [("bad", "good"), ("bad", "same"), ("good", "same")]
     better, equal, worse = pairs
     assert (better.before, better.after, better.mean, better.tasks) == (0, 1, 1, 40)
-    assert better.sentence.startswith("On held_out (test) good is better than bad (accuracy 0.000 and 1.000")
-    assert "cannot be told which of bad and same is better" in equal.sentence
-    assert "same is worse than good" in worse.sentence
+    # The number of the model that the sentence is about stands first, and the difference has its sign.
+    assert better.sentence.startswith(
+        "On held_out (test) good is better than bad: accuracy 1.000 against 0.000, difference +1.000 (95 % interval +"
+    )
+    assert "same is worse than good: accuracy 0.000 against 1.000, difference -1.000 (" in worse.sentence
+    assert equal.sentence.startswith(
+        "On held_out (test) it cannot be told which of bad and same is better: accuracy 0.000 and 0.000, same minus "
+        "bad +0.000 ("
+    )
 
 
 def test_a_model_without_any_score_is_told_of_and_not_compared():
