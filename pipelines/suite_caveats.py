@@ -66,7 +66,8 @@ def suite_contamination(
 ) -> dict[str, Any]:
     """Return for each cell and split how many tasks are among the train tasks of their source, and scores without them.
 
-    A cell whose source has no train tasks is left out.
+    Tasks that were not evaluated do not count: with `num_tasks` they may be most of a split. A cell whose source has no
+    train tasks is left out.
     """
     found = dict[str, Any]()
     for cell in suite.cells():
@@ -86,6 +87,9 @@ def suite_contamination(
 def _of_split(
     report: ContaminationReport, split: str, metric: str, columns: list[str], of_models: Mapping[str, Evaluated]
 ) -> dict[str, Any]:
+    reports = [each.evaluation.splits[split] for each in of_models.values() if split in each.evaluation.splits]
+    evaluated = {task for ours in reports for task in ours.groups}
+    report = dataclasses.replace(report, splits={split: tuple(id for id in report.splits[split] if id in evaluated)})
     counts, scores = report.counts(split), dict[str, Any]()
     for label, each in of_models.items():
         ours = each.evaluation.splits.get(split)

@@ -66,3 +66,16 @@ def test_scores_on_tasks_that_are_not_among_the_train_tasks_by_slice(monkeypatch
     assert of_one["level=2"]["clean"]["mean"] == 1.0
     metrics = caveat_metrics("one", "cell", found, {})
     assert (metrics["contamination/test/exact"], metrics["contamination/test/clean"]) == (1.0, 0.5)
+
+
+def test_tasks_that_were_not_evaluated_are_not_counted(monkeypatch):
+    tests = [make_task(name, name, split="test") for name in "abc"]
+    tasks = Held(make_task_set(*tests, make_task("t", "C!"), make_task("u", "A!")))  # a and c are among the train tasks
+    monkeypatch.setattr(
+        module, "find_contamination", lambda given, splits, *_, id: Held(compare_splits(given.load(), splits))
+    )
+    report = EvaluationReport("test", "p", 1, {}, {"accuracy": {"a": 1.0, "b": 0.0}}, groups={"a": "a", "b": "b"})
+    each = SimpleNamespace(evaluation=Evaluation({"test": report}), tasks=tasks)
+    test = suite_contamination(suite(), {"cell": tasks}, {"cell": {"one": each}})["cell"]["test"]
+    assert (test["tasks"], test["clean"], test["exact"]) == (2, 1, 1)
+    assert test["sentence"].startswith("Of the 2 tasks of `test`, 1 ")
