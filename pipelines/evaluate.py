@@ -21,7 +21,7 @@ from pipelines import models as opening
 from pipelines import scenarios, suite_caveats
 from pipelines.models import Opened, open_models
 from pipelines.reporting import end_report, report_evaluation
-from pipelines.scenarios import Evaluated, evaluate_scenarios, ingest_suite
+from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
 from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
 from pipelines.train import IMAGE
@@ -56,6 +56,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
         if settings.scorers:
             load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
+        check_slices(settings, tasks)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
         policies = {label: each.policy for label, each in opened.items()}
         asked = {label for label, each in opened.items() if each.is_asked}

@@ -16,6 +16,7 @@ from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
+from rlft.errors import ConfigError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.rollout import SamplingSettings, Selection
 from rlft.suites.measures import CellMeasures
@@ -62,6 +63,21 @@ def ingest_suite(suite: SuiteConfig, show: Show = unshown) -> dict[str, Artifact
                 read[key] = tasks
         found[cell.name] = read[key]
     return found
+
+
+def check_slices(suite: SuiteConfig, tasks: Mapping[str, Artifact]) -> None:
+    """Raise ConfigError if a scenario's `slices` name a column that none of the tasks of its splits has."""
+    for cell in suite.cells():
+        if not cell.slices:
+            continue
+        tried = [task for task in tasks[cell.name].load().tasks if task.split in cell.splits]
+        columns = sorted({column for task in tried for column in task.info})
+        if missing := [column for column in cell.slices if column not in columns]:
+            raise ConfigError(
+                f"no task of its splits has the column {missing[0]!r}",
+                where=f"scenarios.{cell.scenario}.slices",
+                fix=f"name some of these: {', '.join(columns)}" if columns else "leave slices out: no task has columns",
+            )
 
 
 def evaluate_scenarios(
