@@ -79,8 +79,17 @@ def _table(cell: str, split: str, of_models: Mapping[str, Any]) -> Table:
     title = f"{cell} ({split}): {tasks} tasks, {times} each"
     table = Table("", *(_heading(name, n) for name in names), title=styled(title), title_justify="left")
     for label, each in there.items():
-        table.add_row(styled(label), *(_cell(each["metrics"].get(name), name) for name in names))
+        cells = (_cell(each["metrics"].get(name), name) + _rests_on(each, name) for name in names)
+        table.add_row(styled(label), *cells)
     return table
+
+
+def _rests_on(measures: Mapping[str, Any], metric: str) -> str:
+    """Return on how many attempts a scorer's metric rests, if not on all of them."""
+    for name, count in measures.get("scorer_attempts", {}).items():
+        if f"{metric}/".startswith(f"scorers/{name}/") and count < measures["attempts"]:
+            return f" on {count} of {measures['attempts']}"
+    return ""
 
 
 def _is_known(name: str, there: Mapping[str, Any]) -> bool:
@@ -130,8 +139,14 @@ def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                     kinds = ", ".join(f"{count} of {kind}" for kind, count in measures["errors"].items())
                     text = f"{errors} of {measures['attempts']} attempts at {cell} ({split}) have no score: {kinds}"
                     yield label, text
-                for name, count in measures.get("scorer_errors", {}).items():
-                    yield (
-                        label,
-                        f"the scorer {name} failed on {count} attempts at {cell} ({split}), which have no value",
-                    )
+                yield from ((label, text) for text in _failed_scorers(cell, split, measures, len(of_models)))
+
+
+def _failed_scorers(cell: str, split: str, measures: Mapping[str, Any], models: int) -> Iterator[str]:
+    """Yield a sentence or two for each scorer that has failed on some attempts of a model."""
+    for name, count in measures.get("scorer_errors", {}).items():
+        text = f"the scorer {name} failed on {count} of {measures['attempts']} attempts at {cell} ({split})"
+        if first := measures.get("scorer_first_errors", {}).get(name):
+            text += f", first with: {first:.300}"
+        text += ". They have no value"
+        yield text + (", so it does not compare the models on the same attempts" if models > 1 else "")

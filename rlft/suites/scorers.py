@@ -50,7 +50,8 @@ def with_scores(measures: CellMeasures, scores: ScorerScores, rollouts: Rollouts
         task_of = {row.rollout_id: row.task_id for row in rollouts if by_id[row.task_id].split == split}
         groups = {task: by_id[task].group for task in task_of.values()}
         found = _means(scores, task_of)
-        errors = {name: sum(each in task_of for each in wrong) for name, wrong in scores.errors.items()}
+        errors = {name: [wrong[each] for each in task_of if each in wrong] for name, wrong in scores.errors.items()}
+        valued = {name: sum(each in task_of for each in values) for name, values in scores.values.items()}
         ids = slices_of([by_id[task] for task in groups], list(measured.slices))
         slices = {
             column: {
@@ -62,7 +63,9 @@ def with_scores(measures: CellMeasures, scores: ScorerScores, rollouts: Rollouts
             measured,
             metrics=measured.metrics | _intervals(found, groups, groups.keys()),
             slices=slices,
-            scorer_errors={name: count for name, count in errors.items() if count},
+            scorer_errors={name: len(wrong) for name, wrong in errors.items() if wrong},
+            scorer_first_errors={name: wrong[0] for name, wrong in errors.items() if wrong},
+            scorer_attempts=valued,
         )
     return replace(measures, splits=splits)
 

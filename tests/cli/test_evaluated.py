@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import json
 
-from cli.evaluated import finish_evaluation
+import pytest
+
+from cli.evaluated import finish_evaluation, show_evaluation
+from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.runs.evaluations import EvaluationSummary, evaluation_file, keep_evaluation
+
+METRICS = {name: {"mean": 0.975, "low": 0.925, "high": 1.0, "count": 80} for name in ("accuracy", "reward")}
+
+
+def measures(**changes):
+    """What the summary says of one model at one split."""
+    found = {"metrics": METRICS, "slices": {}, "tasks": 80, "attempts": 80, "num_samples": 1, "errors": {}}
+    return {"splits": {"test": found | changes}}
+
+
+def shown(capsys, width=200, **scenarios):
+    """What is printed of an evaluation with these cells, {cell: {label: measures}}."""
+    models = {label: {"model": label, "kind": "weights"} for of_models in scenarios.values() for label in of_models}
+    found = {"metric": "accuracy", "seconds": 1.0, "models": models, "scenarios": scenarios, "differences": []}
+    show_evaluation(found, Terminal(width=width), [])
+    return capsys.readouterr().out
 
 
 def test_a_summary_that_cannot_be_written_where_it_was_asked_for_is_told_and_named_where_it_is(tmp_path, capsys):
@@ -20,3 +39,18 @@ def test_a_summary_that_cannot_be_written_where_it_was_asked_for_is_told_and_nam
     finish_evaluation(home, "id", tmp_path / "summary.json", as_json=False)
     assert f"Summary: {tmp_path / 'summary.json'}" in capsys.readouterr().out.replace("\n", "")
     assert json.loads((tmp_path / "summary.json").read_text())["suite"] == "quick"
+
+
+@pytest.mark.parametrize("others", [{}, {"other": measures()}])
+def test_a_scorer_that_failed_is_told_with_its_first_error_and_how_many_attempts_are_left(capsys, others):
+    failed = measures(
+        metrics=METRICS | {"scorers/broken": METRICS["accuracy"], "scorers/tone/dry": METRICS["accuracy"]},
+        scorer_errors={"broken": 47},
+        scorer_first_errors={"broken": "ZeroDivisionError: division by zero"},
+        scorer_attempts={"broken": 33, "tone": 80},
+    )
+    printed = shown(capsys, held_out={"mine": failed, **others})
+    said = "mine: the scorer broken failed on 47 of 80 attempts at held_out (test), first with: ZeroDivisionError:"
+    assert f"{said} division by zero. They have no value" in printed
+    assert ("it does not compare the models on the same attempts" in printed) is bool(others)
+    assert printed.count("0.975 [0.925, 1.000] on 33 of 80") == 1

@@ -108,14 +108,25 @@ def test_values_become_metrics_over_tasks_by_split_and_slice():
             "length": dict(zip(ids, [1.0, 3.0, 5.0, 5.0], strict=True)),
             "tone": {ids[0]: "dry", ids[1]: "warm", ids[2]: "dry"},
         },
-        errors={"safe": {ids[3]: "no key"}},
+        errors={"safe": {ids[3]: "no key"}, "length": {}},
     )
     found = with_scores(measures, scores, rollouts, TASKS).splits["test"]
     means = {name: each.mean for name, each in found.metrics.items() if name.startswith("scorers/")}
     # Task a: yes and no are 0.5, b: 1 of its one value; lengths 2 and 5; dry is 1 of 2 and 1 of 1.
     assert means == {"scorers/safe": 0.75, "scorers/length": 3.5, "scorers/tone/dry": 0.75, "scorers/tone/warm": 0.25}
     assert found.scorer_errors == {"safe": 1}
+    assert found.scorer_first_errors == {"safe": "no key"}
+    assert found.scorer_attempts == {"safe": 3, "length": 4, "tone": 3}
     assert found.slices["c"]["x"]["scorers/safe"].mean == 0.5
+
+
+def test_the_first_error_of_a_scorer_is_that_of_the_first_attempt_in_a_split():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [0.0, 0.0]})
+    measures = evaluate_cell(rollouts, rewards, TASKS, [], None)[1]
+    ids = [row.rollout_id for row in rollouts]
+    errors = {"safe": {ids[3]: "KeyError: 'b'", ids[2]: "KeyError: 'a'"}}  # in the order in which they came back
+    found = with_scores(measures, ScorerScores(values={}, errors=errors), rollouts, TASKS).splits["test"]
+    assert (found.scorer_errors, found.scorer_first_errors) == ({"safe": 2}, {"safe": "KeyError: 'a'"})
 
 
 @pytest.mark.parametrize(("value", "number"), [(True, 1.0), ("Yes", 1.0), ("fail", 0.0), (2.5, 2.5), ("dry", None)])
