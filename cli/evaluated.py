@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
+from cli.evaluation_tables import metrics_table, slice_tables
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
 from mlops.runs.evaluations import evaluation_file, read_evaluation
 from mlops.runtime.last_words import write_asked
 from rlft.errors import StorageError
-
-_SHOWN = ("accuracy", "reward", "pass_at_k", "maj_at_k")
 
 
 def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: bool) -> None:
@@ -37,8 +34,8 @@ def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str
     for cell, of_models in found["scenarios"].items():
         splits = dict.fromkeys(split for each in of_models.values() for split in each["splits"])
         for split in splits:
-            console.print(_table(cell, split, of_models))
-            for table in _slices(cell, split, of_models, found["metric"]):
+            console.print(metrics_table(console, cell, split, of_models))
+            for table in slice_tables(console, cell, split, of_models, found["metric"]):
                 console.print(table)
     for label, each in _without_score(found):
         console.print(styled(f"{label}: {each}", "yellow"))
@@ -65,70 +62,6 @@ def _caveats(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{cell}: {each['sentence']}" + (f" {found['metric']} on the others: {told}." if told else "")
     for pair in found.get("forgetting", {}).get("pairs", []):
         yield from pair["sentences"]
-
-
-def _table(cell: str, split: str, of_models: Mapping[str, Any]) -> Table:
-    there = {label: each["splits"][split] for label, each in of_models.items() if split in each["splits"]}
-    tasks = max(each["tasks"] for each in there.values())
-    n = max(each["num_samples"] for each in there.values())
-    names = [name for name in _SHOWN if any(name in each["metrics"] for each in there.values())]
-    names = [name for name in names if n > 1 or name in ("accuracy", "reward")]
-    names += sorted({name for each in there.values() for name in each["metrics"] if name.startswith("scorers/")})
-    names += [name for name in ("turns", "tool_calls", "sampled_tokens", "seconds") if _is_known(name, there)]
-    times = "once" if n == 1 else f"{n} times"
-    title = f"{cell} ({split}): {tasks} tasks, {times} each"
-    table = Table("", *(_heading(name, n) for name in names), title=styled(title), title_justify="left")
-    for label, each in there.items():
-        cells = (_cell(each["metrics"].get(name), name) + _rests_on(each, name) for name in names)
-        table.add_row(styled(label), *cells)
-    return table
-
-
-def _rests_on(measures: Mapping[str, Any], metric: str) -> str:
-    """Return on how many attempts a scorer's metric rests, if not on all of them."""
-    for name, count in measures.get("scorer_attempts", {}).items():
-        if f"{metric}/".startswith(f"scorers/{name}/") and count < measures["attempts"]:
-            return f" on {count} of {measures['attempts']}"
-    return ""
-
-
-def _is_known(name: str, there: Mapping[str, Any]) -> bool:
-    """Return whether a metric says something: a mean that is not zero (calls) or one (turns) for all models."""
-    plain = {"turns": 1.0}.get(name, 0.0)
-    return any(name in each["metrics"] and each["metrics"][name]["mean"] != plain for each in there.values())
-
-
-def _heading(name: str, n: int) -> str:
-    return {"pass_at_k": f"pass@{n}", "maj_at_k": f"maj@{n}", "accuracy": f"avg@{n}" if n > 1 else "accuracy"}.get(
-        name, name.removeprefix("scorers/").replace("_", " ")
-    )
-
-
-def _cell(interval: Mapping[str, Any] | None, name: str) -> str:
-    if interval is None:
-        return "-"
-    if name in _SHOWN or name.startswith("scorers/"):
-        return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
-    return f"{interval['mean']:.3g}"
-
-
-def _slices(cell: str, split: str, of_models: Mapping[str, Any], metric: str) -> Iterator[Table]:
-    columns = dict.fromkeys(
-        column for each in of_models.values() for column in each["splits"].get(split, {}).get("slices", {})
-    )
-    for column in columns:
-        title = styled(f"{metric} on {cell} ({split}) by {column}")
-        table = Table(title=title, title_justify="left")
-        for heading in (column, *of_models, "tasks"):
-            table.add_column(styled(heading))
-        sliced = {
-            label: each["splits"].get(split, {}).get("slices", {}).get(column, {}) for label, each in of_models.items()
-        }
-        for value in dict.fromkeys(value for each in sliced.values() for value in each):
-            found = [each.get(value, {}).get(metric) for each in sliced.values()]
-            counts = [each["count"] for each in found if each]
-            table.add_row(styled(value), *(_cell(each, metric) for each in found), str(max(counts, default=0)))
-        yield table
 
 
 def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -54,3 +54,30 @@ def test_a_scorer_that_failed_is_told_with_its_first_error_and_how_many_attempts
     assert f"{said} division by zero. They have no value" in printed
     assert ("it does not compare the models on the same attempts" in printed) is bool(others)
     assert printed.count("0.975 [0.925, 1.000] on 33 of 80") == 1
+
+
+LONG = "a-model-whose-name-is-as-long-as-names-of-runs-are-2026-11-25"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("models", [1, 2, 5])
+def test_no_number_is_cut_however_narrow_the_terminal_is(capsys, width, models):
+    means = {name: {"mean": 0.5 + n / 10, "low": 0.25, "high": 1.0, "count": 80} for n, name in enumerate(("reward",))}
+    sliced = {"level": {"1": METRICS, "2": METRICS}}
+    metrics = METRICS | means | {"tool_calls": means["reward"], "sampled_tokens": means["reward"]}
+    of_models = {f"{LONG}-{n}": measures(metrics=metrics, slices=sliced) for n in range(models)}
+    printed = shown(capsys, width, held_out=of_models)
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "\u2026" not in printed  # rich's sign for what it has cut
+    # Of each model the accuracy in all and in two slices; of each its reward.
+    assert sum(line.count("0.975 [0.925, 1.000]") for line in lines) == 3 * models
+    assert sum(line.count("0.500 [0.250, 1.000]") for line in lines) == models
+    if width == 200 and models == 1:
+        assert "metric" not in printed  # all in one row for each model, where it fits
+
+
+def test_a_row_for_each_number_names_its_metric_and_model(capsys):
+    printed = shown(capsys, 80, held_out={"first-best": measures(num_samples=8), f"second-{LONG}": measures()})
+    rows = [[part.strip() for part in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
+    assert rows[0] == ["avg@8", "first-best", "0.975 [0.925, 1.000]"]
