@@ -30,13 +30,15 @@ def finish_evaluation(home: Home, run_id: str, target: Path | None, *, as_json: 
 
 
 def show_evaluation(found: Mapping[str, Any], console: Terminal, where: list[str]) -> None:
-    """Print a table for each cell and split, the slices, and a sentence for each pair of models."""
+    """Print a table for each cell and split, the slices, which versions these are, and a sentence for each pair."""
     for cell, of_models in found["scenarios"].items():
         splits = dict.fromkeys(split for each in of_models.values() for split in each["splits"])
         for split in splits:
             console.print(metrics_table(console, cell, split, of_models))
             for table in slice_tables(console, cell, split, of_models, found["metric"]):
                 console.print(table)
+    for line in _versions(found["models"]):
+        console.print(line, soft_wrap=True)
     for label, each in _without_score(found):
         console.print(styled(f"{label}: {each}", "yellow"))
     for pair in found["differences"]:
@@ -62,6 +64,15 @@ def _caveats(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{cell}: {each['sentence']}" + (f" {found['metric']} on the others: {told}." if told else "")
     for pair in found.get("forgetting", {}).get("pairs", []):
         yield from pair["sentences"]
+
+
+def _versions(models: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what each label of a registered model or of a run's best policy stands for, as an alias moves on."""
+    for label, facts in models.items():
+        if facts.get("version") is not None:
+            yield f"{label} is {facts['model']} (version {facts['version']})"
+        elif facts["kind"] == "run" and facts["model"].endswith(":best") and facts.get("round") is not None:
+            yield f"{label} is {facts['model']} (after {facts['round']} round{'s' * (facts['round'] != 1)})"
 
 
 def _without_score(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -81,3 +81,19 @@ def test_a_row_for_each_number_names_its_metric_and_model(capsys):
     printed = shown(capsys, 80, held_out={"first-best": measures(num_samples=8), f"second-{LONG}": measures()})
     rows = [[part.strip() for part in line.split("│")[1:-1]] for line in printed.splitlines() if "│" in line]
     assert rows[0] == ["avg@8", "first-best", "0.975 [0.925, 1.000]"]
+
+
+def test_what_an_alias_stood_for_is_told(capsys):
+    models = {
+        "mirror-champion": {"model": "models:/mirror@champion", "kind": "registry", "version": "3", "round": 4},
+        "first-best": {"model": "first:best", "kind": "run", "round": 12},
+        "first-start": {"model": "first:start", "kind": "run", "round": 0},
+        "gpt2": {"model": "gpt2", "kind": "weights", "round": 0},
+    }
+    found = {"metric": "accuracy", "seconds": 1.0, "models": models, "scenarios": {}, "differences": []}
+    show_evaluation(found, Terminal(width=80), [])
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "mirror-champion is models:/mirror@champion (version 3)",
+        "first-best is first:best (after 12 rounds)",
+        "4 models, 1 s",
+    ]
