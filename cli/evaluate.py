@@ -15,12 +15,13 @@ from cli.options import Overrides, Stack, Summary, Verbose
 from cli.start import check_kept, say_start
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
-from mlops.home.folder import find_home
+from mlops.home.folder import Home, find_home
 from mlops.runtime.signals import keep_from_zenml
 from rlft.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlft.config import SuiteConfig
+    from rlft.suites.models import ModelName
 
 _FORMS = (
     "Hub name, folder, models:/NAME@ALIAS, models:/NAME/VERSION, RUN:best, RUN:base, RUN:start, RUN:round=20, or "
@@ -60,7 +61,8 @@ def evaluate(
 
         home = find_home()
         settings = load_suite(suite, overrides)
-        labels_of([parse_model(model) for model in models])
+        named = [parse_model(model) for model in models]
+        labels_of(named)
         key = _key(api_key_env)
         if stack is None:
             check_suite_variables(settings)
@@ -75,11 +77,22 @@ def evaluate(
         tracking_uri = connect(home, stack)
         keep_from_zenml()
         if stack is None:
+            _check_names(home, settings, named, tracking_uri)
             held.callback(back_up, home)
         run_id = _run(settings, models, tracking_uri if stack else None, key, no_cache=no_cache)
         from cli.evaluated import finish_evaluation
 
         finish_evaluation(home, run_id, summary, as_json=as_json)
+
+
+def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tracking_uri: str) -> None:
+    """Raise RlftError for a scorer or a model that is not there, before a run is recorded that would fail with it."""
+    from mlops.runs.named_models import check_models
+    from mlops.tracking.scorers import load_scorers
+
+    if settings.scorers:
+        load_scorers(settings.scorers)
+    check_models(home, models, tracking_uri)
 
 
 def _run(settings: SuiteConfig, models: list[str], address: str | None, key: str | None, *, no_cache: bool) -> str:

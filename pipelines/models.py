@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from mlops.home.folder import find_home
 from mlops.registry.named import NamedVersion, find_version
 from mlops.runs.ids import step_id
+from mlops.runs.named_models import naming_model
 from mlops.runs.policies import stored_policy
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
@@ -19,7 +19,8 @@ from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import ModelControl, PolicyConfig, SuiteConfig
 from rlft.engines.chat_endpoint import AskedModel
-from rlft.errors import ConfigError, EngineError, RlftError
+from rlft.files import expanded
+from rlft.suites.folders import check_model_folder, is_policy_folder
 from rlft.suites.models import ModelName, labels_of
 from steps.ask_model import ask_model
 from steps.fetch_version import fetch_version
@@ -101,21 +102,14 @@ def _open(
             version = find_version(address, model.name, model.alias, model.version)
         policy = fetch_version(tracking_uri, version.name, version.version, id=step_id("fetch_version", place))
         return Opened(label, model, policy, version)
-    folder = Path(model.name).expanduser()
-    if (folder / "policy.json").is_file():
+    folder = expanded(model.name)
+    if is_policy_folder(folder):
         return Opened(label, model, take_policy(str(folder.resolve()), id=step_id("take_policy", place)))
     return Opened(label, model, _load(model, folder, suite, place))
 
 
 def _load(model: ModelName, folder: Path, suite: SuiteConfig, place: str) -> Artifact:
-    looks_like_path = model.name.startswith((".", "/", "~"))
-    if looks_like_path and not folder.is_dir():
-        raise ConfigError("there is no such folder", fix="name the folder of a model, or its name on the Hub")
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        raise ConfigError(
-            "the folder holds an adapter without its base model",
-            fix="name the run or the registered version that it is of, or a folder with the merged weights",
-        )
+    check_model_folder(model.name)
     named = PolicyConfig(
         model=str(folder.resolve()) if folder.is_dir() else model.name,
         revision=model.revision,
@@ -134,17 +128,3 @@ def _ask(
     return ask_model(
         tasks[first.name], asked, first.environment, sampling_of(suite, first), id=step_id("ask_model", place)
     )
-
-
-@contextmanager
-def naming_model(model: ModelName) -> Iterator[None]:
-    """Make errors name the model that they are about."""
-    where = f"MODEL {model.text}"
-    try:
-        yield
-    except EngineError as error:
-        raise EngineError(error.what, where=where, fix=error.fix.replace(" of `controls`", "")) from error
-    except RlftError as error:
-        if error.where:
-            raise
-        raise type(error)(error.what, where=where, fix=error.fix) from error

@@ -21,6 +21,7 @@
 - `verdict`, `result`: what came of a run in sentences, and how MLflow shows it first
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `evaluations`, `policies`: what an evaluation of models came to; the policies of a run by name
+- `named_models`: the models that are named for an evaluation, looked up before it begins
 - `listing`: the runs of a home, read without ZenML
 - `removal`, with `removal_plan`, `removal_rows` and `removal_note`: how old runs go
 """

@@ -1,6 +1,6 @@
 """Suites: which models are evaluated, what is measured of their attempts, and how two of them differ.
 
-- `models`: what the command line names as a model
+- `models`, `folders`: what the command line names as a model; whether a folder can be one
 - `measures`: the metrics of the attempts of one model at one cell, over tasks, with intervals, by slice
 - `attempts`: what is measured of a single attempt
 - `scorers`: what scorers from outside say of attempts, as metrics

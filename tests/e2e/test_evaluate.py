@@ -157,16 +157,23 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["models:/tiny@champion"], "no version has this alias; there are: challenger"),
+        (["models:/tiny@champion"], "MODEL 'models:/tiny@champion': no version has this alias; there are: challenger"),
+        (["models:/tiny/7"], "there is no such version; the newest is 1"),
+        (["tiny/1"], "write models:/tiny/1, or tiny/1@main for the model on the Hub"),
+        (["absent:best"], "MODEL 'absent:best': no single run is called 'absent'"),
         (["./absent"], "there is no such folder"),
+        (["."], "the folder holds no model: config.json is missing"),
+        (["openai:gpt-x@http://127.0.0.1:9", "--set", "scorers=[RegexMatc]"], "MLflow has no scorer 'RegexMatc'"),
         (["a:b"], "names no policy of a run"),
         (["gpt2", "gpt2"], "named twice"),
     ],
 )
-def test_a_model_that_is_not_there_is_told_of_with_what_there_is(tried, arguments, says):
+def test_what_is_not_there_is_told_of_with_what_there_is_and_leaves_no_run(tried, arguments, says):
+    before = tried[0].rlft("runs", "--json").output
     result = tried[0].rlft("evaluate", *arguments, "--suite", "suite.yaml")
     assert result.code == 2, result.output
     assert says in " ".join(result.output.split())
+    assert tried[0].rlft("runs", "--json").output == before
 
 
 SCORER = """
