@@ -7,13 +7,14 @@ from typing import Any
 from zenml.client import Client
 
 from mlops.home.folder import Home
-from mlops.runs.ids import TRAIN_REPORT, round_name
+from mlops.runs.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.retention import removed_by_keep
 from mlops.runs.runs import attempts_of, find_run, name_of
 from mlops.runs.summary_file import read_summary
 from rlft.errors import RlftError, WeightsRemovedError, redo_command
 
 _OUTPUT = "policy"
+_LOOKED_AT = 100  # rounds: each takes ZenML some milliseconds, and the older ones are removed first
 
 
 def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
@@ -45,12 +46,13 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
                     raise WeightsRemovedError(
                         "the weights of this policy were removed by policy.keep",
                         where=where,
-                        fix=f"{redo_command(name_of(found), name)}, or name a round that was kept",
+                        fix=f"{redo_command(name_of(found), name)}, or name a round that was kept: {_kept(attempts)}",
                     )
                 return artifact
     rounds = _rounds(attempts)
-    there = f"it has {rounds} round{'s' if rounds != 1 else ''}" if rounds else "it has no round yet"
-    raise RlftError(f"the run has no such policy: {there}", where=where, fix="name another one")
+    there = f"it has {len(rounds)} round{'s' * (len(rounds) != 1)}" if rounds else "it has no round yet"
+    fix = f"name another one: {_kept(attempts)}" if rounds else "name another one"
+    raise RlftError(f"the run has no such policy: {there}", where=where, fix=fix)
 
 
 def _output(run_id: Any, step: str) -> Any:
@@ -60,14 +62,28 @@ def _output(run_id: Any, step: str) -> Any:
     return None
 
 
-def _rounds(attempts: list[Any]) -> int:
-    """Return how many rounds the run has trained."""
-    names = {
-        step.name
-        for attempt in attempts
+def _rounds(attempts: list[Any]) -> dict[int, Any]:
+    """Return the steps that have trained a round, by how many rounds were done then; the newest attempt counts."""
+    steps = {}
+    for attempt in reversed(attempts):
         for step in Client().list_run_steps(
             pipeline_run_id=attempt.id, name=f"startswith:{TRAIN_REPORT.step_id('r')}", size=10_000
-        )
-        if step.status.is_successful
-    }
-    return len(names)
+        ):
+            if step.status.is_successful and (number := round_of(step.name)) is not None:
+                steps[number + 1] = step
+    return dict(sorted(steps.items()))
+
+
+def _kept(attempts: list[Any]) -> str:
+    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
+    newest = list(_rounds(attempts).items())[-_LOOKED_AT:]
+    kept = []
+    for number, step in newest:
+        versions = Client().get_run_step(step.id).outputs.get(_OUTPUT)
+        if versions and not removed_by_keep(versions[0].uri):
+            kept.append(str(number))
+    if not kept:
+        return "none of them has its weights"
+    *others, last = kept
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"weights are kept after {listed} round{'s' * (kept != ['1'])}"

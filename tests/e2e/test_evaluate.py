@@ -161,6 +161,7 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
         (["models:/tiny/7"], "there is no such version; the newest is 1"),
         (["tiny/1"], "write models:/tiny/1, or tiny/1@main for the model on the Hub"),
         (["absent:best"], "MODEL 'absent:best': no single run is called 'absent'"),
+        (["tiny:round=99"], "it has 3 rounds what to do: name another one: weights are kept after"),
         (["./absent"], "there is no such folder"),
         (["."], "the folder holds no model: config.json is missing"),
         (["openai:gpt-x@http://127.0.0.1:9", "--set", "scorers=[RegexMatc]"], "MLflow has no scorer 'RegexMatc'"),
