@@ -7,6 +7,7 @@ They are called one by one with what they ask for by the names of their argument
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import logging
 import math
@@ -52,14 +53,19 @@ def _load(name: str) -> Scorer:
 
     if ":" in name:
         named = Name.read(name, _SETTING, "NAME")
-        found = getattr(import_named(named), named.attribute, None)
+        module = import_named(named)
+        found = getattr(module, named.attribute, None)
         if not isinstance(found, Scorer):
-            kind = "there is no such name in it" if found is None else f"it is a {type(found).__name__}"
-            raise ConfigError(f"{name} is no scorer: {kind}", where=_SETTING, fix="put @mlflow.genai.scorer before it")
+            there = [each for each, value in vars(module).items() if isinstance(value, Scorer)]
+            raise _no_scorer(name, found, sorted(there))
         return found
     kind = getattr(scorers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Scorer)) or kind is Scorer:
-        raise ConfigError(f"MLflow has no scorer {name!r}", where=_SETTING, fix=f"write FILE.py:NAME, or {_built_in()}")
+        near = difflib.get_close_matches(name, _built_in(), n=1)
+        fix = f"write FILE.py:NAME, or one of {', '.join(_built_in())}"
+        raise ConfigError(
+            f"MLflow has no scorer {name!r}", where=_SETTING, fix=f"did you mean {near[0]}? Else {fix}" if near else fix
+        )
     try:
         return kind()  # type: ignore[reportCallIssue]
     except Exception as cause:  # whatever its constructor throws
@@ -71,12 +77,25 @@ def _load(name: str) -> Scorer:
         ) from cause
 
 
-def _built_in() -> str:
+def _no_scorer(name: str, found: Any, there: list[str]) -> ConfigError:
+    """Return the error for what a file has in the place of a scorer, `None` if nothing; `there` are its scorers."""
+    kind = "there is no such name in it" if found is None else f"it is a {type(found).__name__}"
+    near = difflib.get_close_matches(name.rpartition(":")[2], there, n=1)
+    mark = "put @mlflow.genai.scorer before it"
+    fix = f"name one that the file has: {', '.join(there)}" if there else mark
+    if there and found is not None:
+        fix = f"{mark}, or {fix}"
+    return ConfigError(
+        f"{name} is no scorer: {kind}", where=_SETTING, fix=f"did you mean {near[0]}? Else {fix}" if near else fix
+    )
+
+
+def _built_in() -> list[str]:
     from mlflow.genai import scorers
 
     kinds = {name: getattr(scorers, name) for name in dir(scorers)}
     own = [name for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, scorers.Scorer)]
-    return ", ".join(name for name in own if name != "Scorer")
+    return [name for name in own if name != "Scorer"]
 
 
 def scorers_digest(names: Sequence[str]) -> str:

@@ -164,7 +164,7 @@ print(json.dumps([database.execute("SELECT count(*) FROM trace_tags WHERE key = 
         (["tiny:round=99"], "it has 3 rounds what to do: name another one: weights are kept after"),
         (["./absent"], "there is no such folder"),
         (["."], "the folder holds no model: config.json is missing"),
-        (["openai:gpt-x@http://127.0.0.1:9", "--set", "scorers=[RegexMatc]"], "MLflow has no scorer 'RegexMatc'"),
+        (["openai:gpt-x@http://127.0.0.1:9", "--set", "scorers=[RegexMatc]"], "did you mean RegexMatch?"),
         (["a:b"], "names no policy of a run"),
         (["gpt2", "gpt2"], "named twice"),
     ],

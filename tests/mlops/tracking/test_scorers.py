@@ -72,8 +72,16 @@ def test_what_a_scorer_raises_is_an_error_and_no_zero(file):
     ("name", "says"),
     [
         ("mine.py:plain", "is no scorer: it is a int"),
-        ("mine.py:absent", "is no scorer: there is no such name"),
-        ("Absent", "MLflow has no scorer 'Absent'"),
+        (
+            "mine.py:absent",
+            "is no scorer: there is no such name in it\n  what to do: name one that the file has: fails, ",
+        ),
+        ("mine.py:rigt", "what to do: did you mean right? Else name one that the file has: fails, kind, right"),
+        ("Absent", "MLflow has no scorer 'Absent'\n  what to do: write FILE.py:NAME, or one of "),
+        (
+            "RegexMatc",
+            "MLflow has no scorer 'RegexMatc'\n  what to do: did you mean RegexMatch? Else write FILE.py:NAME",
+        ),
         ("Guidelines", "cannot be made without arguments"),
     ],
 )
