@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -65,6 +65,17 @@ def _as_list(given: Any) -> Any:
     return [given] if isinstance(given, Mapping) else given
 
 
+def _check_splits(given: Any) -> Any:
+    """Refuse what is no split in a sentence: the field has two types, and pydantic would name both."""
+    known = get_args(Split)
+    if given == "all" or (isinstance(given, list) and all(split in known for split in given)):
+        return given
+    if isinstance(given, str) and given in known:
+        raise ValueError(f"splits are a list; write [{given}], or all")
+    wrong = next((split for split in given if split not in known), given) if isinstance(given, list) else given
+    raise ValueError(f"{wrong!r:.80} is no split; write some of {', '.join(known)}, or all")
+
+
 class ScenarioConfig(Section):
     """Tasks that models attempt, with environment, reward and harness, and how the attempts are sampled."""
 
@@ -80,7 +91,7 @@ class ScenarioConfig(Section):
     harness: HarnessConfig | None = Field(
         default=None, description="Limits of a rollout. null means the config's own, and the defaults in a file."
     )
-    splits: list[Split] | Literal["all"] = Field(
+    splits: Annotated[list[Split] | Literal["all"], BeforeValidator(_check_splits)] = Field(
         default=["test"],
         description="Splits whose tasks are attempted, each reported by itself; `all` takes every task of the source, "
         "reported together as `test`.",

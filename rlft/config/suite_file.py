@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from rlft.config.evaluation import AttemptsConfig
 from rlft.config.experiment import Config
 from rlft.config.file import check_config, check_settings, read_settings
 from rlft.config.suite import ScenarioConfig, SuiteConfig, SuitePolicy, SuiteRollout, SuiteSampling, SuiteSection
+from rlft.errors import ConfigError
 from rlft.secrets import require
 from rlft.types import Split
 
 OWN = "own"  # the scenario of a config that names none
+_OF_CONFIG = {"tasks", "environment"}  # sections that every config has, and no suite
 
 
 def load_suite(path: Path, overrides: list[str] | None = None) -> SuiteConfig:
     """Read the suite at `path`, apply the overrides (`key.of.setting=value`) and check it.
 
-    A file with `scenarios` is a suite of its own, any other a config. Raises ConfigError, which names the file, the key
-    and what to do.
+    A file with `scenarios` is a suite of its own, one with tasks or an environment a config. Raises ConfigError, which
+    names the file, the key and what to do.
     """
     content = read_settings(path, overrides, example="configs/suites/demo.yaml")
     if "scenarios" in content:
         return check_settings(SuiteConfig, content, where=str(path), page="docs/guide/evaluation.md")
+    if not _OF_CONFIG & content.keys():
+        near = difflib.get_close_matches("scenarios", map(str, content), n=1)
+        raise ConfigError(
+            "this is neither a suite (it has no scenarios) nor a config (it has neither tasks nor an environment)",
+            where=str(path),
+            fix=f"did you mean scenarios? the file has {near[0]}" if near else "start from configs/suites/demo.yaml",
+        )
     return suite_of(check_config(content, where=str(path)), where=str(path))
 
 

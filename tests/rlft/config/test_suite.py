@@ -69,7 +69,15 @@ def test_servers_of_the_config_sample_no_other_models():
     ("changes", "says"),
     [
         ({"splits": []}, "scenarios.held_out: splits is empty"),
-        ({"splits": ["tset"]}, "scenarios.held_out.splits"),
+        (
+            {"splits": ["test", "hidden"]},
+            "  scenarios.held_out.splits: 'hidden' is no split; write some of train, validation, gate, test, "
+            "off_distribution, or all\n",
+        ),
+        ({"splits": "hidden"}, "  scenarios.held_out.splits: 'hidden' is no split; write some of train, "),
+        ({"splits": "test"}, "  scenarios.held_out.splits: splits are a list; write [test], or all\n"),
+        ({"splits": [["test"]]}, "  scenarios.held_out.splits: ['test'] is no split; "),
+        ({"splits": 3}, "  scenarios.held_out.splits: 3 is no split; "),
         ({"splits": ["test", "test"]}, "names one twice"),
         ({"sampling": []}, "scenarios.held_out.sampling"),
         ({"sampling": [{"name": "a"}, {}]}, "one has no `name`"),
@@ -110,6 +118,25 @@ def test_what_is_wrong_in_a_suite_is_told_with_its_place(tmp_path, content, says
 def test_a_file_that_is_none_names_an_example(tmp_path):
     with pytest.raises(ConfigError, match=r"configs/suites/demo\.yaml"):
         load_suite(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "fix"),
+    [
+        (
+            {"scenario": {"held_out": SCENARIO}, "policy": {"device": "cpu"}},
+            "did you mean scenarios? the file has scenario",
+        ),
+        ({"policy": {"device": "cpu"}}, "start from configs/suites/demo.yaml"),
+    ],
+)
+def test_what_is_neither_a_suite_nor_a_config_is_told_in_one_sentence(tmp_path, content, fix):
+    file = tmp_path / "suite.yaml"
+    file.write_text(yaml.safe_dump({"name": "quick"} | content))
+    with pytest.raises(ConfigError) as error:
+        load_suite(file)
+    assert error.value.what.startswith("this is neither a suite (it has no scenarios) nor a config")
+    assert error.value.fix == fix
 
 
 def test_variables_are_read_in_environments_alone(tmp_path, monkeypatch):
