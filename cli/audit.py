@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli.guard import guarded
@@ -10,7 +12,12 @@ from mlops.display.terminal import console
 from rlft.config.file import load_config
 
 
-def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = False) -> None:
+def audit(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+    verbose: Verbose = False,
+) -> None:
     """Attack a config's reward with wrong answers, without training.
 
     The exit code is 2 if the reward pays them, or does not pay a right answer in full, and 0 otherwise.
@@ -42,8 +49,11 @@ def audit(config: ConfigPath, overrides: Overrides = None, verbose: Verbose = Fa
                 seed=settings.seed,
                 progress=progress,
             )
-        console.print(report.text())
-        if report.passed:
+        if as_json:
+            console.write_json(report.to_json())
+        else:
+            console.print(report.text())
+        if report.passed and not as_json:
             console.print("The audit passes: no wrong answer is paid like a right one.")
         if not report.passed:
             raise typer.Exit(2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Overrides, Stack, Summary, Verbose
+from cli.options import Overrides, Stack, Summary, SummaryAsJson, Verbose
 from cli.start import check_kept, say_start
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
@@ -44,7 +44,7 @@ def evaluate(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Attempt everything again, even where its result is stored.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")] = False,
+    as_json: SummaryAsJson = False,
     stack: Stack = None,
     summary: Summary = None,
     verbose: Verbose = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table as RichTable
 
-from mlops.display.terminal import Terminal, console, styled
+from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.folder import Home
 from mlops.runs.blocks import blocks
 from mlops.runs.summary import Status, Summary
-from mlops.runs.summary_file import read_summary, summary_since
+from mlops.runs.summary_file import read_summary, summary_since, summary_text
 from mlops.runtime.last_words import write_summary
 from rlft.blocks import Block, Bullets, Caution, Headline, Table
 from rlft.errors import StorageError, TrackerError
@@ -38,21 +39,27 @@ def run_id_of(pipeline: Callable[[], Any], home: Home, started: float) -> str:
         return left.pipeline_run_id
 
 
-def finish(home: Home, run_id: str, target: Path | None, stack: str | None) -> None:
+def finish(home: Home, run_id: str, target: Path | None, stack: str | None, *, as_json: bool = False) -> None:
     """Print the summary of a run, write it to `target` if there is one, and raise typer.Exit with its exit code.
+
+    `as_json` prints it as the JSON that `target` gets, for programs.
 
     Raises StorageError if the summary cannot be read.
     """
     summary = read_summary(home, run_id)
     if summary is None and stack is not None and _goes_on(run_id):  # an orchestrator that does not wait
-        console.print("The run goes on. Its summary will be among the artifacts of its MLflow run:")
-        console.print(f"rlft ui --stack {stack}", soft_wrap=True)
+        told = errors if as_json else console
+        told.print("The run goes on. Its summary will be among the artifacts of its MLflow run:")
+        told.print(f"rlft ui --stack {stack}", soft_wrap=True)
         raise typer.Exit
     if summary is None:
         file = home.summary_file(run_id)
         raise StorageError("the run's summary cannot be read", where=str(file), fix="rlft resume writes it anew")
     if target is not None and not write_summary(target, summary):
         target = None
+    if as_json:
+        console.write_json(json.loads(summary_text(summary)))
+        raise typer.Exit(summary.exit_code)
     ui = f"rlft ui --stack {stack}" if stack else "rlft ui"
     where = [f"Summary: {target or home.summary_file(run_id)}", f"Curves, traces, models: {ui}"]
     show_summary(summary, console, where=where)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import Stack, Summary, Verbose
+from cli.options import Stack, Summary, SummaryAsJson, Verbose
 from cli.result import finish, run_id_of
 from cli.start import check_kept, say_start
 from mlops.display.terminal import errors
@@ -38,6 +38,7 @@ def resume(
     ] = None,
     stack: Stack = None,
     summary: Summary = None,
+    as_json: SummaryAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Finish a run that was cut short, without repeating finished steps.
@@ -81,7 +82,7 @@ def resume(
         check_seals(home, found.id, name, done)
         replay = partial(pipeline.replay, pipeline_run=found.id, skip=done, input_overrides=again.inputs)
         run_id = run_id_of(replay, home, interrupt.started)
-        finish(home, run_id, summary, stack)
+        finish(home, run_id, summary, stack, as_json=as_json)
 
 
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:

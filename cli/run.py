@@ -15,6 +15,7 @@ from cli.options import (
     RunName,
     Stack,
     Summary,
+    SummaryAsJson,
     Sweeps,
     Tags,
     Verbose,
@@ -42,6 +43,7 @@ def run(
     overrides: Overrides = None,
     stack: Stack = None,
     summary: Summary = None,
+    as_json: SummaryAsJson = False,
     no_cache: NoCache = False,
     name: RunName = None,
     note: Note = None,
@@ -58,7 +60,7 @@ def run(
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         if sweep:
-            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose)
+            given = Sweep(config, sweep, overrides or [], stack, no_cache, name, note, tags or [], verbose, as_json)
             run_sweep(given, summary)
         home = find_home()
         check_entries(home)
@@ -91,7 +93,7 @@ def run(
             pipeline = pipeline.with_options(enable_cache=False)
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
         run_id = run_id_of(lambda: _run(pipeline, arguments, labels.name, interrupt), home, interrupt.started)
-        finish(home, run_id, summary, stack)
+        finish(home, run_id, summary, stack, as_json=as_json)
 
 
 def _connect(home: Home, settings: Config, stack: str | None) -> str:

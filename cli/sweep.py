@@ -64,7 +64,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
                 status = "finished"
         finally:
             close_sweep(tracker, runs, status.upper())
-        _tell(own, status, tracker.run_id, runs, len(names), summary)
+        _tell(own, status, tracker.run_id, runs, len(names), summary, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
     raise typer.Exit(code or (INTERRUPTED + signals.caught if signals.caught else 0))
 
@@ -96,7 +96,14 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
 
 
 def _tell(
-    name: str, status: str, run_id: str | None, runs: Sequence[SweptRun], planned: int, summary: Path | None
+    name: str,
+    status: str,
+    run_id: str | None,
+    runs: Sequence[SweptRun],
+    planned: int,
+    summary: Path | None,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Print what the runs came to, and write it to the file that `--summary` names."""
     from mlops.runs.sweep import result_of, table_of
@@ -106,6 +113,9 @@ def _tell(
     result = {**known, **result_of(runs)}
     if summary is not None:
         write_asked(summary, json.dumps(result, indent=1))
+    if as_json:
+        console.write_json(result)
+        return
     table = table_of(runs, title=f"{name}: {len(runs)} of {planned} runs")
     console.print(drawn(table))
     for run in runs:

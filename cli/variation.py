@@ -40,6 +40,7 @@ class Sweep:
     note: str | None = None
     tags: list[str] = field(default_factory=list)
     verbose: bool = False
+    as_json: bool = False  # of the sweep alone: what its runs print goes to stderr then
 
     def command(self, name: str, changes: Changes, parent: str | None, summary: Path | None) -> list[str]:
         """Return the command of one run."""
@@ -73,7 +74,9 @@ def run_variation(
         target = Path(folder) / "summary.json" if sweep.stack else None
         path = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))
         command = sweep.command(name, changes, parent, target)
-        signals.process = process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path})
+        environment = os.environ | {"PYTHONPATH": path}
+        output = sys.stderr if sweep.as_json else None
+        signals.process = process = subprocess.Popen(command, env=environment, stdout=output)
         code = process.wait()
         signals.process = None
         summary = _given(target) if target else _kept(home, name)

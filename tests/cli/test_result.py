@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import time
 from types import SimpleNamespace
@@ -293,3 +294,14 @@ def test_a_control_without_a_score_is_named_with_the_command_that_attempts_it_ag
         difference=minus(0.01), difference_controls={"model": None}, controls_left_out={"model": reason}
     ).replace("│", "")
     assert f"No control model: {reason}." in " ".join(text.split())
+
+
+def test_as_json_prints_what_the_file_gets_and_nothing_else(tmp_path, capsys):
+    home, target = Home(tmp_path / ".rlft"), tmp_path / "summary.json"
+    keep_summary(home, Summary(status="too_hard", pipeline_run_id="id"))
+    with pytest.raises(typer.Exit) as ended:
+        finish(home, "id", target, None, as_json=True)
+    assert ended.value.exit_code == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said == json.loads(target.read_text())
+    assert (said["status"], said["pipeline_run_id"]) == ("too_hard", "id")

@@ -46,6 +46,10 @@ def test_its_audit_passes(cups):
     result = cups.rlft("audit", "cups.yaml")
     assert result.code == 0, result.output
     assert "- " not in result.output  # a finding
+    told = cups.rlft("audit", "cups.yaml", "--json")
+    report = json.JSONDecoder().raw_decode(told.output)[0]  # stdout comes first, and has nothing else
+    assert (report["passed"], report["findings"]) == (True, [])
+    assert report["attacks"]["gold"]["mean"] == 1.0
 
 
 @pytest.fixture(scope="module")

@@ -38,9 +38,10 @@ def learning_home(home: Home) -> Home:
 
 def trained(home: Home, name: str, rounds: int) -> dict[str, Any]:
     """The promotion of a run of so many rounds."""
-    done = home.rlft("run", str(CONFIG), "--name", name, "--set", f"training.rounds={rounds}")
+    done = home.rlft("run", str(CONFIG), "--name", name, "--set", f"training.rounds={rounds}", "--json")
     assert done.code == 0, done.output
     assert done.summary is not None
+    assert json.JSONDecoder().raw_decode(done.output)[0] == done.summary  # stdout comes first, and has nothing else
     return done.summary["promotion"]
 
 

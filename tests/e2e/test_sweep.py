@@ -27,7 +27,7 @@ print(json.dumps([{"id": r.info.run_id, "name": r.info.run_name, "status": r.inf
 @pytest.fixture(scope="module")
 def swept(make_home):
     home = make_home("sweep")
-    return home, home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a")
+    return home, home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries", "--tag", "team=a", "--json")
 
 
 def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
@@ -54,6 +54,7 @@ def test_the_summary_names_the_runs(swept):
     assert all(
         (home.folder / ".rlft/runs" / f"{run['pipeline_run_id']}.json").is_file() for run in done.summary["runs"]
     )
+    assert json.JSONDecoder().raw_decode(done.output)[0] == done.summary  # stdout comes first, and has nothing else
     (setting,) = done.summary["settings"]
     assert (setting["runs"], setting["scored"], setting["changes"]) == (2, 2, {})
 
