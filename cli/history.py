@@ -13,6 +13,8 @@ from mlops.display.terminal import Terminal, console, styled
 if TYPE_CHECKING:
     from mlops.registry.history import History, Past
 
+_LISTED = 10  # versions that were not promoted
+
 
 def history(
     name: Name,
@@ -21,7 +23,10 @@ def history(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say who was champion from when to when, and why: promotions, approvals, rollbacks, and moves outside rlft."""
+    """Say who was champion from when to when, and why: promotions, approvals, rollbacks, and moves outside rlft.
+
+    Versions that were not promoted follow, each with the rules that failed.
+    """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
         from mlops.registry.finding import find_model
         from mlops.registry.history import read_history
@@ -38,6 +43,12 @@ def show_history(console: Terminal, found: History) -> None:
         console.print_behind("  ", _made(past))
         for reason in past.why:
             console.print_behind("    ", reason)
+    for version in found.not_promoted[:_LISTED]:
+        console.print(f"version {version.version} was not promoted")
+        for reason in version.why:
+            console.print_behind("  ", reason)
+    if (more := len(found.not_promoted) - _LISTED) > 0:
+        console.print(f"{more} older versions were not promoted either (--json lists all)")
     for version in found.waiting:
         console.print(f"version {version} has passed its gate and waits: `rlft approve`, or `rlft reject`")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from mlops.registry.aliases import cut_short, put_forward, write_change
 from mlops.registry.changes import now
 from mlops.registry.ledger import Ledger, read_ledger
-from mlops.registry.moved import what_moved
+from mlops.registry.moved import again, what_moved
 from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
 from mlops.registry.people import Person
-from mlops.registry.verdicts import Verdict, approval_of, approved_by, verdict_of, waits, write_verdict
+from mlops.registry.reasons import FAILS, why_failed
+from mlops.registry.verdicts import Verdict, approval_of, approved_by, told_of, verdict_of, waits, write_verdict
 from rlft.errors import RefusedError
 
 
@@ -63,16 +66,14 @@ def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
             if ledger.champion == number
             else f"`rlft rollback {name} --to {number}`"
         )
-        raise RefusedError(f"this version was approved already{_by(said)}", where=where, fix=fix)
+        raise RefusedError(f"this version was approved already{told_of(said)}", where=where, fix=fix)
     if state == "rejected":
-        raise RefusedError(f"this version was rejected{_by(said)}", where=where, fix="train or evaluate another one")
-    passed = version.tags.get(PROMOTE_TAG) == "true"
-    why = "it was registered without promotion.approval: required" if passed else "it has not passed its gate"
-    raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=f"`rlft history {name}`")
-
-
-def _by(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return ""
-    why = f": {verdict.why}" if verdict.why else ""
-    return f" by {verdict.who}, {verdict.at:%Y-%m-%d %H:%M} UTC{why}"
+        raise RefusedError(
+            f"this version was rejected{told_of(said)}", where=where, fix="train or evaluate another one"
+        )
+    if version.tags.get(PROMOTE_TAG) == "true":
+        why, fix = "it was registered without promotion.approval: required", f"`rlft history {quote(name)}`"
+    else:
+        failed = "; and ".join(reason.removeprefix(FAILS) for reason in why_failed(version.tags))
+        why, fix = f"it has not passed its gate: {failed or 'why is not noted'}", again(version)
+    raise RefusedError(f"this version does not wait for approval: {why}", where=where, fix=fix)

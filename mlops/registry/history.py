@@ -8,7 +8,8 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from mlops.registry.ledger import read_ledger
+from mlops.registry.ledger import Ledger, all_versions, read_ledger
+from mlops.registry.reasons import why_not_promoted
 from mlops.registry.spells import Move, Spell, find_spells
 from mlops.registry.verdicts import waiting
 
@@ -51,28 +52,53 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class NotPromoted:
+    """A version that was decided about and was never champion, and the sentences that say why."""
+
+    version: str
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """The past of a registered model's champion, the first one first, and the version that is it now.
 
-    `waiting` are the versions that wait for a person, the newest first.
+    `waiting` are the versions that wait for a person, and `not_promoted` those that were decided about and never were
+    champion, the newest first.
     """
 
     name: str
     champion: str | None
     past: tuple[Past, ...]
     waiting: tuple[str, ...] = ()
+    not_promoted: tuple[NotPromoted, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft history --json` prints it."""
         past = [each.as_json() for each in self.past]
-        return {"name": self.name, "champion": self.champion, "waiting": list(self.waiting), "history": past}
+        return {
+            "name": self.name,
+            "champion": self.champion,
+            "waiting": list(self.waiting),
+            "not_promoted": [{"version": each.version, "why": list(each.why)} for each in self.not_promoted],
+            "history": past,
+        }
 
 
 def read_history(client: MlflowClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
     past = tuple(_told(spell) for spell in find_spells(ledger.moves))
-    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)))
+    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)), _not_promoted(client, ledger))
+
+
+def _not_promoted(client: MlflowClient, ledger: Ledger) -> tuple[NotPromoted, ...]:
+    """Return the versions that were not promoted; one that another client has made champion is in the history."""
+    without = {
+        str(each.version): why_not_promoted(each.tags) for each in all_versions(client, f"name = '{ledger.name}'")
+    }
+    numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
+    return tuple(NotPromoted(number, tuple(why)) for number in numbers if (why := without[number]) is not None)
 
 
 def _told(spell: Spell) -> Past:

@@ -74,7 +74,7 @@ def _unnoted(client: MlflowClient, name: str) -> list[Change]:
     When they took place is not known but for when the version was made, and by whom not at all.
     """
     query = f"name = '{name}' AND tags.`{DONE_TAG}` = 'true' AND tags.`{PROMOTE_TAG}` = 'true'"
-    found = [version for version in _versions(client, query) if NOTED_TAG not in version.tags]
+    found = [version for version in all_versions(client, query) if NOTED_TAG not in version.tags]
     numbers = sorted(int(version.version) for version in found)
     by_number = {int(version.version): version for version in found}
     changes: list[Change] = []
@@ -99,7 +99,8 @@ def _unnoted(client: MlflowClient, name: str) -> list[Change]:
     return changes
 
 
-def _versions(client: MlflowClient, query: str) -> Iterator[ModelVersion]:
+def all_versions(client: MlflowClient, query: str) -> Iterator[ModelVersion]:
+    """Yield every version that a query finds, page by page."""
     token = None
     while True:
         page = client.search_model_versions(query, max_results=1000, page_token=token)

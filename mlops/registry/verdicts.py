@@ -57,6 +57,14 @@ def verdict_of(tags: Mapping[str, str]) -> Verdict | None:
         return None
 
 
+def told_of(verdict: Verdict | None) -> str:
+    """Return who has decided, when and why, as the end of a sentence; nothing where that is not noted."""
+    if verdict is None:
+        return ""
+    why = f": {verdict.why}" if verdict.why else ""
+    return f" by {verdict.who}, {verdict.at:%Y-%m-%d %H:%M} UTC{why}"
+
+
 def write_verdict(client: MlflowClient, name: str, version: str, verdict: Verdict) -> None:
     """Note a decision at its version: first the decision, which counts, then the tag that people search by."""
     client.set_model_version_tag(name, version, VERDICT_TAG, verdict.model_dump_json())

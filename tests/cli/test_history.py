@@ -119,3 +119,15 @@ def test_a_model_without_a_champion(home):
     client.create_registered_model("empty")
     assert rlft("history", "empty").output.splitlines()[-1] == "empty: there is no champion"
     assert rlft("rollback", "empty", "--reason", "r").exit_code == 6
+
+
+def test_a_version_that_failed_its_gate_leads_on(home):
+    registry = SmallRegistry(home)
+    for _ in range(12):
+        registry.register(promote=False)
+    lines = rlft("history", "small").output.splitlines()
+    assert lines[:2] == ["version 12 was not promoted", "  fails: base"]
+    assert lines[-2:] == ["2 older versions were not promoted either (--json lists all)", "small: there is no champion"]
+    assert len(json.loads(rlft("history", "small", "--json").output)["not_promoted"]) == 12
+    refused = rlft("approve", "small", "1")
+    assert (refused.exit_code, "it has not passed its gate: base" in refused.output) == (6, True)

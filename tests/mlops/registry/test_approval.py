@@ -10,7 +10,7 @@ from mlops.registry.finding import find_version
 from mlops.registry.history import read_history
 from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.moved import decided_with
-from mlops.registry.names import VERDICT_TAG
+from mlops.registry.names import REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
 from mlops.registry.people import Person
 from mlops.registry.rollback import roll_back
 from mlops.registry.verdicts import approval_of, verdict_of
@@ -90,10 +90,23 @@ def test_a_rejected_version_stays_the_challenger_and_is_not_approved_later(regis
 def test_what_does_not_wait_is_neither_approved_nor_rejected(registry):
     registry.register(promote=False, approval=True)
     registry.register()
-    for version, why in (("3", "it has not passed its gate"), ("4", "registered without promotion.approval: required")):
+    for version, why in (
+        ("3", "it has not passed its gate: base"),
+        ("4", "registered without promotion.approval: required"),
+    ):
         for decide in (registry.approve, registry.reject):
             with pytest.raises(RefusedError, match=why):
                 decide(version)
+
+
+def test_a_version_that_failed_names_the_rules_that_failed_and_how_to_decide_once_more(registry):
+    registry.register(promote=False, tags={RUN_NAME_TAG: "first"})
+    reasons = "passes: base\nfails: it loses to the warm start\nfails: it is too long"
+    registry.client.set_model_version_tag("small", "3", REASONS_TAG, reasons)
+    with pytest.raises(RefusedError) as refused:
+        registry.approve("3")
+    assert refused.value.what.endswith("has not passed its gate: it loses to the warm start; and it is too long")
+    assert refused.value.fix == "`rlft promote first` compares it with the champion of now"
 
 
 def harmed(registry):

@@ -174,7 +174,25 @@ def test_the_json_says_times_in_utc_and_who(address):
     promote(client, name, add_version(client, name))
     found = json.loads(json.dumps(read_history(client, name).as_json()))
     [past] = found.pop("history")
-    assert found == {"name": name, "champion": "1", "waiting": []}
+    assert found == {"name": name, "champion": "1", "waiting": [], "not_promoted": []}
     assert past["since"] == past["since_earliest"]
     assert past["since"].endswith("+00:00")
     assert (past["until"], past["by"], past["verified"], past["why"]) == (None, "ann", False, ["passes: base"])
+
+
+def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(address):
+    client, name = MlflowClient(address), "not-promoted"
+    said = "look 1 of 20\nfails: it loses to base\npasses: it beats the constant answer"
+    for _ in range(2):
+        add_version(client, name, promote=False, **{"rlft.reasons": said})
+    promote(client, name, add_version(client, name))
+    verdict = '{"verdict": "rejected", "who": {"name": "bob"}, "at": "2026-11-25T10:00:00Z", "why": "it is rude"}'
+    add_version(client, name, **{"rlft.approval": "rejected", "rlft.verdict": verdict})
+    add_version(client, name, **{"rlft.withheld": "its rival was taken back"})
+    add_version(client, name, **{"rlft.approval": "pending"})
+    client.set_registered_model_alias(name, "champion", "2")  # whoever makes it champion has it in the history
+    assert read_history(client, name).as_json()["not_promoted"] == [
+        {"version": "5", "why": ["its rival was taken back"]},
+        {"version": "4", "why": ["rejected by bob (unverified), 2026-11-25 10:00 UTC: it is rude"]},
+        {"version": "1", "why": ["fails: it loses to base"]},
+    ]

@@ -1,0 +1,33 @@
+"""Why a version was not promoted, as its tags say it: the rules that failed, a person, or what has moved meanwhile.
+
+Nothing heavy is imported here: the terminal tells these sentences, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlops.registry.names import PROMOTE_TAG, REASONS_TAG, WITHHELD_TAG
+from mlops.registry.verdicts import approval_of, told_of, verdict_of
+
+FAILS = "fails: "  # how the sentence of a rule begins that has failed
+
+
+def failing(reasons: Sequence[str]) -> list[str]:
+    """Return those of the sentences of a decision that kept the policy from being promoted."""
+    return [reason for reason in reasons if reason.startswith(FAILS)]
+
+
+def why_failed(tags: Mapping[str, str]) -> list[str]:
+    """Return the sentences of the rules that failed at the gate of a version; all of its decision if none says so."""
+    reasons = tags.get(REASONS_TAG, "").splitlines()
+    return failing(reasons) or reasons
+
+
+def why_not_promoted(tags: Mapping[str, str]) -> list[str] | None:
+    """Return why the version with these tags was not promoted; `None` of one that was, that waits, or is not rlft's."""
+    if tags.get(PROMOTE_TAG) == "false":
+        return why_failed(tags)
+    if approval_of(tags) == "rejected":
+        return [f"rejected{told_of(verdict_of(tags))}"]
+    return [tags[WITHHELD_TAG]] if WITHHELD_TAG in tags else None
