@@ -12,7 +12,7 @@ from rlft.promotion.rules import NO_RULES, Rules, Verdict
 from rlft.promotion.slices import judge_slices
 from rlft.promotion.suites import judge_suites
 from rlft.types import EvaluationReport
-from rlft.variety import collapse
+from rlft.variety import collapse, kept_variety
 
 _NOT_THE_RECIPE = (
     "this judges the trained policy, not the settings that made it: a claim about those takes runs with at least three "
@@ -66,8 +66,7 @@ def decide_promotion(
         verdicts.append(judge_length(trained, in_use, name, rules.max_length_ratio, confidence))
     if rules.audit_required:
         verdicts.append(_of_audit(audit))
-    if collapsed := collapse(trained, warm_start or base):
-        verdicts.append(Verdict("answers", True, f"fails: {collapsed}"))
+    verdicts += _of_answers(trained, warm_start or base)
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
     reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
     if promote:
@@ -79,6 +78,14 @@ def _by_rule(verdicts: Sequence[Verdict]) -> dict[str, str]:
     """Return of each kind of rule whether it passes."""
     failed = {verdict.rule for verdict in verdicts if verdict.blocks}
     return {rule: "fails" if rule in failed else "passes" for rule in dict.fromkeys(each.rule for each in verdicts)}
+
+
+def _of_answers(trained: EvaluationReport, start: EvaluationReport) -> list[Verdict]:
+    """Return whether the answers have collapsed to a few; nothing where nobody can tell."""
+    if collapsed := collapse(trained, start):
+        return [Verdict("answers", True, f"fails: {collapsed}")]
+    kept = kept_variety(trained, start)
+    return [Verdict("answers", False, f"passes: {kept}")] if kept else []
 
 
 def _of_audit(passed: bool | None) -> Verdict:

@@ -170,9 +170,19 @@ def test_tasks_that_the_champion_was_trained_on_are_left_out_of_its_comparison()
 def test_a_policy_whose_answers_have_collapsed_is_not_promoted():
     start = replace(report("warm_start", 20), answers=19, right_answers=20)
     collapsed = replace(report("trained", 40), answers=2, right_answers=20)
-    assert decide(trained=replace(collapsed, answers=18), warm_start=start).promote
+    enough = decide(trained=replace(collapsed, answers=4), warm_start=start)
+    assert (enough.promote, enough.rules["answers"]) == (True, "passes")
+    # a fifth of the 19 answers that the warm start gave is 3.8
+    said = (
+        "passes: its answers have not collapsed: 4 answers make up 95% of its attempts on gate, and 4 would be enough"
+    )
+    assert enough.reasons[-2] == said
+    for unknown in (replace(start, answers=0), replace(start, right_answers=None)):
+        policy = replace(collapsed, right_answers=unknown.right_answers)
+        assert "answers" not in decide(trained=policy, warm_start=unknown).rules
     refused = decide(trained=collapsed, warm_start=start)
     assert not refused.promote
+    assert refused.rules["answers"] == "fails"
     assert refused.reasons[-1].startswith("fails: its answers have collapsed: 2 answers make up 95%")
 
 
