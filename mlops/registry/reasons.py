@@ -11,11 +11,18 @@ from mlops.registry.names import PROMOTE_TAG, REASONS_TAG, WITHHELD_TAG
 from mlops.registry.verdicts import approval_of, told_of, verdict_of
 
 FAILS = "fails: "  # how the sentence of a rule begins that has failed
+_JUDGED = (FAILS, "passes: ", "no worse than ")  # how those of all rules do, which are no remarks
 
 
 def failing(reasons: Sequence[str]) -> list[str]:
     """Return those of the sentences of a decision that kept the policy from being promoted."""
     return [reason for reason in reasons if reason.startswith(FAILS)]
+
+
+def failed_of_all(reasons: Sequence[str]) -> str:
+    """Return how many sentences of a decision say that a rule fails, of all that judge one: `1 of 6 rules fails`."""
+    failed, judged = len(failing(reasons)), sum(reason.startswith(_JUDGED) for reason in reasons)
+    return f"{failed} of {judged} rules {'fails' if failed == 1 else 'fail'}"
 
 
 def why_failed(tags: Mapping[str, str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlops.registry.reasons import failed_of_all, failing
 from mlops.runs.controls import controls_that_do, cost_note, label_of, weak_controls
 from mlops.runs.sections import Difference, Metrics, SeveralAttempts
 from mlops.runs.summary import NOT_REGISTERED, Status, Summary
@@ -74,14 +75,16 @@ def _has_cost(summary: Summary) -> bool:
 
 
 def registration(summary: Summary) -> list[str]:
-    """Return what happened in the registry, and why; nothing of a run that came to nothing."""
+    """Return what happened in the registry, and why, what failed first; nothing of a run that came to nothing."""
     promotion = summary.promotion
-    said = []
-    if promotion.version:
-        said.append(f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}")
-    if promotion.version and summary.difference:
-        said += promotion.reasons
-    return said
+    if not promotion.version:
+        return []
+    registered = f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}"
+    if not summary.difference:
+        return [registered]
+    if failed := failing(promotion.reasons):
+        registered = f"Not promoted: {failed_of_all(promotion.reasons)}. {registered}"
+    return [registered, *failed, *(reason for reason in promotion.reasons if reason not in failed)]
 
 
 def shortcomings(summary: Summary) -> list[str]:

@@ -13,7 +13,7 @@ from mlops.runs.result import description
 from mlops.runs.sections import Contamination, Difference, Ledger, Promotion, Seconds
 from mlops.runs.summary import Summary
 from mlops.runs.version_facts import verdict_blocks
-from rlft.blocks import Caution, Headline
+from rlft.blocks import Bullets, Caution, Headline
 from rlft.card.model_card import model_card
 from rlft.markdown import paragraph
 from rlft.report.facts import ReportFacts
@@ -58,7 +58,7 @@ def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results
     for (_, text), begins in zip(told, [COLLAPSED, CONTROL, VERDICT, EXPLAINED], strict=False):
         assert text.startswith(begins)
     assert told[6][1] == NOT_NEW
-    assert told[8][1] == "Registry: m version 3, alias challenger"
+    assert told[8][1] == "Not promoted: 1 of 1 rules fails. Registry: m version 3, alias challenger"
     assert told[9:] == [("Caution", "1 of 9 rollouts errored and were left out"), ("str", "2 rounds, 3 s")]
     assert list(results(SUMMARY)) == list(blocks(SUMMARY))[:8]
 
@@ -90,3 +90,11 @@ def test_a_version_is_headed_by_the_verdict_with_what_must_be_read_before_it():
     told = verdict_blocks({"summary": SUMMARY.model_dump(mode="json")})
     assert [type(block) for block in told] == [Caution, Caution, Headline, str]
     assert "\n".join(map(paragraph, told)).startswith(f"> {COLLAPSED}")
+
+
+def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed():
+    said = ["look 2 of 20 at this gate", "passes: base", "fails: warm start", "no worse than base: a", "fails: length"]
+    promotion = Promotion(name="m", version="3", alias="challenger", reasons=said)
+    [told] = [each for each in blocks(SUMMARY.model_copy(update={"promotion": promotion})) if isinstance(each, Bullets)]
+    assert told.text == "Not promoted: 2 of 4 rules fail. Registry: m version 3, alias challenger"
+    assert told.items == (said[2], said[4], said[0], said[1], said[3])
