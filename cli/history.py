@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
@@ -18,6 +21,7 @@ _LISTED = 10  # versions that were not promoted
 
 def history(
     name: Name,
+    full: Annotated[bool, typer.Option("--full", help="Show all sentences of the decisions at the gate.")] = False,
     stack: RegistryStack = None,
     tracking_uri: TrackingUri = None,
     as_json: AsJson = False,
@@ -32,16 +36,22 @@ def history(
         from mlops.registry.history import read_history
 
         found = read_history(asked.client, find_model(asked.client, name).name)
-        console.write_json(found.as_json()) if as_json else show_history(console, found)
+        if as_json:
+            console.write_json(found.as_json())
+        else:
+            show_history(console, found, asked.options, full=full)
 
 
-def show_history(console: Terminal, found: History) -> None:
-    """Print the spells of a registered model, the first one first, each with who made it and why."""
+def show_history(console: Terminal, found: History, options: str, *, full: bool) -> None:
+    """Print the spells of a registered model, the first one first, each with who made it and the reason given.
+
+    With `full` the sentences of the gate's decision follow. `options` are those by which the registry was asked.
+    """
     for past in found.past:
         who = "no version" if past.version is None else f"version {past.version}"
         console.print(styled(f"{who}, {_span(past)}", "bold"))
         console.print_behind("  ", _made(past))
-        for reason in past.why:
+        for reason in past.why if full else filter(None, [past.reason]):
             console.print_behind("    ", reason)
     for version in found.not_promoted[:_LISTED]:
         console.print(f"version {version.version} was not promoted")
@@ -50,7 +60,12 @@ def show_history(console: Terminal, found: History) -> None:
     if (more := len(found.not_promoted) - _LISTED) > 0:
         console.print(f"{more} older versions were not promoted either (--json lists all)")
     for version in found.waiting:
-        console.print(f"version {version} has passed its gate and waits: `rlft approve`, or `rlft reject`")
+        ends = f"{quote(found.name)} {version} --reason TEXT{options}"
+        console.print(
+            f"version {version} has passed its gate and waits: `rlft approve {ends}`, or `rlft reject {ends}`"
+        )
+    if not full and any(past.why and past.why != (past.reason,) for past in found.past):
+        console.print("--full shows what each decision has found")
     now = f"version {found.champion} is champion" if found.champion else "there is no champion"
     console.print(f"{found.name}: {now}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from mlflow import MlflowClient
 
 from mlops.registry.ledger import Ledger, all_versions, read_ledger
+from mlops.registry.names import REASONS_TAG
 from mlops.registry.reasons import why_not_promoted
 from mlops.registry.spells import Move, Spell, find_spells
 from mlops.registry.verdicts import waiting
@@ -23,7 +25,8 @@ class Past:
 
     It began between `since_earliest` and `since`, and ended between `until_earliest` and `until`, which are the same
     time where a client of rlft has noted it; `None` is a time that is not known, and as an end one that has not come.
-    `by` is a name, with whether MLflow has vouched for it in `is_verified`.
+    `by` is a name, with whether MLflow has vouched for it in `is_verified`. `why` has the sentences of the decision at
+    the gate, too; `reason` is what the person has said.
     """
 
     version: str | None
@@ -35,6 +38,7 @@ class Past:
     by: str | None
     is_verified: bool
     why: tuple[str, ...]
+    reason: str
     is_confirmed: bool
 
     def as_json(self) -> dict[str, Any]:
@@ -47,6 +51,7 @@ class Past:
             "by": self.by,
             "verified": self.is_verified,
             "why": list(self.why),
+            "reason": self.reason,
             "confirmed": self.is_confirmed,
         }
 
@@ -88,21 +93,22 @@ class History:
 def read_history(client: MlflowClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
-    past = tuple(_told(spell) for spell in find_spells(ledger.moves))
-    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)), _not_promoted(client, ledger))
+    tags = {str(each.version): each.tags for each in all_versions(client, f"name = '{name}'")}
+    past = tuple(_told(spell, tags) for spell in find_spells(ledger.moves))
+    return History(name, ledger.champion, past, tuple(waiting(client, name, ledger)), _not_promoted(ledger, tags))
 
 
-def _not_promoted(client: MlflowClient, ledger: Ledger) -> tuple[NotPromoted, ...]:
+def _not_promoted(ledger: Ledger, tags: Mapping[str, Mapping[str, str]]) -> tuple[NotPromoted, ...]:
     """Return the versions that were not promoted; one that another client has made champion is in the history."""
-    without = {
-        str(each.version): why_not_promoted(each.tags) for each in all_versions(client, f"name = '{ledger.name}'")
-    }
+    without = {number: why_not_promoted(own) for number, own in tags.items()}
     numbers = sorted(without.keys() - ledger.ever, key=int, reverse=True)
     return tuple(NotPromoted(number, tuple(why)) for number in numbers if (why := without[number]) is not None)
 
 
-def _told(spell: Spell) -> Past:
+def _told(spell: Spell, tags: Mapping[str, Mapping[str, str]]) -> Past:
     change, end = spell.began.change, spell.ended
+    of_gate = tags.get(spell.version or "", {}).get(REASONS_TAG, "").splitlines()
+    by_person = change.why if change and change.kind != "promotion" else ()
     who = change.who if change else None
     return Past(
         version=spell.version,
@@ -114,6 +120,7 @@ def _told(spell: Spell) -> Past:
         by=who.name if who else None,
         is_verified=bool(who and who.verified),
         why=change.why if change else (),
+        reason=" ".join(line for line in by_person if line not in of_gate),
         is_confirmed=change is not None and change.done is not None,
     )
 

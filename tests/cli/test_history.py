@@ -57,6 +57,7 @@ def test_a_rollback_and_its_history(registry, home):
     ]
     assert any(line.startswith("  rolled back by ") and "(unverified)" in line for line in lines)
     assert "    it [red]is rude" in lines
+    assert lines[-2] == "--full shows what each decision has found"
     assert lines[-1] == "small: version 1 is champion"
     found = json.loads(rlft("history", "small", "--json").output)
     assert [each["version"] for each in found["history"]] == ["1", "2", "1"]
@@ -68,9 +69,9 @@ def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     tags = registry.client.get_model_version("small", "2").tags
     for _ in range(2):
         registry.register(tags=decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked"), approval=True)
-    assert (
-        "version 4 has passed its gate and waits: `rlft approve`, or `rlft reject`" in rlft("history", "small").output
-    )
+    waits = " ".join(rlft("history", "small").output.split())
+    for command in ("approve", "reject"):
+        assert f"`rlft {command} small 4 --reason TEXT`" in waits
     no = rlft("reject", "small", "3", "--reason", "it is rude", "--json")
     assert (no.exit_code, json.loads(no.output)["verdict"]) == (0, "rejected")
     assert rlft("approve", "small", "3").exit_code == 6
@@ -78,6 +79,8 @@ def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     assert yes.exit_code == 0, yes.output
     assert yes.output.startswith("version 4 of small is champion, in the place of version 2\nnoted: approved by ")
     assert registry.champion() == "4"
+    assert "passes: base" not in rlft("history", "small").output
+    assert rlft("history", "small", "--full").output.count("passes: base") == 3  # one in each decision
     again = rlft("approve", "small", "4", "--json")
     assert (again.exit_code, "approved already" in again.output) == (6, True)
     assert rlft("approve", "small", "9").exit_code == 2

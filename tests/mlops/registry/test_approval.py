@@ -67,7 +67,7 @@ def test_a_version_waits_and_is_approved(registry):
     assert '"name":"ann","verified":true' in tags["rlft.verdict"]
     last = read_history(registry.client, "small").past[-1]
     assert (last.version, last.how, last.by, last.is_verified) == ("2", "approved", "ann", True)
-    assert last.why == ("it is polite", "passes: base")
+    assert (last.why, last.reason) == (("it is polite", "passes: base"), "it is polite")
     assert read_history(registry.client, "small").waiting == ()
     with pytest.raises(RefusedError, match="approved already by ann") as refused:
         registry.approve()
