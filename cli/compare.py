@@ -42,7 +42,8 @@ def compare(
     """
     with guarded(verbose, None):
         if not 2 <= len(runs) <= _MOST_RUNS:
-            raise RlftError(f"{len(runs)} runs are given", where="RUN", fix=f"name two to {_MOST_RUNS} runs")
+            what = "only one run is given" if len(runs) == 1 else f"{len(runs)} runs are given"
+            raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs")
         home = find_home()
         check_entries(home)
         from mlops.stacks.stack import connect

@@ -47,10 +47,10 @@ def promote(
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
-        say_start(run)
         check_entries(home)
         check_kept(home)
         held_name = claim_early(home, run, stack, held)
+        say_start(held_name or run)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)

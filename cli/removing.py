@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from shlex import quote
 
 import typer
 
@@ -89,10 +88,9 @@ def removable_runs(home: Home) -> list[ListedRun]:
 def find_one(runs: list[ListedRun], asked: str) -> ListedRun:
     """Return the run that a name or id means. Raises RlftError if there is none or several."""
     from mlops.runs.listing import find_listed
+    from mlops.runs.unknown import unknown_run
 
     found = find_listed(runs, asked)
     if len(found) != 1:
-        names = ", ".join(quote(run.name) for run in (found or runs)[:5])
-        what = f"{len(found)} runs begin with {asked!r}" if found else f"no run is called {asked!r}"
-        raise RlftError(what, where="RUN", fix=f"name one; there are: {names or 'none'}")
+        raise unknown_run(asked, [run.name for run in runs], [run.name for run in found])
     return found[0]

@@ -20,6 +20,7 @@ from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
 from mlops.runs.listing import find_listed, list_runs
+from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
 from rlft.errors import EnvironmentSetupError
@@ -47,10 +48,10 @@ def resume(
     """
     with guarded(verbose, summary) as interrupt, ExitStack() as held:
         home = find_home()
-        say_start(run)
         check_entries(home)
         check_kept(home)
         held_name = claim_early(home, run, stack, held)
+        say_start(held_name or run)
         from mlops.stacks.stack import connect
 
         tracking_uri = connect(home, stack)
@@ -88,9 +89,15 @@ def resume(
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:
     """Hold the name of a run of this home before the imports that take seconds, in which `rlft prune` could remove it.
 
-    Returns the name; `None` if the run is on a stack, or if it is not clear which is meant.
+    Returns the name; `None` if the run is on a stack, or if it is not clear which is meant. Raises RlftError if the
+    home has no such run.
     """
-    found = find_listed(list_runs(home).runs, asked) if stack is None else []
+    if stack is not None:
+        return None
+    listing = list_runs(home)
+    found = find_listed(listing.runs, asked)
+    if not found and not listing.problems:
+        raise unknown_run(asked, [run.name for run in listing.runs])
     if len(found) != 1:
         return None
     held.enter_context(claimed(home, found[0].name, stack))

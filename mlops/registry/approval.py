@@ -14,6 +14,7 @@ from mlops.registry.moved import again, what_moved
 from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
 from mlops.registry.people import Person
 from mlops.registry.reasons import FAILS, why_failed
+from mlops.registry.rollback import way_back
 from mlops.registry.verdicts import Verdict, approval_of, approved_by, told_of, verdict_of, waits, write_verdict
 from rlft.errors import RefusedError
 
@@ -61,12 +62,8 @@ def _check_waits(ledger: Ledger, version: ModelVersion) -> None:
         return
     said, state = verdict_of(version.tags), approval_of(version.tags)
     if approved_by(ledger.moves, number) is not None or state == "approved":
-        fix = (
-            f"`rlft rollback {name}` takes it back"
-            if ledger.champion == number
-            else f"`rlft rollback {name} --to {number}`"
-        )
-        raise RefusedError(f"this version was approved already{told_of(said)}", where=where, fix=fix)
+        what = f"this version was approved already{told_of(said)}"
+        raise RefusedError(what, where=where, fix=way_back(ledger, number))
     if state == "rejected":
         raise RefusedError(
             f"this version was rejected{told_of(said)}", where=where, fix="train or evaluate another one"

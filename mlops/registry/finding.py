@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from shlex import quote
+
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
@@ -20,9 +23,9 @@ def model_name(text: str) -> str:
     """
     name = text.removeprefix(_SCHEME).strip("/")
     if not name or any(mark in name for mark in "/@:"):
-        raise RlftError(
-            f"{text!r:.80} is no name of a registered model", where="NAME", fix="write NAME or models:/NAME, no more"
-        )
+        alone = re.split("[/@:]", name)[0]
+        fix = f"give the name alone: {quote(alone)}" if alone else "write NAME or models:/NAME, no more"
+        raise RlftError(f"{text!r:.80} is no name of a registered model", where="NAME", fix=fix)
     return name
 
 

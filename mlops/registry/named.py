@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -64,7 +65,9 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
     number = str(model.aliases[alias]) if alias in model.aliases else version
     if number is None:
         known = ", ".join(sorted(model.aliases)) or "none"
-        raise RlftError(f"no version has this alias; there are: {known}", where=where, fix="name another, or a version")
+        near = get_close_matches(alias or "", list(model.aliases), n=1)
+        fix = f"did you mean {near[0]}?" if near else "name another, or a version"
+        raise RlftError(f"no version has this alias; there are: {known}", where=where, fix=fix)
     try:
         found = client.get_model_version(name, number)
     except MlflowException as cause:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
@@ -17,6 +18,8 @@ from mlops.registry.people import Person
 from mlops.registry.spells import Move
 from mlops.registry.stored import check_version
 from rlft.errors import DamagedError, RefusedError
+
+_FIRST = "approve another version, or remove the alias champion in MLflow to have no champion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def roll_back(client: MlflowClient, name: str, to: str | None, reason: str, who:
     ledger = read_ledger(client, name)
     where = f"models:/{name}"
     if ledger.champion is None:
-        raise RefusedError("there is no champion to take back", where=where, fix=_others(ledger))
+        raise RefusedError("there is no champion to take back", where=where, fix=f"`rlft history {quote(name)}`")
     target = to or replaced_by(ledger.moves, ledger.champion)
     if target is None:
         raise RefusedError(f"there was no champion before version {ledger.champion}", where=where, fix=_others(ledger))
@@ -53,6 +56,15 @@ def roll_back(client: MlflowClient, name: str, to: str | None, reason: str, who:
     _check(client, name, target, _others(ledger, target))
     write_change(client, ledger, cut_short(ledger, "rollback", target), "rollback", target, who, (reason,))
     return RolledBack(name, ledger.champion, target, read_ledger(client, name).champion)
+
+
+def way_back(ledger: Ledger, version: str) -> str:
+    """Return how a version that a person has approved is taken back, or comes back if it was taken back already."""
+    command = f"`rlft rollback {quote(ledger.name)}"
+    if ledger.champion != version:
+        return f"{command} --to {version} --reason TEXT` makes it the champion again"
+    first = replaced_by(ledger.moves, version) is None
+    return f"it is the first champion: {_FIRST}" if first else f"{command} --reason TEXT` takes it back"
 
 
 def replaced_by(moves: Sequence[Move], version: str) -> str | None:
@@ -86,5 +98,5 @@ def _others(ledger: Ledger, *without: str) -> str:
     """Return which versions `--to` can name."""
     past = sorted(ledger.ever - {ledger.champion or "", *without}, key=int)
     if not past:
-        return "no other version was champion, so that there is none to go back to"
+        return _FIRST
     return f"name another with --to; champions were the versions {', '.join(past)}"

@@ -22,6 +22,6 @@
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `evaluations`, `policies`: what an evaluation of models came to; the policies of a run by name
 - `named_models`: the models that are named for an evaluation, looked up before it begins
-- `listing`: the runs of a home, read without ZenML
+- `listing`, `unknown`: the runs of a home, read without ZenML; what is said of a name that means none of them
 - `removal`, with `removal_plan`, `removal_rows` and `removal_note`: how old runs go
 """

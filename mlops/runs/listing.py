@@ -259,7 +259,9 @@ def _time(text: str) -> datetime:
 
 def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
     """Return the runs that a name, an id of an attempt, or the beginning of either means; an exact name comes first."""
-    exact = [run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.name)))]
+    exact = [
+        run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.key, a.name)))
+    ]
     begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
     return exact or begins
 

@@ -33,6 +33,7 @@ AND id NOT IN (
   SELECT artifact_id FROM step_run_input_artifact AS used JOIN step_run ON step_run.id = used.step_id
   WHERE step_run.pipeline_run_id NOT IN (SELECT key FROM going))
 """
+_MOVE = "remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a newer version take it"
 _STORES = "zenml/local_stores"
 _LOGS = """
 SELECT uri FROM logs WHERE pipeline_run_id IN (SELECT key FROM going)
@@ -70,7 +71,7 @@ def why_kept(run: ListedRun, *, resumable_too: bool) -> str | None:
     if run.status == "running":
         return "it goes on"
     if run.named:
-        return f"{' and '.join(run.named)}; move the alias first"
+        return f"{' and '.join(run.named)}; {_MOVE}"
     if run.is_resumable and not resumable_too:
         return "it can be resumed; name it in `rlft delete`, or give --failed"
     return None

@@ -17,6 +17,7 @@ from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
 from mlops.runs.summary import Summary
 from mlops.runs.summary_file import end_summary
+from mlops.runs.unknown import unknown_run
 from rlft.errors import RlftError
 
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
@@ -27,12 +28,7 @@ def find_run(name: str) -> PipelineRunResponse:
     try:
         return Client().get_pipeline_run(name)
     except (KeyError, ValueError) as cause:
-        recent = [run.name for run in recent_runs(5)]
-        raise RlftError(
-            f"no single run is called {name!r}",
-            where="RUN",
-            fix=f"the newest runs are: {', '.join(recent) or 'none'}",
-        ) from cause
+        raise unknown_run(name, list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))) from cause
 
 
 def recent_runs(count: int) -> list[PipelineRunResponse]:

@@ -146,6 +146,8 @@ def _explain(error: Any, kind: type[BaseModel]) -> str:
             message += f"; did you mean {'.'.join([*location[:-1], near[0]])}?"
     elif error["type"] not in ("value_error", "missing") and not isinstance(error.get("input"), dict):
         message += f", not {hide_secrets(error.get('input'))!r:.80}"
+        if isinstance(error.get("input"), bool) and error["type"] in ("literal_error", "string_type"):
+            message += f" (which YAML makes of {'yes, on and true' if error['input'] else 'no, off and false'})"
     return f"{key}: {message}"
 
 

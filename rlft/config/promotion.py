@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlft.config.names import ModelName, Text
 from rlft.config.section import Section
@@ -79,6 +79,16 @@ class PromotionConfig(Section):
         default="optional",
         description="`required`: nothing is promoted unless the reward has passed its audit (`reward.audit`).",
     )
+
+    @field_validator("suites", mode="before")
+    @classmethod
+    def _names_splits(cls, suites: Any) -> Any:
+        for name in suites if isinstance(suites, dict) else ():
+            if name not in get_args(PromotionSuite):
+                raise ValueError(
+                    f"{name!r:.80} is no split beside the gate; write {' or '.join(get_args(PromotionSuite))}"
+                )
+        return suites
 
     @model_validator(mode="after")
     def _names_a_column_once(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ _KIND = "export"
 def check_target(target: Path) -> Path:
     """Return the absolute path of a folder that is to be written, without symbolic links.
 
-    Raises RlftError if something is there, except an empty folder.
+    Raises RlftError if something is there, except an empty folder, or if nothing can be written there.
     """
     resolved = target.expanduser().resolve()
     if resolved.is_dir():
@@ -29,7 +30,19 @@ def check_target(target: Path) -> Path:
             )
     elif resolved.exists():
         raise RlftError("this is a file", where=str(target), fix="name a new folder")
+    _check_writable(resolved)
     return resolved
+
+
+def _check_writable(target: Path) -> None:
+    """Raise RlftError if no folder can be made where `target` is to be; a disk that is full may have room later."""
+    there = next(folder for folder in (target, *target.parents) if folder.exists())
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=folder_prefix(_KIND), dir=there))
+    except OSError as cause:
+        if cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+            what = f"cannot be written to: {cause.strerror}"
+            raise RlftError(what, where=str(target), fix="name a folder that you can write to") from cause
 
 
 @contextmanager

@@ -96,7 +96,9 @@ def test_refusals_have_an_exit_code_of_their_own(registry):
     assert "ghp_" not in secret.output
     unknown = rlft("history", "smal")
     assert (unknown.exit_code, "there are: small" in unknown.output) == (2, True)
-    assert rlft("history", "small@champion").exit_code == 2
+    for named in ("small@champion", "models:/small/2"):
+        refused = rlft("history", named)
+        assert (refused.exit_code, "what to do: give the name alone: small" in refused.output) == (2, True)
     assert registry.champion() == "2"
 
 

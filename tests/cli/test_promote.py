@@ -6,7 +6,9 @@ import json
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from cli import app as cli
 from cli.promote import _exit_code, _finish, _tell
 from mlops.home.folder import Home
 from mlops.runs.sections import Promotion
@@ -54,10 +56,24 @@ def test_json_has_it_all(capsys):
     assert (found["reasons"], found["look"], found["approval"]) == (["fails: base"], 2, None)
 
 
-@pytest.mark.parametrize("override", ["training.rounds=3", "promotion.name=other", "promotion", "name=x"])
+@pytest.mark.parametrize("override", ["training.rounds=3", "promotion.names=other", "promotion", "name=x"])
 def test_only_rules_can_be_changed(override):
     with pytest.raises(ConfigError, match="is no rule of a promotion"):
         _check(["promotion.looks=1", override])
+
+
+def test_the_name_cannot_be_changed():
+    with pytest.raises(ConfigError, match="the name cannot be changed for a run that is over"):
+        _check(["promotion.name=other"])
+
+
+def test_a_run_that_there_is_not_is_told_before_anything_begins(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / ".rlft"))
+    for command in ("promote", "resume"):
+        result = CliRunner().invoke(cli.app, [command, "nope"])
+        assert result.exit_code == 2
+        assert "no run is called 'nope'" in result.output
+        assert "begins" not in result.output
 
 
 def test_rules_can_be_changed():

@@ -36,9 +36,14 @@ def test_a_removal_cannot_take_a_run_whose_resume_has_begun(home, asked):
         pass
 
 
-@pytest.mark.parametrize(("asked", "stack"), [("sums", None), ("unknown", None), ("gcd", "team")])
+@pytest.mark.parametrize(("asked", "stack"), [("sums", None), ("gcd", "team"), ("unknown", "team")])
 def test_what_is_not_clear_or_lies_on_a_stack_is_left_to_zenml(home, asked, stack):
     with ExitStack() as held:
         assert claim_early(home, asked, stack, held) is None
         with claimed(home, "gcd", None):
             pass
+
+
+def test_a_run_that_there_is_not_is_refused_at_once(home):
+    with ExitStack() as held, pytest.raises(RlftError, match="no run is called 'unknown'"):
+        claim_early(home, "unknown", None, held)

@@ -99,7 +99,7 @@ print(json.dumps([[r.rollout_id, r.messages, s.total, s.parts, fates[r.rollout_i
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["cups", "nowhere"], "there are: baseline"), (["cups", "base", "zzz"], "has no rollout 'zzz'"),
-     (["plates", "0"], "no single run is called 'plates'")],
+     (["plates", "0"], "no run is called 'plates'")],
 )  # fmt: skip
 def test_what_is_not_there_is_named(ran, arguments, said):
     result = ran[0].rlft("show", *arguments)

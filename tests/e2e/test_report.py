@@ -28,4 +28,4 @@ print(json.dumps([load_text("runs:/{result.summary["mlflow_run_id"]}/report.html
     # The same but for what is written down after it: the seconds of the whole run.
     assert stored.split('id="curves"')[1].split('id="time"')[0] == page.split('id="curves"')[1].split('id="time"')[0]
     missing = home.module("cli", "report", "no-such-run")
-    assert (missing.returncode, "no single run is called" in missing.stderr) == (2, True)
+    assert (missing.returncode, "no run is called" in missing.stderr) == (2, True)

@@ -206,6 +206,11 @@ def test_nothing_is_converted(key, value):
         assert f"not {value!r}" in what
 
 
+def test_a_word_that_yaml_makes_a_truth_value_is_named():
+    assert "not True (which YAML makes of yes, on and true)" in refused(promotion__approval=True)
+    assert "not False (which YAML makes of no, off and false)" in refused(promotion__approval=False)
+
+
 def test_a_whole_number_is_a_float():
     settings = Config.model_validate(content(training__learning_rate=1, rollout__temperature=2))
     assert (settings.training.learning_rate, settings.rollout.temperature) == (1.0, 2.0)
@@ -304,6 +309,7 @@ def test_the_page_of_settings_is_made_from_them():
     [
         ({"suites": {"off_distribution": {"margin": 0.02}}}, {}, "has no such tasks; set tasks.off_distribution"),
         ({"suites": {"gate": {"margin": 0.02}}}, {}, "off_distribution"),
+        ({"suites": {"harder": {"margin": 0.02}}}, {}, "'harder' is no split beside the gate; write test or off_distr"),
         ({"suites": {"test": {"margin": 0}}}, {}, "greater than 0"),
         ({"suites": {"test": {}}}, {}, "margin"),
         ({"slices": ["a", "a"]}, {}, "slices names a column twice"),

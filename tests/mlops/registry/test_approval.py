@@ -71,7 +71,7 @@ def test_a_version_waits_and_is_approved(registry):
     assert read_history(registry.client, "small").waiting == ()
     with pytest.raises(RefusedError, match="approved already by ann") as refused:
         registry.approve()
-    assert "rlft rollback small" in refused.value.fix
+    assert refused.value.fix == "`rlft rollback small --reason TEXT` takes it back"
     with pytest.raises(RefusedError, match="approved already"):
         registry.reject()
     assert registry.champion() == "2"
@@ -160,6 +160,9 @@ def test_a_first_champion_can_be_approved(tmp_path):
     assert registry.champion() is None
     assert approve(registry.client, find_version(registry.client, "small", "1"), "", ANN) is None
     assert registry.champion() == "1"
+    with pytest.raises(RefusedError) as refused:
+        approve(registry.client, find_version(registry.client, "small", "1"), "", ANN)
+    assert refused.value.fix.startswith("it is the first champion: approve another version, or remove the alias")
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -222,7 +225,7 @@ def test_a_registration_that_is_repeated_undoes_no_decision_and_asks_for_none_ag
     assert registry.champion() == "1"
     with pytest.raises(RefusedError, match="approved already") as refused:
         registry.approve()
-    assert "rlft rollback small --to 2" in refused.value.fix
+    assert refused.value.fix == "`rlft rollback small --to 2 --reason TEXT` makes it the champion again"
 
 
 def test_a_damaged_verdict_leaves_a_version_waiting(registry, caplog):

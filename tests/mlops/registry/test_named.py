@@ -40,6 +40,11 @@ def test_what_is_not_there_is_told_with_what_there_is(uri, name, alias, version,
     assert str(error.value).startswith(says)
 
 
+def test_an_alias_that_is_mistyped_leads_to_the_one_that_was_meant(uri):
+    with pytest.raises(RlftError, match=r"what to do: did you mean champion\?"):
+        find_version(uri, "demo", "challanpion", None)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -47,7 +47,8 @@ def test_what_is_old(keep_last, older_than, gone):
         (
             run("a", version=("tiny", "3"), named=("tiny 1 is champion",)),
             True,
-            "tiny 1 is champion; move the alias first",
+            "tiny 1 is champion; remove the alias first, on the page of the model in MLflow (`rlft ui`), or let a "
+            "newer version take it",
         ),
         (run("a", status="failed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),
         (run("a", status="killed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),

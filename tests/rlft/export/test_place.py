@@ -1,5 +1,6 @@
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,13 @@ def test_a_file_is_refused_and_a_link_is_followed(tmp_path):
         check_target(tmp_path / "file")
     os.symlink(tmp_path / "there", tmp_path / "link")
     assert check_target(tmp_path / "link") == tmp_path / "there"
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_done(tmp_path):
+    (tmp_path / "file").touch()
+    for target in (Path("/proc/x"), tmp_path / "file" / "out"):
+        with pytest.raises(RlftError, match="cannot be written to: ") as refused:
+            check_target(target)
+        assert refused.value.exit_code == 2
+    assert check_target(tmp_path / "new" / "out") == tmp_path / "new" / "out"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
