@@ -9,7 +9,7 @@ import typer
 from cli.guard import guarded
 from cli.options import Verbose
 from cli.registry import AsJson, Name, RegistryStack, TrackingUri, Version, reason_of, registry
-from mlops.display.terminal import console
+from mlops.display.terminal import console, styled
 from rlft.errors import RefusedError
 
 
@@ -28,6 +28,7 @@ def approve(
     """
     with guarded(verbose, None), registry(stack, tracking_uri) as asked:
         from mlops.registry.approval import approve as decide
+        from mlops.registry.better import note_better
         from mlops.registry.finding import find_model, find_version
         from mlops.registry.names import CHAMPION
         from mlops.registry.people import who_am_i
@@ -38,6 +39,7 @@ def approve(
         with asked.alone:
             found = find_version(asked.client, model, version)
             before = decide(asked.client, found, why, who)
+            note = note_better(asked.client, found)
             number, now = str(found.version), asked.client.get_registered_model(model).aliases.get(CHAMPION)
         if str(now) != number:
             raise RefusedError(
@@ -47,8 +49,10 @@ def approve(
             )
         if as_json:
             said = {"name": model, "version": number, "verdict": "approved", "before": before}
-            console.write_json({**said, "by": who.name, "verified": who.verified, "reason": why})
+            console.write_json({**said, "by": who.name, "verified": who.verified, "reason": why, "note": note})
         else:
             instead = f", in the place of version {before}" if before else ""
             console.print(f"version {number} of {model} is champion{instead}")
             console.print(f"noted: approved by {who}" + (f": {why}" if why else ""))
+            if note:
+                console.print(styled(note, "yellow"))

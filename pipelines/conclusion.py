@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlops.registry.better import score_tag
 from mlops.registry.champion import ChampionVersion
 from mlops.registry.moved import decided_with
 from mlops.runs.starting import registry_name
@@ -176,7 +177,7 @@ def promote(
             tracking_uri,
             tracker.run_id,
             registry_name(config),
-            tags | decided_with(champion.version, champion.weights_hash, look),
+            tags | decided_with(champion.version, champion.weights_hash, look) | _score(stages, arms),
             config.model_dump(mode="json"),
             told,
             tasks,
@@ -188,6 +189,13 @@ def promote(
             anew,
         )
     return decision.load(), version.load()
+
+
+def _score(stages: Stages, arms: Arms) -> dict[str, str]:
+    """Return the tag that says how well the trained policy did on the gate; none where it has no score there."""
+    metric = stages.config.evaluation.metric
+    found = arms.final.load().splits["gate"].metrics.get(metric)
+    return score_tag(metric, found.mean) if found else {}
 
 
 def _decide(stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, tracking_uri: str) -> tuple[Artifact, str]:

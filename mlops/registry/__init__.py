@@ -10,7 +10,7 @@
 - `aliases`: moving `challenger` and `champion`, each change of the latter noted; `rollback`: taking it back
 - `approval`, `verdicts`, `moved`: a person's decision about a version; its note, and what waits for one; whether what
   it rests on has moved
-- `reasons`: why a version was not promoted
+- `reasons`, `better`: why a version was not promoted; whether it did better than one that waits
 - `changes`, `people`: the notes of these changes; who makes one
 - `spells`, `ledger`, `history`: who was champion by the notes and the alias; reading both; telling it
 - `finding`: the registered model or version that a person names

@@ -14,4 +14,5 @@ COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG = "rlft.compared.version", "rlft.co
 VERDICT_TAG = "rlft.verdict"  # of a version: who decided about it, when and why
 WITHHELD_TAG = "rlft.withheld"  # of a version: why it did not become champion although its gate was passed
 REASONS_TAG = "rlft.reasons"  # of a version: the sentences of its decision
+SCORE_TAG = "rlft.score."  # of a version, with the metric that decides behind it: its mean on the gate
 RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whether that `passes` or `fails`

@@ -19,6 +19,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import move_aliases
+from mlops.registry.better import note_better
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, ServedFiles, log_model, read_policy, replace_files
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
@@ -121,9 +122,11 @@ def _set_aliases(client: MlflowClient, version: ModelVersion, decision: Decision
 
 def _registered(client: MlflowClient, name: str, number: str) -> RegisteredVersion:
     """Return a version as the registry has it now."""
-    aliases, tags = client.get_registered_model(name).aliases, client.get_model_version(name, number).tags
+    aliases, version = client.get_registered_model(name).aliases, client.get_model_version(name, number)
     held = tuple(sorted(alias for alias, named in aliases.items() if str(named) == number))
-    return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, approval_of(tags), tags.get(WITHHELD_TAG, ""))
+    tags, state = version.tags, approval_of(version.tags)
+    note = note_better(client, version) if state == "pending" else ""
+    return RegisteredVersion(name, number, tags.get(MODEL_TAG), held, state, tags.get(WITHHELD_TAG, ""), note)
 
 
 def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> None:

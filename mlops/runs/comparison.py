@@ -120,6 +120,8 @@ def promotion_section(decision: Decision, version: RegisteredVersion, name: str,
             f"passed, and waits for a person: `rlft approve {quote(name)} {version.version}` makes it the champion, "
             f"`rlft reject {quote(name)} {version.version} --reason TEXT` does not"
         )
+    if version.note:
+        more.append(version.note)
     if version.withheld:
         more.append(f"not promoted: {version.withheld}")
     if taken_back:

@@ -67,8 +67,10 @@ def test_a_rollback_and_its_history(registry, home):
 def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     registry.client.set_registered_model_tag("small", "rlft.look.gate.asked", "3/20/0.15")
     tags = registry.client.get_model_version("small", "2").tags
+    decided = decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked") | {"rlft.score.accuracy": "0.5"}
     for _ in range(2):
-        registry.register(tags=decided_with("2", tags["rlft.weights_hash"], "rlft.look.gate.asked"), approval=True)
+        registry.register(tags=decided, approval=True)
+    registry.register(promote=False, tags=decided | {"rlft.score.accuracy": "0.75"})
     waits = " ".join(rlft("history", "small").output.split())
     for command in ("approve", "reject"):
         assert f"`rlft {command} small 4 --reason TEXT`" in waits
@@ -78,6 +80,9 @@ def test_a_version_that_waits_is_approved_or_rejected(registry, home):
     yes = rlft("approve", "models:/small", "4")
     assert yes.exit_code == 0, yes.output
     assert yes.output.startswith("version 4 of small is champion, in the place of version 2\nnoted: approved by ")
+    assert yes.output.splitlines()[-1] == (
+        "note: version 5, not promoted, had 0.750 on the same gate; this one has 0.500"
+    )
     assert registry.champion() == "4"
     assert "passes: base" not in rlft("history", "small").output
     assert rlft("history", "small", "--full").output.count("passes: base") == 3  # one in each decision

@@ -19,6 +19,7 @@ from pipelines.showing import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
 from rlft.promotion import Decision, RegisteredVersion
+from rlft.types import Interval
 
 
 def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_control_a_label():
@@ -114,13 +115,14 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     stages = FakeStages()
     stages.config = SimpleNamespace(
         promotion=SimpleNamespace(approval="required"),
-        evaluation=None,
+        evaluation=SimpleNamespace(metric="accuracy"),
         reward=SimpleNamespace(audit=True),
         rollout=SimpleNamespace(max_completion_length=9),
         model_dump=lambda **_: {"name": "tiny"},
     )
     stages.fingerprints = SimpleNamespace(harness="h", reward="r")
-    splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": "report"}))
+    report = SimpleNamespace(metrics={"accuracy": Interval(0.75, 0.5, 1.0, 20)})
+    splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": report}))
     arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
     tracker, rounds = SimpleNamespace(run_id="id"), SimpleNamespace(best="best")
@@ -134,6 +136,7 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
         "rlft.compared.version": champion.version,
         "rlft.compared.weights_hash": champion.weights_hash,
         "rlft.decided_at": "rlft.look.g.a",
+        "rlft.score.accuracy": "0.75",
     }
 
 
@@ -166,3 +169,8 @@ def test_the_summary_says_what_waits_and_what_was_withheld(promote, approval, wi
     said = "\n".join(found.reasons)
     assert ("rlft approve 'my model' 4" in said) is (approval == "pending")
     assert ("its rival was taken back" in said) is bool(withheld)
+
+
+def test_the_summary_of_a_version_that_waits_notes_a_better_one():
+    version = RegisteredVersion("m", "4", None, ("challenger",), "pending", note="note: version 2 had more")
+    assert promotion_section(Decision(True, ()), version, "m").reasons[-1] == "note: version 2 had more"
