@@ -19,7 +19,7 @@ from mlops.tracking.reach import PATIENT_HTTP
 from mlops.tracking.run import Tracker
 from rlft.comparison import ends_of
 from rlft.config import Config
-from rlft.errors import ConfigError, TrackerError
+from rlft.errors import FixedSettingError, TrackerError
 from rlft.gates.identity import is_same_gate, sketch, sketch_of, task_hash
 from rlft.gates.looks import Look, next_look, why_refused
 from rlft.power import Apart, few_groups, gate_sentence, squared_difference
@@ -83,10 +83,10 @@ def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[A
 
 
 def check_slices(gate: Sequence[Task], config: Config) -> None:
-    """Raise ConfigError if `promotion.slices` names a column that no task of the gate has."""
+    """Raise FixedSettingError if `promotion.slices` names a column that no task of the gate has."""
     columns = sorted({column for task in gate for column in task.info})
     if missing := [column for column in config.promotion.slices if column not in columns]:
-        raise ConfigError(
+        raise FixedSettingError(
             f"no task of the gate has the column {missing[0]!r}",
             where="promotion.slices",
             fix=f"name some of these: {', '.join(columns)}",

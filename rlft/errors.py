@@ -43,6 +43,10 @@ class ConfigError(RlftError):
     """A setting that is unknown, of the wrong type, or contradicts another one."""
 
 
+class FixedSettingError(ConfigError):
+    """A setting that cannot work with the tasks of its run. `rlft resume` keeps both, so that it would fail again."""
+
+
 class TaskError(RlftError):
     """Task rows that cannot be read or do not have what the environment needs."""
 

@@ -99,8 +99,10 @@ class ListedRun:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether `rlft resume` would go on with it."""
-        return self.status in ("failed", "killed") and not self.is_evaluation
+        """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
+        last = self.attempts[0].summary
+        is_hopeless = last is not None and last.needs_new_settings
+        return self.status in ("failed", "killed") and not self.is_evaluation and not is_hopeless
 
     @property
     def is_evaluation(self) -> bool:

@@ -41,7 +41,7 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact
 from rlft.config import Config
-from rlft.errors import StorageError, TrackerError
+from rlft.errors import FixedSettingError, StorageError, TrackerError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 from rlft.types import Interval
@@ -139,10 +139,15 @@ def open_record(
     except TrackerError:
         raise  # all is done but registering, and `promotion` says why not
     except Exception as cause:
-        record.summary.error = hide(str(cause))
+        _note_failure(record.summary, cause)
         raise
     finally:
         _close(record, home, run, time.perf_counter() - started, status, labels.note)
+
+
+def _note_failure(summary: Summary, cause: Exception) -> None:
+    summary.error = hide(str(cause))
+    summary.needs_new_settings = isinstance(cause, FixedSettingError)
 
 
 def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:

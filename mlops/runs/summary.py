@@ -45,6 +45,11 @@ class Summary(Section):
         description="Why the run failed. `interrupted` after Ctrl-C or SIGTERM and `the process was killed` after "
         "`kill -9`; the summary then holds no measurements.",
     )
+    needs_new_settings: bool = Field(
+        default=False,
+        description="Whether the run failed since a setting of its own cannot work with its tasks. `rlft resume` keeps "
+        "both, so that it would fail again: start another run.",
+    )
     pipeline_run_id: str | None = Field(default=None, description="The run's id in ZenML.")
     mlflow_run_id: str | None = Field(default=None, description="The run's id in MLflow.")
     process: int | None = Field(default=None, description="Id of the process that ran it.")

@@ -13,7 +13,7 @@ from mlops.registry.versions import open_name
 from mlops.tracking.run import Tracker
 from pipelines.gate import _hash_of_question, check_slices, say_what_it_sees, say_what_moved
 from rlft.config import Config, PromotionConfig
-from rlft.errors import ConfigError
+from rlft.errors import FixedSettingError
 from rlft.types import TaskSet
 from tests.factories import make_task
 
@@ -130,7 +130,7 @@ GATE = dealt({0, 1, 2}).split("gate")
 def test_a_column_of_slices_that_no_task_has_is_told():
     tasks = [dataclasses.replace(task, info={"language": "de", "year": 1}) for task in GATE]
     rules = PromotionConfig(slices=["language", "langauge"])
-    with pytest.raises(ConfigError, match=r"no task of the gate has the column 'langauge'") as told:
+    with pytest.raises(FixedSettingError, match=r"no task of the gate has the column 'langauge'") as told:
         check_slices(tasks, CONFIG.model_copy(update={"promotion": rules}))
     assert told.value.fix == "name some of these: language, year"
     check_slices(tasks, CONFIG.model_copy(update={"promotion": PromotionConfig(slices=["year"])}))

@@ -13,8 +13,9 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 
 from mlops.runs import record
-from mlops.runs.record import _open_registry
-from rlft.errors import StorageError
+from mlops.runs.record import _note_failure, _open_registry
+from mlops.runs.summary import Summary
+from rlft.errors import ConfigError, FixedSettingError, StorageError
 from tests.e2e.conftest import free_port
 
 OPEN: Any = SimpleNamespace(run_id="a run of MLflow's")
@@ -57,3 +58,9 @@ def test_a_champion_that_does_not_exist_any_more_ends_the_run(tmp_path):
         with pytest.raises(StorageError, match=r"'champion' names version 7, which.*nothing is") as error:
             _open_registry(uri, "sums", OPEN, own_store=own_store)
         assert "remove the alias" in error.value.fix
+
+
+def test_a_failure_says_whether_a_resume_could_mend_it():
+    for cause, expected in ((FixedSettingError("no column"), True), (ConfigError("no file"), False)):
+        _note_failure(summary := Summary(status="failed"), cause)
+        assert (summary.error, summary.needs_new_settings) == (str(cause), expected)

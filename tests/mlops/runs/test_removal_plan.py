@@ -13,12 +13,13 @@ from mlops.home.folder import Home
 from mlops.runs.listing import Attempt, ListedRun, find_listed
 from mlops.runs.removal_note import Note, unfinished_removal
 from mlops.runs.removal_plan import chosen_runs, freed_bytes, why_kept, within
+from mlops.runs.summary import Summary
 from rlft.errors import RlftError, StorageError
 
 
-def run(name, days=0.0, status="improved", **more):
+def run(name, days=0.0, status="improved", summary=None, **more):
     began = datetime.now(UTC) - timedelta(days=days)
-    return ListedRun(name, (Attempt(f"{name}-id", name, "completed", began, 1.0, None),), status, **more)
+    return ListedRun(name, (Attempt(f"{name}-id", name, "completed", began, 1.0, summary),), status, **more)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,7 @@ def test_what_is_old(keep_last, older_than, gone):
         (run("a", status="failed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),
         (run("a", status="killed"), False, "it can be resumed; name it in `rlft delete`, or give --failed"),
         (run("a", status="failed"), True, None),
+        (run("a", status="failed", summary=Summary(status="failed", needs_new_settings=True)), False, None),
     ],
 )
 def test_what_stays_and_why(listed, resumable_too, said):
