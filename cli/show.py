@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,10 @@ from mlops.home.last_calls import KILLED, how_it_ended
 
 if TYPE_CHECKING:
     from mlops.runs.stored_rollouts import ScoredRound
+
+
+_WIDE = 120  # columns of a terminal in which the list has room for answers
+_BEGINNING = 30  # characters of an answer in the list
 
 
 class Kind(StrEnum):
@@ -44,7 +48,7 @@ def show(
     round: Annotated[
         str,
         typer.Argument(
-            help="Number of a round, from 0, or name of an evaluation, such as baseline, validation_r001 or trained."
+            help="Number of a round, from 0, or name of an evaluation, such as baseline, validation_r001 or final."
         ),
     ],
     rollout: Annotated[str | None, typer.Argument(help="Id of a rollout, or its place in the list, from 0.")] = None,
@@ -97,18 +101,38 @@ def _read(run: str, round: str, stack: str | None) -> ScoredRound:
 def _show_list(name: str, rows: list[dict[str, Any]], limit: int, command: str) -> None:
     """Print the first `limit` rows (0: all), how many there are, and the `command` that shows one of them."""
     shown = rows[:limit] if limit else rows
-    table = Table("", "rollout", "total", "turns", "tool calls", "stop", "error", box=None)
+    is_wide = console.width >= _WIDE
+    columns = [
+        "",
+        "rollout",
+        "split",
+        "total",
+        "solved",
+        "turns",
+        "tool calls",
+        "stop",
+        *(["answer"] * is_wide),
+        "error",
+    ]
+    table = Table(*columns, box=None)
     for row in shown:
-        failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
-        cells = [str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"])]
-        error = styled(row["error"] or "", "red")
-        table.add_row(str(row["index"]), row["rollout_id"], number(row["total"]), *cells, error)
+        table.add_row(*_cells(row, answer=is_wide), styled(row["error"] or "", "red"))
     console.print(table)
     more = f", of which {len(shown)} are listed (--limit 0 lists all)" if len(shown) < len(rows) else ""
     kinds = " | ".join(Kind)
     console.print(styled(f"{len(rows)} rollouts of {name}{more}; --only {kinds} lists some of them"))
     if shown:
         console.print(styled(f"`{command} {shown[0]['index']}` shows the first one's conversation"))
+
+
+def _cells(row: dict[str, Any], *, answer: bool) -> Iterator[str]:
+    """Yield what the list shows of a rollout before its error; of its `answer` only the beginning."""
+    yield from (str(row["index"]), row["rollout_id"], row["split"] or "", number(row["total"]))
+    yield {True: "yes", False: "no", None: ""}[row["solved"]]
+    failed = f" ({row['tool_errors']} failed)" if row["tool_errors"] else ""
+    yield from (str(row["turns"]), f"{row['tool_calls']}{failed}", str(row["stop_reason"]))
+    if answer:
+        yield " ".join((row["answer"] or "")[:_BEGINNING].split())
 
 
 def show_record(record: dict[str, Any], *, full: bool) -> None:

@@ -36,6 +36,7 @@ class Stored:
 ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
 REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
 TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
+TRAINED = "trained"  # the name of the evaluation of the trained policy
 EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
 TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
 FITTING_TASKS = Stored("leave_out_tasks", TASKS.output, TASKS.file)  # where the model cannot read all of them
@@ -53,7 +54,7 @@ def round_name(round: int | str) -> str:
     `final`, which is what the summary calls the trained model, becomes `trained`.
     """
     number = re.fullmatch(r"r?([0-9]+)", str(round))
-    return f"r{int(number[1]):03d}" if number else {"final": "trained"}.get(str(round), str(round))
+    return f"r{int(number[1]):03d}" if number else {"final": TRAINED}.get(str(round), str(round))
 
 
 def validation_name(rounds: int) -> str:

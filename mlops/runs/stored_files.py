@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.runs.artifact_table import stored_file, tables_of
-from mlops.runs.ids import REWARDS, ROLLOUTS, RUN_TAG, TRAIN_REPORT, Stored, round_name
+from mlops.runs.ids import REWARDS, ROLLOUTS, RUN_TAG, TASKS, TRAIN_REPORT, Stored, round_name
 from mlops.runs.stored_rollouts import ScoredRound
 from mlops.runs.verification import stored_seal
 from rlft import storage
@@ -65,12 +65,14 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         with opened(ZENML.file(home), seconds=1) as database:
             attempts = _attempts(database, run)
             files = [_file(home, database, attempts, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+            files.append(_file(home, database, attempts, TASKS, ""))
     except (sqlite3.DatabaseError, _UnknownError):  # the run may be older than ZenML's database, and have its own table
         tables = tables_of(home, run)
         files = [stored_file(home, tables, stored, name) for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)]
+        files.append(stored_file(home, tables, TASKS, ""))
     except _UnclearError:
         return None
-    rollouts, rewards, report = files
+    rollouts, rewards, report, tasks = files
     if rollouts is None:
         return None
 
@@ -87,7 +89,17 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         if rewards is None
         else read(rewards, REWARDS, lambda content: storage.rewards_from_table(_table(content))),
         {} if report is None else read(report, TRAIN_REPORT, lambda content: dict(json.loads(content)["fates"])),
+        {} if tasks is None else _splits(home, tasks),
     )
+
+
+def _splits(home: Home, file: Path) -> dict[str, str]:
+    """Return {id: split} of stored tasks; nothing of damaged ones, as the rollouts that are asked for are whole."""
+    try:
+        table = _checked(home, file, _table)
+        return dict(zip(table["id"].to_pylist(), table["split"].to_pylist(), strict=True))
+    except (DamagedError, KeyError):
+        return {}
 
 
 def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from mlops.runs.ids import FITTING_TASKS, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT, Stored, round_name
+from mlops.runs.ids import FITTING_TASKS, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT, TRAINED, Stored, round_name
 from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts, TaskSet
@@ -20,12 +20,16 @@ _ARRAYS = ("token_ids", "loss_mask", "logprobs")
 
 @dataclass(frozen=True, slots=True)
 class ScoredRound:
-    """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere)."""
+    """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere).
+
+    `splits` has the split of each task by its id, where the run's tasks can be read.
+    """
 
     name: str
     rollouts: Rollouts
     rewards: Rewards | None
     fates: Mapping[str, str]
+    splits: Mapping[str, str] = field(default_factory=dict)
 
     def reward_of(self, rollout: Rollout) -> Reward | None:
         """Return the reward of a rollout; `None` if the round was not scored."""
@@ -50,12 +54,14 @@ class ScoredRound:
             yield {
                 "index": index,
                 "rollout_id": rollout.rollout_id,
+                "split": self.splits.get(rollout.task_id),
                 "total": None if reward is None else reward.total,
                 "solved": None if reward is None or reward.total is None else reward.solved,
                 "turns": rollout.turns,
                 "tool_calls": rollout.tool_calls,
                 "tool_errors": rollout.tool_errors,
                 "stop_reason": rollout.stop_reason,
+                "answer": reward and reward.answer,
                 "error": as_text(rollout.error or (reward and reward.error)),
             }
 
@@ -107,11 +113,20 @@ def load_round(run: str, round: str) -> ScoredRound:
     found, name = find_run(run), round_name(round)
     rollouts = stored_output(found, ROLLOUTS, name)
     if rollouts is None:
-        names = ", ".join(_rounds(found)) or "none yet"
+        known = ["trained (or final)" if each == TRAINED else each for each in _rounds(found)]
+        names = ", ".join(known) or "none yet"
         raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
     rewards = stored_output(found, REWARDS, name)
     report = stored_output(found, TRAIN_REPORT, name)
-    return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates)
+    return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates, _splits(found))
+
+
+def _splits(run: Any) -> dict[str, str]:
+    try:
+        tasks = stored_output(run, TASKS, "")
+    except DamagedError:  # what is asked for are rollouts, which are whole
+        return {}
+    return {} if tasks is None else {task.id: task.split for task in tasks.tasks}
 
 
 def stored_output(run: Any, stored: Stored, name: str) -> Any:

@@ -26,8 +26,9 @@ def round_of_60():
         make_rollout(f"t{index:02}", tool_calls=3, tool_errors=2 if index % 4 == 3 else 0) for index in range(60)
     ]
     totals = (1.0, 0.5, None, 0.5)
-    rewards = tuple(make_reward(rollout, totals[index % 4]) for index, rollout in enumerate(rollouts))
-    return ScoredRound("baseline", Rollouts(tuple(rollouts)), Rewards(rewards, {}), {})
+    rewards = tuple(make_reward(each, totals[place % 4], answer=f"a{place}\n") for place, each in enumerate(rollouts))
+    splits = {rollout.task_id: "gate" for rollout in rollouts[:1]}
+    return ScoredRound("baseline", Rollouts(tuple(rollouts)), Rewards(rewards, {}), {}, splits)
 
 
 @pytest.fixture
@@ -69,6 +70,17 @@ def test_the_first_are_listed_with_failed_calls_and_the_command_that_shows_one(s
     assert listed(show("--limit", "0")) == list(range(60))
     assert "`rlft show runs-name baseline 3`" in show("--only", "tool-errors", "--limit", "1").stdout
     assert len(json.loads(show("--json").stdout)) == 60
+
+
+def test_the_list_says_split_solved_and_where_there_is_room_the_answer(show, monkeypatch):
+    lines = show().stdout.splitlines()
+    assert lines[0].split() == [
+        "rollout", "split", "total", "solved", "turns", "tool", "calls", "stop", "answer", "error"
+    ]  # fmt: skip
+    assert lines[1].split() == ["0", "train-0-t00-0", "gate", "1", "yes", "1", "3", "stop", "a0"]
+    assert lines[2].split() == ["1", "train-0-t01-0", "0.5", "no", "1", "3", "stop", "a1"]
+    monkeypatch.setattr(show_cli.console, "_width", 110)
+    assert "a0" not in show().stdout
 
 
 def test_the_command_that_shows_one_can_be_pasted_into_a_shell(show):

@@ -19,7 +19,7 @@ from mlops.runs.stored_files import read_round
 from rlft import storage
 from rlft.errors import DamagedError
 from rlft.seals import make_seal, seal_place
-from tests.factories import make_scored
+from tests.factories import make_scored, make_task, make_task_set
 
 TABLES = """
 CREATE TABLE pipeline_run (id TEXT, name TEXT, created TEXT);
@@ -214,3 +214,13 @@ def test_without_zenml_s_database_a_run_s_own_table_says_where_its_rollouts_lie(
         table.read_text().replace("first", "other")
     )
     assert read_round(stored.home, "aa11", "1") is None  # either could be meant
+
+
+def test_the_split_of_each_task_is_read_too_and_damaged_tasks_are_left_out(stored):
+    stored.rollouts("ab33")
+    folder = stored.folder("ab33", "ingest_tasks", "tasks")
+    tasks = make_task_set(make_task("a", split="gate"), make_task("b", split="test"))
+    pq.write_table(storage.tasks_to_table(tasks), folder / "tasks.parquet")
+    assert read_round(stored.home, "second", "r001").splits == {"a": "gate", "b": "test"}
+    (folder / "tasks.parquet").write_bytes(b"x")
+    assert read_round(stored.home, "second", "r001").splits == {}

@@ -46,7 +46,9 @@ def some_round():
     failed = make_rollout(sample=1)
     rewards = (make_reward(first, 0.5, parts={"exact": 0.5, "style": None}, answer="There"), make_reward(failed, None))
     fates = {first.rollout_id: "trained"}
-    return ScoredRound("r003", Rollouts((first, failed)), Rewards(rewards, {"exact": 2.0, "style": 0.5}), fates)
+    return ScoredRound(
+        "r003", Rollouts((first, failed)), Rewards(rewards, {"exact": 2.0, "style": 0.5}), fates, {"t0": "test"}
+    )
 
 
 def test_a_record_counts_tokens_and_weighs_parts():
@@ -72,10 +74,11 @@ def test_a_round_that_was_not_scored_has_no_reward():
 
 def test_the_list_has_one_row_each():
     assert list(some_round().rows()) == [
-        {"index": 0, "rollout_id": "train-0-t0-0", "total": 0.5, "solved": False, "turns": 2, "tool_calls": 1,
-         "tool_errors": 0, "stop_reason": "length", "error": None},
-        {"index": 1, "rollout_id": "train-0-t0-1", "total": None, "solved": None, "turns": 1, "tool_calls": 0,
-         "tool_errors": 0, "stop_reason": "stop", "error": "compute_reward: ValueError"},
+        {"index": 0, "rollout_id": "train-0-t0-0", "split": "test", "total": 0.5, "solved": False, "turns": 2,
+         "tool_calls": 1, "tool_errors": 0, "stop_reason": "length", "answer": "There", "error": None},
+        {"index": 1, "rollout_id": "train-0-t0-1", "split": "test", "total": None, "solved": None, "turns": 1,
+         "tool_calls": 0, "tool_errors": 0, "stop_reason": "stop", "answer": None,
+         "error": "compute_reward: ValueError"},
     ]  # fmt: skip
 
 
