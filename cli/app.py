@@ -34,28 +34,20 @@ from cli.show import show
 from cli.stack import stack
 from cli.ui import ui
 
+_TRAIN, _LOOK, _EVALUATE, _REGISTRY = "Train", "Look at runs", "Evaluate models", "The registry"
+_SERVE, _CLEAN_UP = "Serve models", "Clean up"
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command()(run)
-app.command()(resume)
-app.command()(evaluate)
-app.command()(runs)
-app.command()(show)
-app.command()(diagnose)
-app.command()(compare)
-app.command()(report)
-app.command()(delete)
-app.command()(prune)
-app.command()(promote)
-app.command()(approve)
-app.command()(reject)
-app.command()(history)
-app.command()(rollback)
-app.command()(export)
-app.add_typer(environments.app, name="environments")
-app.command()(audit)
-# Options that these commands do not know are passed on to vLLM's server.
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve_engine)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(serve)
-app.command()(ui)
-app.command()(stack)
-app.command()(doctor)
+for command in (run, resume, audit, stack):
+    app.command(rich_help_panel=_TRAIN)(command)
+app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
+for command in (runs, show, diagnose, compare, report, ui, doctor):
+    app.command(rich_help_panel=_LOOK)(command)
+app.command(rich_help_panel=_EVALUATE)(evaluate)
+for command in (promote, approve, reject, history, rollback, export):
+    app.command(rich_help_panel=_REGISTRY)(command)
+for command in (serve, serve_engine):  # options that these do not know are passed on to vLLM's server
+    app.command(context_settings=_PASSED_ON, rich_help_panel=_SERVE)(command)
+for command in (delete, prune):
+    app.command(rich_help_panel=_CLEAN_UP)(command)

@@ -47,6 +47,14 @@ def test_a_bad_setting_is_named(rlft, override, said):
     assert "Traceback" not in result.output
 
 
+def test_help_lists_every_command_in_a_group(rlft):
+    shown = rlft("--help").output
+    groups = ("Train", "Look at runs", "Evaluate models", "The registry", "Serve models", "Clean up")
+    places = [shown.index(f" {group} ") for group in groups]
+    assert places == sorted(places)
+    assert " Commands " not in shown
+
+
 def test_a_missing_config_is_named(rlft):
     result = rlft("run", "nowhere.yaml")
     assert result.exit_code == 2
