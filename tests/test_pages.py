@@ -142,7 +142,7 @@ def test_the_demonstration_that_is_shown_can_be_read(page, tmp_path):
 
 def test_the_tiny_model_reads_its_pages_call_in_as_many_tokens_as_the_page_says():
     page = (GUIDE / "tiny-model.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    block, _ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (conversation,) = re.findall(r"```text\n(How many .*?)```", page, re.DOTALL)
     settings = FromScratchConfig(**yaml.safe_load(block)["policy"]["from_scratch"])
     tokenizer = character_tokenizer(settings.characters, settings.pieces)
@@ -153,6 +153,17 @@ def test_the_tiny_model_reads_its_pages_call_in_as_many_tokens_as_the_page_says(
     # the turns that are sampled end with a token, and a newline stands before what follows them
     assert len(tokenizer(conversation.strip()).input_ids) + 2 <= 40
     assert settings.max_position_embeddings >= 40
+
+
+def test_the_whole_config_of_the_tiny_model_can_be_read_and_holds_a_conversation(tmp_path):
+    _, block = re.findall(r"```yaml\n(.*?)```", (GUIDE / "tiny-model.md").read_text(), re.DOTALL)
+    (tmp_path / "mirror.yaml").write_text(block)
+    settings = load_config(tmp_path / "mirror.yaml")
+    assert settings.warm_start is not None
+    shape = settings.policy.from_scratch
+    assert shape is not None
+    assert unknown_characters(tokenizer := character_tokenizer(shape.characters), "acbd>dbca") == []
+    assert len(tokenizer("acbd>dbca").input_ids) + 2 <= shape.max_position_embeddings
 
 
 def test_contributing_has_the_line_of_rooms_that_is_checked():
