@@ -160,10 +160,9 @@ def promote(
     """Decide on the split `gate`, and register the trained policy with the decision.
 
     `told` is what goes with the version: the run's `summary` as far as it goes, the report of its reward `audit`, and
-    the exact `code` that ran.
-    With `anew` the policy may have been decided on before, and registered. The registry counts the look at the gate
-    before the decision is known. Raises TrackerError if MLflow does not take it, or if the run could not be opened
-    there, so that there is nothing to register the policy under.
+    the exact `code` that ran. With `anew` the policy may have been decided on before, and registered. The registry
+    counts the look at the gate before the decision is known. Raises TrackerError if MLflow does not take it, or if the
+    run could not be opened there, so that there is nothing to register the policy under.
     """
     config = stages.config
     if tracker.run_id is None:

@@ -1,4 +1,4 @@
-"""Evaluates policies on the scenarios of a suite: the same tasks, prompts and seeds for all of them.
+"""Evaluates the models of `rlft evaluate` on a suite's scenarios: the same tasks, prompts and seeds for all.
 
 What a step has stored for the same tasks, settings, code and weights is taken from the cache, so another policy costs
 no more than its own attempts.

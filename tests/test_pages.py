@@ -32,7 +32,22 @@ TERMS = [
     *("task", "harness", "environment", "rollout", "trajectory", "reward", "group", "advantage", "policy", "reference"),
     *("KL", "on-policy", "off-policy", "warm start", "RLHF", "RLAIF", "RLVR", "dense reward", "sparse reward"),
     *("reward hacking", "off-distribution", "gate", "champion", "challenger", "avg@k", "pass@k", "maj@k"),
-    *("gold", "fate", "ledger", "stage", "arm"),
+    *(
+        "gold",
+        "fate",
+        "ledger",
+        "stage",
+        "arm",
+        "attempt",
+        "round",
+        "control",
+        "suite",
+        "cell",
+        "slice",
+        "sweep",
+        "home",
+    ),
+    *("seal", "look"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -1,4 +1,4 @@
-"""The home of runs, `.rlft`, looked at without importing ZenML or MLflow.
+"""The home of runs, `.rlft`: made, looked at, moved and restored. Only `stores` imports ZenML and MLflow.
 
 - `folder`, `variables`, `settings`: the folder; the environment variables that lead to it; ZenML's settings in it
 - `stores`, `databases`: making the two databases; what they are and whether they are whole

@@ -1,4 +1,4 @@
-"""Whether what a decision about a version rested on is still there: its files, the champion, the look at its gate."""
+"""Checks that what a decision about a version rested on is as it was: its files, the champion, the look at its gate."""
 
 from __future__ import annotations
 

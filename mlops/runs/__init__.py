@@ -1,4 +1,4 @@
-"""What is known of a run.
+"""What is known of a run, from its name to its removal.
 
 - `starting`, `runs`: what a run is started and resumed with; finding, ending and choosing runs
 - `ids`, `labels`, `commits`: the names of what it stores; its own name, note and tags; the commits of its code

@@ -48,7 +48,7 @@ def _contamination(
 
 
 def text_changes(changes: Mapping[str, BitsChange], warm_start: TextBits | None) -> dict[str, TextChange]:
-    """Return what training cost, by text, with what the warm start had come to."""
+    """Return by text how many bits per byte the base model, the warm start and the trained model need."""
     between = {} if warm_start is None else warm_start.bits
     return {
         name: TextChange(

@@ -1,4 +1,4 @@
-"""What says of an MLflow run what ran: a few tags for people, and the exact code and versions as a file."""
+"""Says which code, versions and user made an MLflow run: a few tags for people, and a file with all of it."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     """Return the artifact of a run's policy: `best`, `base`, `start`, or that after so many rounds (`round`).
 
     All attempts at the run are looked through, the newest first. Raises RlftError if there is no such policy (yet), and
-    WeightsRemovedError if `policy.keep` has removed its weights. Weights that are lost
-    are a damage, which loading tells.
+    WeightsRemovedError if `policy.keep` has removed its weights. Weights that are lost are a damage, which loading
+    tells.
     """
     found = find_run(run)
     attempts = attempts_of(found)

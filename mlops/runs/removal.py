@@ -1,7 +1,7 @@
 """Removes runs from a home: from ZenML, from MLflow, and their files.
 
-What is begun is noted in `removing.json`. Then the rows go, which say that something is there, and the files last. Cut
-short anywhere, the next removal ends what is noted, so that nothing is left that is named and not there.
+What is begun is noted in `removing.json`. Then the rows go, which say that something is there, and the files last. If a
+removal is cut short, the next one ends what is noted, so that nothing is left that is named and not there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rlft.errors import RlftError, StorageError
 
 logger = logging.getLogger(__name__)
 SETTLE_SECONDS = 3.0
-"""So long a run that has found a result in the cache may take to note that it uses it."""
+"""Seconds that a run which has just taken a result from the cache may need to note that it uses it."""
 _WORTH_IT = 0.25  # a database is made smaller when so much of its file is empty
 
 
@@ -108,9 +108,9 @@ def _claim(
 
 
 def _begin(home: Home, runs: Sequence[ListedRun], settle: float) -> None:
-    """Let runs that go on note what they use of these, and remove one after the other: so no lock is held for long.
+    """Hide the runs from the cache, wait `settle` seconds, then remove one after the other: no lock is held for long.
 
-    The cache gives again what is left when that does not end well.
+    If that fails, the cache gives again what is left.
     """
     hidden = note = hide_from_cache(home, keys_of(runs))
     try:

@@ -130,7 +130,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
     for attempt in attempts:
         if attempt.status in UNFINISHED:
             mark_failed(home, attempt)
-    return max(attempts, key=lambda attempt: len(successful_steps(attempt)))  # the newest of those with as many
+    return max(attempts, key=lambda attempt: len(successful_steps(attempt)))  # the newest, if several have as many
 
 
 def finished_steps(run: PipelineRunResponse) -> set[str]:
