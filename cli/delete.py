@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import DryRun, Verbose, Yes
+from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import find_one, removable_runs, remove
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
@@ -18,6 +18,7 @@ def delete(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names or ids of runs, or their beginnings.")],
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Remove runs from ZenML, MLflow and the disk. Registered versions stay, and what other runs use.
@@ -29,4 +30,4 @@ def delete(
         check_entries(home)
         there = removable_runs(home)
         asked = {run.name: run for run in (find_one(there, name) for name in runs)}
-        remove(home, list(asked.values()), console, resumable_too=True, dry_run=dry_run, yes=yes)
+        remove(home, list(asked.values()), console, resumable_too=True, dry_run=dry_run, yes=yes, as_json=as_json)

@@ -8,19 +8,19 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from cli.guard import guarded
-from cli.options import Verbose
+from cli.options import ResultAsJson, Verbose
 from mlops.clone import PINS
-from mlops.display.terminal import Terminal, console, styled
+from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.databases import all_runs_ended
 from mlops.home.entries import check_entries, find_odd
 from mlops.home.faults import find_faults
@@ -49,6 +49,7 @@ def doctor(
     verify: Annotated[
         bool, typer.Option("--verify", help="Also read all that runs have stored here, and say what is damaged.")
     ] = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Say what is missing or broken on this machine, and mark runs that were killed as failed.
@@ -57,18 +58,27 @@ def doctor(
     """
     with guarded(verbose, None):
         home = find_home()
+        told = errors if as_json else console
         if restore:
-            _restore(home)
-        whole = examine(home, console)
+            _restore(home, told)
+        findings = list(_findings(home))
+        result: dict[str, Any] = {"findings": [asdict(each) for each in findings]}
+        if not as_json:
+            _show(findings, console)
+        whole = all(finding.state != "broken" for finding in findings)
         if verify:
-            from cli.verify import verify_stored
+            from cli.verify import show_verified, verify_stored
 
-            whole = verify_stored(home, console) and whole
+            result["verified"] = verified = verify_stored(home)
+            show_verified(verified, told)
+            whole = whole and not verified["damages"]
+        if as_json:
+            console.write_json(result)
         if not whole:
             raise typer.Exit(1)
 
 
-def _restore(home: Home) -> None:
+def _restore(home: Home, told: Terminal) -> None:
     """Restore the databases, and make those anew of which nothing is left."""
     check_entries(home)
     said = restore_home(home)
@@ -76,7 +86,7 @@ def _restore(home: Home) -> None:
         said.append("The cache has forgotten the results that are gone; `rlft run` makes them again.")
     if said:
         for each in said:
-            console.print(each)
+            told.print(each)
         connect(home, None, anew=True)
 
 
@@ -89,15 +99,13 @@ class Finding:
     fix: str = ""
 
 
-def examine(home: Home, console: Terminal) -> bool:
-    """Check everything and print what was found; returns False if something is broken."""
-    findings = list(_findings(home))
+def _show(findings: list[Finding], console: Terminal) -> None:
+    """Print what was found as a table."""
     colours = {"ok": "green", "warning": "yellow", "broken": "red"}
     table = Table("", "what", "what to do")
     for finding in findings:
         table.add_row(styled(finding.state, colours[finding.state]), finding.what, finding.fix)
     console.print(table)
-    return all(finding.state != "broken" for finding in findings)
 
 
 def _findings(home: Home) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ Stack = Annotated[
 Summary = Annotated[
     Path | None, typer.Option(resolve_path=True, help="Also write the run's summary to this file, as JSON.")
 ]
+ResultAsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the full logs.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go and how much that frees; change nothing.")]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.guard import guarded
-from cli.options import DryRun, Verbose, Yes
+from cli.options import DryRun, ResultAsJson, Verbose, Yes
 from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
@@ -31,6 +31,7 @@ def prune(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Remove old runs from ZenML, MLflow and the disk. With both options a run goes that is old by both.
@@ -48,7 +49,7 @@ def prune(
         age = None if older_than is None else read_age(older_than)
         there = removable_runs(home)
         asked = chosen_runs(there, keep_last=keep_last, older_than=age) if is_ruled else []
-        remove(home, asked, console, resumable_too=failed, dry_run=dry_run, yes=yes)
+        remove(home, asked, console, resumable_too=failed, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def read_age(text: str) -> timedelta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,14 +14,25 @@ from mlops.home.folder import Home
 from mlops.runs.listing import ListedRun, list_runs
 from rlft.errors import RlftError
 
+if TYPE_CHECKING:
+    from mlops.runs.removal_note import Note
+    from mlops.runs.removal_plan import Plan
+
 
 def remove(
-    home: Home, asked: list[ListedRun], console: Terminal, *, resumable_too: bool, dry_run: bool, yes: bool
+    home: Home,
+    asked: list[ListedRun],
+    console: Terminal,
+    *,
+    resumable_too: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool = False,
 ) -> None:
-    """Remove runs after a question on the terminal, or say what would be removed.
+    """Remove runs after a question on the terminal, or say what would be removed. `as_json` says it to a program.
 
-    A removal that was cut short is ended without one: it was asked for before. Raises RlftError where nobody can be
-    asked.
+    A removal that was cut short is ended without a question: it was asked for before. Raises RlftError where nobody can
+    be asked.
     """
     from mlops.runs.removal import remove_runs
     from mlops.runs.removal_note import unfinished_removal
@@ -28,6 +40,30 @@ def remove(
 
     plan = make_plan(home, asked, resumable_too=resumable_too)
     left = unfinished_removal(home)
+    if not as_json:
+        _show(plan, left, home, console)
+    if dry_run or (not plan.runs and left is None):
+        if as_json:
+            console.write_json(_to_json(plan, removed=False))
+        elif dry_run and (plan.runs or left is not None):
+            said = f"{_count(plan.runs)} would be removed, which frees {megabytes(plan.bytes)}"
+            console.print(f"{said}; nothing has been changed")
+        return
+    if plan.runs and not yes:
+        _ask(plan)
+    done = remove_runs(home, plan)
+    if as_json:
+        console.write_json(_to_json(done, removed=True))
+        return
+    for run, reason in done.kept[len(plan.kept) :]:
+        console.print(f"{run.name} stays: {reason}")
+    if left is not None:
+        console.print(f"the removal of {left.name} has ended")
+    console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
+
+
+def _show(plan: Plan, left: Note | None, home: Home, console: Terminal) -> None:
+    """Print what stays and why, and what goes."""
     for run, reason in plan.kept:
         console.print(f"{run.name} stays: {reason}")
     for place in plan.elsewhere:
@@ -42,23 +78,27 @@ def remove(
         console.print(f"{name} was cut short, and is ended by this command")
     if not plan.runs and left is None:
         console.print("nothing to remove")
-        return
-    size = megabytes(plan.bytes)
-    if dry_run:
-        console.print(f"{_count(plan.runs)} would be removed, which frees {size}; nothing has been changed")
-        return
-    if plan.runs and not yes:
-        if not sys.stdin.isatty():
-            raise RlftError("nobody can be asked here", where="--yes", fix="look with --dry-run, then give --yes")
-        errors.print(styled(f"{_count(plan.runs)} will be removed for good, which frees {size}.", "yellow"))
-        if not typer.confirm("Remove them?"):
-            raise typer.Exit(1)
-    done = remove_runs(home, plan)
-    for run, reason in done.kept[len(plan.kept) :]:
-        console.print(f"{run.name} stays: {reason}")
-    if left is not None:
-        console.print(f"the removal of {left.name} has ended")
-    console.print(f"{_count(done.runs)} removed, {megabytes(done.bytes)} freed")
+
+
+def _ask(plan: Plan) -> None:
+    """Return if a person agrees. Raises typer.Exit if not, and RlftError if nobody is there."""
+    if not sys.stdin.isatty():
+        raise RlftError("nobody can be asked here", where="--yes", fix="look with --dry-run, then give --yes")
+    said = f"{_count(plan.runs)} will be removed for good, which frees {megabytes(plan.bytes)}."
+    errors.print(styled(said, "yellow"))
+    if not typer.confirm("Remove them?", err=True):
+        raise typer.Exit(1)
+
+
+def _to_json(plan: Plan, *, removed: bool) -> dict[str, Any]:
+    """Return what went, or would go, and what stays, each run by its name."""
+    return {
+        "removed": removed,
+        "runs": [run.name for run in plan.runs],
+        "kept": {run.name: reason for run, reason in plan.kept},
+        "outside": plan.elsewhere,
+        "bytes": plan.bytes,
+    }
 
 
 def megabytes(count: int) -> str:

@@ -82,8 +82,7 @@ def resume(
         done &= steps_to_keep(found, redo) if redo else done
         check_seals(home, found.id, name, done)
         replay = partial(pipeline.replay, pipeline_run=found.id, skip=done, input_overrides=again.inputs)
-        run_id = run_id_of(replay, home, interrupt.started)
-        finish(home, run_id, summary, stack, as_json=as_json)
+        finish(home, run_id_of(replay, home, interrupt.started), summary, stack, as_json=as_json)
 
 
 def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from cli.guard import guarded
@@ -89,11 +90,10 @@ def run(
         if stack is None:
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
         pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
-        if no_cache:
-            pipeline = pipeline.with_options(enable_cache=False)
+        pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-        run_id = run_id_of(lambda: _run(pipeline, arguments, labels.name, interrupt), home, interrupt.started)
-        finish(home, run_id, summary, stack, as_json=as_json)
+        begin = partial(_run, pipeline, arguments, labels.name, interrupt)
+        finish(home, run_id_of(begin, home, interrupt.started), summary, stack, as_json=as_json)
 
 
 def _connect(home: Home, settings: Config, stack: str | None) -> str:

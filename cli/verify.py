@@ -1,8 +1,10 @@
-"""The part of `rlft doctor --verify`: reads all that a home's runs have stored, and prints what is damaged."""
+"""The part of `rlft doctor --verify`: reads all that a home's runs have stored, and says what is damaged."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from typing import Any
 
 from mlops.display.terminal import Terminal, styled
 from mlops.home.databases import MLFLOW
@@ -12,10 +14,11 @@ from mlops.runs.verification import verify_artifacts
 from rlft.errors import StorageError
 
 
-def verify_stored(home: Home, console: Terminal) -> bool:
-    """Check artifacts and registered versions; print a line for each damage. Returns False if there is any.
+def verify_stored(home: Home) -> dict[str, Any]:
+    """Return how many `artifacts` there are, how many of them `without_seal`, and the `damages`, of versions too.
 
-    Raises StorageError if ZenML's database cannot be read.
+    A damage says `where` it is, `what` is wrong and what to do (`fix`). Raises StorageError if ZenML's database cannot
+    be read.
     """
     try:
         found = verify_artifacts(home)
@@ -25,9 +28,15 @@ def verify_stored(home: Home, console: Terminal) -> bool:
     damages = list(found.damages)
     if MLFLOW.file(home).is_file():
         damages += damaged_versions(home.tracking_uri)
+    told = [{"where": each.where, "what": each.what, "fix": each.fix} for each in damages]
+    return {"artifacts": found.artifacts, "without_seal": found.without_seal, "damages": told}
+
+
+def show_verified(verified: Mapping[str, Any], console: Terminal) -> None:
+    """Print a line for each damage, and how much was read."""
+    damages, unsealed = verified["damages"], verified["without_seal"]
     for damage in damages:
-        line = f"{damage.where}: {damage.what}; {damage.fix}"
+        line = f"{damage['where']}: {damage['what']}; {damage['fix']}"
         console.print(styled("damaged", "red"), line, soft_wrap=True)
-    without = f", of which {found.without_seal} have no seal: an earlier version stored them" * bool(found.without_seal)
-    console.print(f"{found.artifacts} artifacts{without}; {len(damages)} files are damaged", soft_wrap=True)
-    return not damages
+    without = f", of which {unsealed} have no seal: an earlier version stored them" if unsealed else ""
+    console.print(f"{verified['artifacts']} artifacts{without}; {len(damages)} files are damaged", soft_wrap=True)

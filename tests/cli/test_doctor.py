@@ -1,14 +1,17 @@
 """What the doctor says of this machine is what a run meets."""
 
 import json
+import platform
 import re
 import sqlite3
 import subprocess
 from dataclasses import asdict
 
 import pytest
+from typer.testing import CliRunner
 
 from cli import doctor
+from cli.app import app
 from cli.doctor import Finding, _device, _ends, _packages, _runs, _sandbox
 from mlops.clone import PROJECT
 from mlops.home.databases import all_runs_ended
@@ -110,3 +113,14 @@ def test_a_summary_that_was_left_running_or_damaged_says_that_the_run_was_killed
     assert (left["status"], left["error"]) == ("failed", "the process was killed")
     assert [finding.state for finding in _runs(home)] == ["ok"]
     assert [file.name for file in (tmp_path / "runs").iterdir()] == ["a-1.json"]
+
+
+def test_as_json_it_prints_what_the_table_shows_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLFT_HOME", str(tmp_path / ".rlft"))
+    for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "ERROR")
+    done = CliRunner().invoke(app, ["doctor", "--verify", "--json"])
+    said = json.loads(done.stdout)
+    assert {"state": "ok", "what": f"Python {platform.python_version()}", "fix": ""} in said["findings"]
+    assert done.exit_code == int(any(each["state"] == "broken" for each in said["findings"]))
+    assert said["verified"] == {"artifacts": 0, "without_seal": 0, "damages": []}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -59,6 +61,8 @@ def test_prune_without_a_rule_ends_a_removal_that_was_cut_short_and_is_refused_e
     Note(["1" * 32], "first", []).write(home)
     looked = rlft("prune", "--dry-run")
     assert (looked.exit_code, "the removal of first was cut short" in looked.output, plans) == (0, True, [])
+    nothing = {"removed": False, "runs": [], "kept": {}, "outside": [], "bytes": 0}
+    assert (json.loads(rlft("prune", "--dry-run", "--json").stdout), plans) == (nothing, [])
     done = rlft("prune")
     assert done.exit_code == 0, done.output
     assert "the removal of first has ended" in done.output

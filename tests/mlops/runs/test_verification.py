@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from cli.verify import verify_stored
+from cli.verify import show_verified, verify_stored
 from mlops.display.terminal import Terminal
 from mlops.home.databases import ZENML
 from mlops.home.folder import Home
@@ -90,7 +90,9 @@ def test_what_is_whole_and_what_is_not(stored, capsys):
     assert [Path(damage.where).name for damage in found.damages] == ["rollouts.parquet", "optimizer.safetensors"]
     assert [damage.step for damage in found.damages] == ["generate_rollouts_r000", "train_grpo_r000"]
     assert {damage.run for damage in found.damages} == {"first"}
-    assert not verify_stored(stored.home, Terminal(width=40))
+    verified = verify_stored(stored.home)
+    assert (verified["artifacts"], verified["without_seal"], len(verified["damages"])) == (3, 1, 2)
+    show_verified(verified, Terminal(width=40))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("damaged ")
     assert lines[0].endswith(
@@ -177,7 +179,7 @@ def test_a_home_without_runs_and_one_whose_database_is_none(tmp_path):
     (tmp_path / ZENML.path).parent.mkdir(parents=True)
     (tmp_path / ZENML.path).write_bytes(b"\0" * 4096)
     with pytest.raises(StorageError, match="ZenML's database cannot be read"):
-        verify_stored(Home(tmp_path), Terminal())
+        verify_stored(Home(tmp_path))
 
 
 def test_of_a_run_of_which_nothing_is_left_no_single_file_is_named(stored):
