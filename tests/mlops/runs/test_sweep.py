@@ -44,5 +44,5 @@ def test_settings_whose_names_are_cut_off_keep_their_own_metrics_and_rows():
     ]
     found = _metrics(_settings(runs))
     assert sorted(value for name, value in found.items() if name.startswith("0_result/test/accuracy/")) == [0.5, 1.0]
-    first, second = table_of(runs)[1]
+    first, second = table_of(runs).rows
     assert first[0] != second[0]
