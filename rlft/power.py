@@ -177,10 +177,10 @@ def gate_sentence(
     """Return in a sentence what a gate of so many tasks can see.
 
     `effective` is how many groups of equal size say as much (`rlft.statistics.effective_groups`), `looks` how many
-    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `measured` how far
-    apart the policies of the last decision on this gate were, `minimum` what the lower bound must exceed
-    (`promotion.min_improvement`). Without `measured` a share is taken to differ on `DISCORDANCE` of the tasks; of a
-    reward nothing is known then, nor without its range.
+    decisions share the chance of a false one (`rlft.gates.looks.confidence_at`), `measured` how far apart the policies
+    of the last decision on this gate were, `minimum` what the lower bound must exceed (`promotion.min_improvement`).
+    Without `measured` a share is taken to differ on `DISCORDANCE` of the tasks; of a reward nothing is known then, nor
+    without its range.
     """
     confidence = confidence_at(looks)
     has = f"the gate has {tasks} tasks in {groups} groups"
