@@ -294,7 +294,7 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
 
 
 @pytest.mark.slow
-def test_old_weights_are_removed_and_trained_again_from_cached_rollouts_where_a_run_needs_them(finished):
+def test_old_weights_are_removed_and_trained_again_from_cached_rollouts_where_a_run_needs_them(finished, tmp_path):
     home, result = finished
     kept = home.query(f"""
 import os
@@ -309,7 +309,8 @@ print(json.dumps({{n: [os.path.isfile(os.path.join(f, "policy.json")),
         record, weights, optimizer = kept[f"train_grpo_r{number:03d}"]
         stays = number + 1 in (best, 3)  # keep.last is 1
         assert (record, weights, optimizer) == (True, stays, stays)
-    # validating every round needs the weights of all rounds
+    # validating every round needs the weights of all rounds; the copy keeps this from other tests of the home
+    home = home.copy(tmp_path)
     changed = home.rlft("run", str(TINY), "--set", "evaluation.validate_every=1")
     assert changed.code == 0, changed.output
     before, after = home.steps(result.summary["pipeline_run_id"]), home.steps(changed.summary["pipeline_run_id"])
