@@ -67,6 +67,7 @@ def test_prune_without_a_rule_ends_a_removal_that_was_cut_short_and_is_refused_e
     assert done.exit_code == 0, done.output
     assert "the removal of first has ended" in done.output
     assert [plan.runs for plan in plans] == [[]]
+    assert json.loads(rlft("prune", "--json").stdout) == nothing | {"removed": True}
     assert unfinished_removal(home) is not None  # this test's stand-in has removed nothing
 
 
