@@ -50,8 +50,8 @@ def compare(
 
         connect(home, stack)
         from cli.compared import show_comparison
-        from mlops.runs.contrast import stored_runs
-        from mlops.runs.contrasted import make_comparison
+        from mlops.stored.contrast import stored_runs
+        from mlops.stored.contrasted import make_comparison
 
         if split is ComparedSplit.GATE:
             errors.print(CHOOSING)

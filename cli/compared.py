@@ -14,7 +14,7 @@ _LONGEST_VALUE = 24  # characters of a setting or a fingerprint
 
 
 def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
-    """Print a comparison as `mlops.runs.contrasted.make_comparison` returns it."""
+    """Print a comparison as `mlops.stored.contrasted.make_comparison` returns it."""
     _show_runs(console, found)
     for key, some, none in (
         ("settings", "Settings that differ", "The settings are the same"),

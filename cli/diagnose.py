@@ -33,7 +33,7 @@ def diagnose(
         from mlops.stacks.stack import connect
 
         connect(home, stack)
-        from mlops.runs.diagnosis import stored_history
+        from mlops.stored.diagnosis import stored_history
         from rlft.diagnosis import CHECKS
         from rlft.diagnosis import diagnose as find
 

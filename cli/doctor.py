@@ -31,9 +31,9 @@ from mlops.home.moved import settle
 from mlops.home.processes import dead_notes, forget_process
 from mlops.home.restore import restore_home
 from mlops.registry.dangling import no_version
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import end_summary, read_summary
 from mlops.stacks.stack import connect
+from mlops.summary.file import end_summary, read_summary
+from mlops.summary.summary import Summary
 from rlft.errors import EnvironmentSetupError, RlftError, StorageError
 from rlft.readiness.device import why_no_gpu
 
@@ -229,7 +229,7 @@ def _runs(home: Home) -> Iterator[Finding]:
             yield Finding("ok", "no run was killed midway")
         return
     uri = connect(home, None)
-    from mlops.runs.runs import killed_runs, mark_failed
+    from mlops.runs.finding import killed_runs, mark_failed
 
     killed = killed_runs(home)
     for run in killed:
@@ -294,8 +294,8 @@ def _removal(home: Home) -> Iterator[Finding]:
     """Say that a removal of runs was cut short; one that had removed nothing yet is undone."""
     if not (home.root / REMOVING).is_file():
         return
-    from mlops.runs.removal import put_back
-    from mlops.runs.removal_note import UnreadableNoteError
+    from mlops.removal.note import UnreadableNoteError
+    from mlops.removal.removing import put_back
 
     undone = False
     try:

@@ -87,7 +87,7 @@ def evaluate(
 
 def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tracking_uri: str) -> None:
     """Raise RlftError for a scorer or a model that is not there, before a run is recorded that would fail with it."""
-    from mlops.runs.named_models import check_models
+    from mlops.stored.named_models import check_models
     from mlops.tracking.scorers import load_scorers
 
     if settings.scorers:

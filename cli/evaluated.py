@@ -10,8 +10,8 @@ from typing import Any
 from cli.evaluation_tables import metrics_table, slice_tables
 from mlops.display.terminal import Terminal, console, styled
 from mlops.home.folder import Home
-from mlops.runs.evaluations import evaluation_file, read_evaluation
 from mlops.runtime.last_words import write_asked
+from mlops.summary.evaluations import evaluation_file, read_evaluation
 from rlft.errors import StorageError
 
 

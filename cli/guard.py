@@ -20,11 +20,11 @@ from mlops.display.terminal import errors, styled, visible_logs
 from mlops.home.folder import Home, find_home, stay_in
 from mlops.home.processes import own_note
 from mlops.home.variables import quieten
-from mlops.runs.ids import name_of_first
-from mlops.runs.summary_file import failed, summary_since
-from mlops.runs.summary_target import held_target
+from mlops.ids import name_of_first
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import Interrupt, installed
+from mlops.summary.file import failed, summary_since
+from mlops.summary.target import held_target
 from rlft.errors import RlftError
 from rlft.files import OWN_PACKAGES
 from rlft.secrets import hide

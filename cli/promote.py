@@ -19,12 +19,12 @@ from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed
-from mlops.runs.sections import Promotion
-from mlops.runs.summary import NOT_PROMOTED, NOT_REGISTERED
-from mlops.runs.summary import Summary as RunSummary
-from mlops.runs.summary_file import read_summary
 from mlops.runtime.last_words import write_summary
 from mlops.runtime.signals import keep_from_zenml
+from mlops.summary.file import read_summary
+from mlops.summary.sections import Promotion
+from mlops.summary.summary import NOT_PROMOTED, NOT_REGISTERED
+from mlops.summary.summary import Summary as RunSummary
 from rlft.errors import StorageError
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def promote(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from mlops.runs.runs import find_run, name_of
-        from mlops.runs.verification import check_seals
+        from mlops.runs.finding import find_run, name_of
+        from mlops.stored.verification import check_seals
         from pipelines.promote import plan_promotion
         from pipelines.train import train
 

@@ -14,8 +14,8 @@ from cli.removing import removable_runs, remove
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
-from mlops.runs.removal_note import unfinished_removal
-from mlops.runs.removal_plan import chosen_runs
+from mlops.removal.note import unfinished_removal
+from mlops.removal.plan import chosen_runs
 from rlft.errors import RlftError
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

@@ -15,8 +15,8 @@ from mlops.runs.listing import ListedRun, list_runs
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
-    from mlops.runs.removal_note import Note
-    from mlops.runs.removal_plan import Plan
+    from mlops.removal.note import Note
+    from mlops.removal.plan import Plan
 
 
 def remove(
@@ -34,9 +34,9 @@ def remove(
     A removal that was cut short is ended without a question: it was asked for before. Raises RlftError where nobody can
     be asked.
     """
-    from mlops.runs.removal import remove_runs
-    from mlops.runs.removal_note import unfinished_removal
-    from mlops.runs.removal_plan import make_plan
+    from mlops.removal.note import unfinished_removal
+    from mlops.removal.plan import make_plan
+    from mlops.removal.removing import remove_runs
 
     plan = make_plan(home, asked, resumable_too=resumable_too)
     left = unfinished_removal(home)

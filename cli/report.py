@@ -29,8 +29,8 @@ def report(
         from mlops.stacks.stack import connect
 
         connect(home, stack)
-        from mlops.runs.run_report import make_report
-        from mlops.runs.runs import find_run, name_of
+        from mlops.runs.finding import find_run, name_of
+        from mlops.stored.report import make_report
         from rlft.files import write_file
 
         found = find_run(run)

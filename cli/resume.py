@@ -56,11 +56,11 @@ def resume(
 
         tracking_uri = connect(home, stack)
         keep_from_zenml()
-        from mlops.runs.changed_code import steps_of_same_code
-        from mlops.runs.redo import steps_to_keep
-        from mlops.runs.runs import find_run, name_of, resumable_attempt
+        from mlops.resume.changed_code import steps_of_same_code
+        from mlops.resume.redo import steps_to_keep
+        from mlops.runs.finding import find_run, name_of, resumable_attempt
         from mlops.runs.starting import resumed
-        from mlops.runs.verification import check_seals
+        from mlops.stored.verification import check_seals
         from pipelines.train import train
 
         asked = find_run(run)

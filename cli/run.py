@@ -30,8 +30,8 @@ from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed
+from mlops.ids import again_name
 from mlops.runs.commits import users_commits
-from mlops.runs.ids import again_name
 from mlops.runs.labels import make_labels, refuse_taken
 from mlops.runtime.signals import Interrupt, keep_from_zenml
 from rlft.config import Config
@@ -113,7 +113,7 @@ def _run(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interru
     try:
         return pipeline(**arguments)
     except WeightsRemovedError as removed:
-        from mlops.runs.retention import forget_removed
+        from mlops.stored.retention import forget_removed
 
         forget_removed()
         errors.print(f"{removed.what}; they are trained again, from cached rollouts")

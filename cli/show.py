@@ -19,7 +19,7 @@ from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 
 if TYPE_CHECKING:
-    from mlops.runs.stored_rollouts import ScoredRound
+    from mlops.stored.rollouts import ScoredRound
 
 
 _WIDE = 120  # columns of a terminal in which the list has room for answers
@@ -86,14 +86,14 @@ def _read(run: str, round: str, stack: str | None) -> ScoredRound:
     """Read a round from the home's files if it is found there, else through ZenML, which takes seconds to import."""
     home = find_home()
     if stack is None:
-        from mlops.runs.stored_files import read_round
+        from mlops.stored.files import read_round
 
         if (read := read_round(home, run, round)) is not None:
             return read
     from mlops.stacks.stack import connect
 
     connect(home, stack)
-    from mlops.runs.stored_rollouts import load_round
+    from mlops.stored.rollouts import load_round
 
     return load_round(run, round)
 

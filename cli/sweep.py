@@ -24,7 +24,7 @@ from rlft.errors import ConfigError
 from rlft.sweep import Changes, short_names, variations
 
 if TYPE_CHECKING:
-    from mlops.runs.sweep import SweptRun
+    from mlops.record.sweep import SweptRun
 
 
 def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
@@ -41,8 +41,8 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     for name in (own, *names):
         make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
     say_start(own)
+    from mlops.record.sweep import close_sweep, note_result, open_sweep
     from mlops.runs.labels import refuse_taken
-    from mlops.runs.sweep import close_sweep, note_result, open_sweep
     from mlops.stacks.stack import connect
 
     uri = connect(home, sweep.stack)
@@ -106,7 +106,7 @@ def _tell(
     as_json: bool = False,
 ) -> None:
     """Print what the runs came to, and write it to the file that `--summary` names."""
-    from mlops.runs.sweep import result_of, table_of
+    from mlops.record.sweep import result_of, table_of
 
     # By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
     known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": planned}

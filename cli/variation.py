@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.runs.listing import list_runs
-from mlops.runs.summary import Summary
 from mlops.runtime.signals import SIGNALS
+from mlops.summary.summary import Summary
 from rlft.sweep import Changes
 
 if TYPE_CHECKING:
-    from mlops.runs.sweep import SweptRun
+    from mlops.record.sweep import SweptRun
 
 INTERRUPTED = 128  # and the number of the signal: how shells tell of a process that one has ended
 
@@ -68,7 +68,7 @@ def run_variation(
 
     `name` is that of the run, and `parent` the id of the sweep's MLflow run.
     """
-    from mlops.runs.sweep import SweptRun
+    from mlops.record.sweep import SweptRun
 
     with tempfile.TemporaryDirectory(prefix="rlft-sweep-") as folder:
         target = Path(folder) / "summary.json" if sweep.stack else None

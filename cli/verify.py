@@ -10,7 +10,7 @@ from mlops.display.terminal import Terminal, styled
 from mlops.home.databases import MLFLOW
 from mlops.home.folder import Home
 from mlops.registry.stored import damaged_versions
-from mlops.runs.verification import verify_artifacts
+from mlops.stored.verification import verify_artifacts
 from rlft.errors import StorageError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlops.runs.caveats import contamination_sections, text_changes
-from mlops.runs.record import Record
+from mlops.record.run import Record
+from mlops.summary.caveats import contamination_sections, text_changes
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts
 from pipelines.rounds import Rounds
 from pipelines.stages import Artifact, Stages

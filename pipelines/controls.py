@@ -1,6 +1,6 @@
 """The controls of a run, in their order: what something simpler reaches with at most the FLOPs of the training.
 
-To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/runs/controls.py`.
+To add one, give it a row in `CONTROLS`, a name in `rlft.config.controls` and a label in `mlops/summary/controls.py`.
 """
 
 from __future__ import annotations

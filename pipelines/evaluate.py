@@ -11,10 +11,10 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from mlops.display.bars import Display
 from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
-from mlops.runs.artifact_table import keep_artifacts
-from mlops.runs.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
+from mlops.stored.artifact_table import keep_artifacts
+from mlops.summary.evaluations import EvaluationSummary, keep_evaluation, measures_as_json, pairs_as_json
 from mlops.tracking.address import tracking_address
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mlops.home.folder import find_home
+from mlops.ids import step_id
 from mlops.registry.named import NamedVersion, find_version
-from mlops.runs.ids import step_id
-from mlops.runs.named_models import naming_model
-from mlops.runs.policies import stored_policy
+from mlops.stored.named_models import naming_model
+from mlops.stored.policies import stored_policy
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from pipelines.scenarios import sampling_of, step_names

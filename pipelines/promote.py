@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from zenml.models import PipelineRunResponse
 
 from mlops.home.folder import Home
+from mlops.ids import EVALUATION
 from mlops.registry.champion import current_champion
-from mlops.runs.ids import EVALUATION
-from mlops.runs.policies import stored_policy
-from mlops.runs.runs import finished_steps, name_of, resumable_attempt, steps_before_decision
+from mlops.runs.finding import finished_steps, name_of, resumable_attempt, steps_before_decision
 from mlops.runs.starting import Resumed, registry_name, resumed
-from mlops.runs.stored_rollouts import stored_tasks
+from mlops.stored.policies import stored_policy
+from mlops.stored.rollouts import stored_tasks
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from pipelines.gate import check_slices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mlops.runs.ids import step_id
+from mlops.ids import step_id
 from mlops.tracking.control_curves import log_prompts
 from mlops.tracking.run import Tracker
 from pipelines.rounds import Rounds

@@ -9,7 +9,7 @@ from typing import Any
 from mlops.home.folder import find_home
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.commits import rlft_commit
-from mlops.runs.evaluations import EvaluationSummary
+from mlops.summary.evaluations import EvaluationSummary
 from mlops.tracking.evaluation_runs import CellResult, log_cell, open_evaluation
 from mlops.tracking.run import Tracker
 from pipelines.models import Opened

@@ -8,8 +8,13 @@ from functools import partial
 
 from zenml.models import PipelineRunResponse
 
+from mlops.ids import ROLLOUTS, step_id
+from mlops.record.run import Record
 from mlops.registry.champion import ChampionVersion, current_champion
-from mlops.runs.comparison import (
+from mlops.resume.redo import has_step
+from mlops.runs.starting import registry_name
+from mlops.stored.diagnosis import make_history
+from mlops.summary.arms import (
     arm_metrics,
     cost_of,
     difference,
@@ -19,11 +24,6 @@ from mlops.runs.comparison import (
     status_of,
     unregistered,
 )
-from mlops.runs.diagnosis import make_history
-from mlops.runs.ids import ROLLOUTS, step_id
-from mlops.runs.record import Record
-from mlops.runs.redo import has_step
-from mlops.runs.starting import registry_name
 from mlops.tracking.address import tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.run import Tracker

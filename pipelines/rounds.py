@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mlops.runs.ids import validation_name
-from mlops.runs.retention import Retention
+from mlops.ids import validation_name
+from mlops.stored.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.showing import Show

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mlops.runs.ids import REWARDS, ROLLOUTS, step_id
+from mlops.ids import REWARDS, ROLLOUTS, step_id
 from mlops.runtime.runtime import pipeline_environment
 from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from mlops.runs.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
+from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runtime.runtime import pipeline_environment
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig

@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from mlops.runs.ids import step_id
+from mlops.ids import step_id
 from pipelines.scenarios import Evaluated, step_names
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact

@@ -20,15 +20,15 @@ from zenml.models import PipelineRunResponse
 from mlops.clone import PINS
 from mlops.display.bars import Display
 from mlops.home.folder import find_home
+from mlops.record.run import Record, open_record
 from mlops.registry.noted_tasks import note_tasks
+from mlops.resume.redo import naming_damage
 from mlops.runs.labels import labels_of
-from mlops.runs.record import Record, open_record
-from mlops.runs.redo import naming_damage
-from mlops.runs.sections import Baseline, Ledger
 from mlops.runs.starting import registry_name
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
+from mlops.summary.sections import Baseline, Ledger
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts

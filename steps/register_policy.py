@@ -8,8 +8,8 @@ from materializers.report import ReportMaterializer
 from mlops.home.folder import find_home
 from mlops.home.locks import aliases_lock
 from mlops.registry.versions import register_policy_version
-from mlops.runs.version_facts import Registration, verdict_blocks, version_facts
 from mlops.runtime.runtime import current_runtime
+from mlops.summary.version_facts import Registration, verdict_blocks, version_facts
 from mlops.tracking.address import HOME, tracking_address
 from mlops.tracking.answers import answering
 from mlops.tracking.reach import PATIENT_HTTP

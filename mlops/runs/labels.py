@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from mlops.runs.ids import is_name_of_attempt
+from mlops.ids import is_name_of_attempt
 from rlft.config.file import holds_secret
 from rlft.config.names import check_name
 from rlft.config.section import Section

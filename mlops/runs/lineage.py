@@ -8,7 +8,7 @@ from zenml.enums import ModelStages
 from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
 
-from mlops.runs.summary import Summary
+from mlops.summary.summary import Summary
 
 _STAGES = {
     "promoted": ModelStages.PRODUCTION,

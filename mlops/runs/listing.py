@@ -16,14 +16,14 @@ from typing import Any
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
+from mlops.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.registry.changes import read_changes
 from mlops.registry.names import CHAMPION
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
-from mlops.runs.evaluations import mlflow_ids, read_evaluation
-from mlops.runs.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import read_summary
+from mlops.summary.evaluations import mlflow_ids, read_evaluation
+from mlops.summary.file import read_summary
+from mlops.summary.summary import Summary
 
 _UNFINISHED = ("initializing", "running")
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.

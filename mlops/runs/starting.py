@@ -15,7 +15,7 @@ from zenml import Model
 from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
-from mlops.runs.ids import RUN_TAG, name_of_first, resumed_name
+from mlops.ids import RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
 from mlops.tracking.address import HOME
 from rlft.config import Config

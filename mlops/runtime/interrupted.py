@@ -26,10 +26,10 @@ from mlops.home.backups import back_up
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import forget_calls
 from mlops.home.processes import Note, own_note
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import end_summary, failed, summary_since
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import SIGNALS, Facts
+from mlops.summary.file import end_summary, failed, summary_since
+from mlops.summary.summary import Summary
 from rlft.errors import RlftError, TrackerError
 
 INTERRUPTED = "interrupted"
@@ -129,7 +129,7 @@ def _send(child: psutil.Process, number: signal.Signals) -> None:
 
 def _settle(home: Home, run: str, summary: Summary, tracking_uri: str | None, *, ended: bool) -> None:
     """Tell ZenML and MLflow that the run has ended. One that had ended before the interrupt has told MLflow itself."""
-    from mlops.runs.runs import end_run
+    from mlops.runs.finding import end_run
 
     end_run(home, run, completed=ended and summary.status != "failed")
     if not ended and summary.mlflow_run_id is not None and tracking_uri is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mlops.display.terminal import errors
 from mlops.home.folder import find_home
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import summary_text
+from mlops.summary.file import summary_text
+from mlops.summary.summary import Summary
 from rlft.errors import StorageError
 from rlft.files import write_file
 from rlft.secrets import hide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenml.steps.step_context import StepContext, get_step_context
 
-from mlops.runs.ids import round_of
+from mlops.ids import round_of
 
 
 def tag_round(*outputs: str) -> None:

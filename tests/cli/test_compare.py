@@ -15,8 +15,8 @@ def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, 
     monkeypatch.setattr("cli.compare.find_home", lambda: None)
     monkeypatch.setattr("cli.compare.check_entries", lambda home: None)
     monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
-    monkeypatch.setattr("mlops.runs.contrast.stored_runs", lambda runs, split: {})
-    monkeypatch.setattr("mlops.runs.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
+    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split: {})
+    monkeypatch.setattr("mlops.stored.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
     done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"split": split}  # the warning is no part of what a program reads

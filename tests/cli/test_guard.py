@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from cli import guard
 from cli.options import Summary as SummaryOption
 from mlops.home.folder import Home, find_home
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary, summary_text
+from mlops.summary.file import keep_summary, summary_text
+from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 
 CODE = "def price(row):\n    return row['prize']\n"

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from cli import app as cli
 from cli.promote import _exit_code, _finish, _tell
 from mlops.home.folder import Home
-from mlops.runs.sections import Promotion
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary
+from mlops.summary.file import keep_summary
+from mlops.summary.sections import Promotion
+from mlops.summary.summary import Summary
 from pipelines.promote import _check
 from rlft.errors import ConfigError
 

@@ -14,9 +14,9 @@ from mlops.home.backups import back_up
 from mlops.home.databases import DATABASES, MLFLOW, ZENML
 from mlops.home.folder import Home
 from mlops.home.locks import removal_lock
-from mlops.runs import removal
-from mlops.runs.removal_note import Note, unfinished_removal
-from mlops.runs.removal_plan import Plan
+from mlops.removal import removing as removal
+from mlops.removal.note import Note, unfinished_removal
+from mlops.removal.plan import Plan
 from rlft.errors import StorageError
 from tests.mlops.home.making import make_databases
 

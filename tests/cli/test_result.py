@@ -12,7 +12,8 @@ from zenml.enums import ExecutionStatus
 from cli.result import finish, run_id_of, show_summary
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
-from mlops.runs.sections import (
+from mlops.summary.file import keep_summary
+from mlops.summary.sections import (
     Change,
     Contamination,
     ControlCost,
@@ -23,8 +24,7 @@ from mlops.runs.sections import (
     SeveralAttempts,
     TextChange,
 )
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary
+from mlops.summary.summary import Summary
 from rlft.errors import StorageError, TrackerError
 
 

@@ -13,9 +13,9 @@ from cli import app as cli
 from cli import show as show_cli
 from mlops.home.folder import Home
 from mlops.home.processes import Note
-from mlops.runs import stored_rollouts
-from mlops.runs.stored_rollouts import ScoredRound
 from mlops.runtime.interrupted import _state
+from mlops.stored import rollouts as stored_rollouts
+from mlops.stored.rollouts import ScoredRound
 from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.sweep import _tell
-from mlops.runs.sweep import SweptRun
+from mlops.record.sweep import SweptRun
 
 
 def test_what_the_runs_came_to_is_told_although_the_summary_cannot_be_written(tmp_path, capsys):

@@ -58,12 +58,12 @@ pipelines.train.open_record = press
 """
 
 AFTER_THE_LAST_LINE = """
-import mlops.runs.record
-forget = mlops.runs.record.forget_process
+import mlops.record.run
+forget = mlops.record.run.forget_process
 def last(*arguments):
     forget(*arguments)
     press()
-mlops.runs.record.forget_process = last
+mlops.record.run.forget_process = last
 """
 
 

@@ -142,8 +142,8 @@ def test_a_round_is_read_from_all_attempts_by_files_as_by_zenml(moved):
     # sampled and scored by the attempt that was killed, trained by the one that resumed it
     found = home.query("""
 from mlops.home.folder import find_home
-from mlops.runs.stored_files import read_round
-from mlops.runs.stored_rollouts import load_round
+from mlops.stored.files import read_round
+from mlops.stored.rollouts import load_round
 def shown(scored):
     return [scored.name, [scored.record(rollout) for rollout in scored.rollouts]]
 names = [run.name for run in client.list_pipeline_runs(tags="equals:run=first")]

@@ -15,11 +15,11 @@ from mlops.home.databases import ZENML
 from mlops.home.folder import Home as Folder
 from mlops.home.processes import claimed
 from mlops.home.restore import restore_home
-from mlops.runs import removal
+from mlops.removal import removing as removal
+from mlops.removal.plan import make_plan
+from mlops.removal.removing import remove_runs
 from mlops.runs.listing import find_listed, list_runs
-from mlops.runs.removal import remove_runs
-from mlops.runs.removal_plan import make_plan
-from mlops.runs.stored_files import read_round
+from mlops.stored.files import read_round
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = pytest.mark.slow
@@ -166,10 +166,10 @@ def test_a_removal_that_is_cut_short_anywhere_is_ended_by_the_next(copied, monke
 @pytest.mark.parametrize(
     "kill_at",
     [
-        "mlops.runs.removal_note:Note.write:1",
-        "mlops.runs.removal:remove_from_mlflow:1",
+        "mlops.removal.note:Note.write:1",
+        "mlops.removal.removing:remove_from_mlflow:1",
         "os:unlink:8",
-        "mlops.runs.removal:renew_backups:1",
+        "mlops.removal.removing:renew_backups:1",
     ],
 )
 def test_rlft_delete_that_is_killed_anywhere_is_ended_by_the_next_prune(copied, tmp_path, kill_at):

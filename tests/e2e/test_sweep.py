@@ -12,7 +12,7 @@ import time
 import pytest
 
 from mlops.home.folder import Home as Folder
-from mlops.runs.summary_target import held_target
+from mlops.summary.target import held_target
 from tests.e2e.conftest import TINY
 
 NESTED = """

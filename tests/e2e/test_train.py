@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 from huggingface_hub import ModelCard
 
-from mlops.runs.summary import Summary
+from mlops.summary.summary import Summary
 from tests.e2e.conftest import TINY
 
 pytestmark = pytest.mark.timeout(1200)

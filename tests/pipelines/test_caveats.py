@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlops.runs.summary import Summary
+from mlops.summary.summary import Summary
 from pipelines.caveats import FROM_SCRATCH, note_contamination, note_forgetting
 from pipelines.conclusion import Arms, Starts
 from rlft.config import Config

@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
-from mlops.runs.comparison import promotion_section
-from mlops.runs.controls import LABELS
 from mlops.runs.lineage import outcome_of
-from mlops.runs.summary import Summary
-from mlops.runs.verdict import ARMS
+from mlops.summary.arms import promotion_section
+from mlops.summary.controls import LABELS
+from mlops.summary.summary import Summary
+from mlops.summary.verdict import ARMS
 from pipelines import conclusion
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
 from pipelines.showing import unshown

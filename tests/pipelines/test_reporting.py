@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlops.runs.evaluations import EvaluationSummary
+from mlops.summary.evaluations import EvaluationSummary
 from pipelines import reporting
 from pipelines.reporting import end_report, report_evaluation
 from pipelines.scenarios import Evaluated

@@ -28,10 +28,10 @@ from mlops.clone import PROJECT
 from mlops.display import bars as progress
 from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
-from mlops.runs import stored_rollouts
-from mlops.runs.sections import Difference, Ledger, Promotion, Seconds
-from mlops.runs.summary import Summary
 from mlops.stacks import file as stack_file
+from mlops.stored import rollouts as stored_rollouts
+from mlops.summary.sections import Difference, Ledger, Promotion, Seconds
+from mlops.summary.summary import Summary
 from rlft.calls import make_call
 from rlft.errors import RlftError
 from rlft.secrets import hide_in_logs, resolve

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mlops.runs.lineage import outcome_of
-from mlops.runs.sections import Promotion
-from mlops.runs.summary import Summary
+from mlops.summary.sections import Promotion
+from mlops.summary.summary import Summary
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from mlops.registry.changes import next_change
 from mlops.registry.people import Person
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import Verdict, waits
+from mlops.removal.plan import why_kept
 from mlops.runs.listing import list_runs, to_json
-from mlops.runs.removal_plan import why_kept
-from mlops.runs.sections import Difference
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary
+from mlops.summary.file import keep_summary
+from mlops.summary.sections import Difference
+from mlops.summary.summary import Summary
 
 SCHEMA = """
 CREATE TABLE pipeline (id TEXT, name TEXT);

@@ -10,10 +10,10 @@ import pytest
 
 from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
-from mlops.runs.summary import Summary
-from mlops.runs.summary_file import keep_summary, read_summary
 from mlops.runtime.interrupted import _write_down
 from mlops.runtime.signals import Facts, Interrupt, arm_pod, disarm_pod, installed
+from mlops.summary.file import keep_summary, read_summary
+from mlops.summary.summary import Summary
 
 LISTENING = "import os, signal, sys, time\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # nohup makes it deaf
 HANDLED = "from mlops.runtime.signals import Interrupt\nInterrupt({}).install()\n"

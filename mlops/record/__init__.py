@@ -1,0 +1,5 @@
+"""What is written of runs that go on.
+
+- `run`: into the MLflow run and the summary of one run
+- `sweep`: into the MLflow run above the runs of a sweep, with their means
+"""

@@ -1,0 +1,223 @@
+"""Opens and closes what a run leaves beside its artifacts: the MLflow run, the summary, and the links between them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from shlex import quote
+from typing import Any
+
+import torch
+from zenml import log_metadata
+from zenml.client import Client
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.metadata.metadata_types import MetadataType
+from zenml.models import PipelineRunResponse
+
+from mlops.home.folder import Home, find_home
+from mlops.home.last_calls import calls_witnessed
+from mlops.home.processes import forget_process, note_process
+from mlops.registry.champion import current_champion
+from mlops.registry.names import RUN_NAME_TAG
+from mlops.registry.versions import open_name
+from mlops.runs.finding import attempts_of, root_run
+from mlops.runs.identity import identity_facts, identity_tags
+from mlops.runs.labels import Labels
+from mlops.runs.lineage import close_model_version
+from mlops.runs.starting import registry_name
+from mlops.stored.artifact_table import keep_artifacts
+from mlops.stored.report import make_report
+from mlops.summary.file import keep_summary
+from mlops.summary.result import description, links_of, result_metrics
+from mlops.summary.sections import Seconds
+from mlops.summary.summary import Summary
+from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
+from mlops.tracking.run import Tracker
+from mlops.tracking.system import SystemMetrics
+from mlops.tracking.values import redact
+from rlft.config import Config
+from rlft.errors import FixedSettingError, StorageError, TrackerError
+from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.secrets import hide
+from rlft.types import Interval
+
+logger = logging.getLogger(__name__)
+DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
+
+
+@dataclass
+class Record:
+    """The open record of a run, which the pipeline's body fills: its MLflow run, summary, name and tags."""
+
+    tracker: Tracker
+    summary: Summary
+    name: str
+    tags: dict[str, str] = field(default_factory=dict)
+    resume: str = "rlft resume"
+    """The command that goes on with the run."""
+    code: dict[str, Any] = field(default_factory=dict)
+    """What exactly ran, as `identity_facts` says it."""
+    attempt: int = 1
+    """Which attempt at the run this is."""
+    audit: dict[str, Any] | None = None
+    """The report of the reward audit, once there is one."""
+    trained: Interval | None = None
+    """The trained policy's mean on `test` in the metric of the run, once it is evaluated."""
+    tokens: int = 0
+    """How many tokens the rounds have sampled."""
+
+    def keep(self) -> None:
+        """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
+        assert self.summary.pipeline_run_id is not None
+        keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
+        self.system.log(self.tracker)
+
+    @cached_property
+    def system(self) -> SystemMetrics:
+        """How the machine is used, as far as it is not written yet."""
+        return SystemMetrics(self.attempt)
+
+    @property
+    def seconds(self) -> Seconds:
+        """Wall seconds by stage, as they end up in the summary."""
+        return self.summary.seconds
+
+
+@contextmanager
+def open_record(
+    config: Config, fingerprints: EnvironmentFingerprints, tracking_uri: str, labels: Labels
+) -> Iterator[Record]:
+    """Open the MLflow run of this pipeline run, or of the one that it resumes; write summary and end state at the end.
+
+    A run that fails leaves a summary with `status: failed` and the reason, and the error is raised again.
+    """
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "a record is opened in the body of a pipeline"
+    run, home = context.run, find_home()
+    first = root_run(run)
+    root = str(first.id)
+    note_process(home, str(run.id), run.name)
+    own_store = tracking_uri == home.tracking_uri
+    tags = {"zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, **identity_tags(config, labels)}
+    tracker = Tracker.open(
+        tracking_uri,
+        config.tracking.experiment or config.name,
+        root,
+        first.name,
+        artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
+        tags=tags,
+        missed_path=home.missed_file(root),
+    )
+    name = labels.name or run.name
+    there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
+    resume = f"rlft resume {quote(name)}{there}"
+    # The status stands until the body has set another one.
+    record = Record(tracker, Summary(status="failed"), name, tags, resume, attempt=len(attempts_of(run)))
+    record.summary.pipeline_run_id = str(run.id)
+    record.summary.process = os.getpid()
+    logger.info("run %s (`%s` if it is cut short)", run.name, resume)
+    record.summary.mlflow_run_id = tracker.run_id
+    keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
+    tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note else {}))
+    tracker.log_params(config.model_dump())
+    record.code = identity_facts(fingerprints, labels)
+    tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
+    started, status = time.perf_counter(), "FAILED"
+    try:
+        _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
+        with calls_witnessed(home, str(run.id), name), record.system.measuring():
+            yield record
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    except TrackerError:
+        raise  # all is done but registering, and `promotion` says why not
+    except Exception as cause:
+        _note_failure(record.summary, cause)
+        raise
+    finally:
+        _close(record, home, run, time.perf_counter() - started, status, labels.note)
+
+
+def _note_failure(summary: Summary, cause: Exception) -> None:
+    summary.error = hide(str(cause))
+    summary.needs_new_settings = isinstance(cause, FixedSettingError)
+
+
+def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store: bool) -> None:
+    """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
+
+    Raises StorageError for a store in the home that does not work, for a name that a server refuses, and for a champion
+    that does not exist any more. A server that does not answer may do so later: then this only warns.
+    """
+    try:
+        if own_store and tracker.run_id is None:
+            raise ConnectionError("no run could be opened")
+        check_reachable(tracking_uri)
+        with quick_http():
+            open_name(tracking_uri, name)
+            current_champion(tracking_uri, name)
+    except TrackerError as odd:  # the champion is a version that is not there
+        raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
+    except Exception as cause:  # whatever MLflow, a driver or the network throws
+        reason = hide(redact(str(cause), tracking_uri).splitlines()[0][:300]) if str(cause) else type(cause).__name__
+        if not own_store and getattr(cause, "error_code", None) not in REFUSALS:
+            logger.warning("the registry does not answer: the model cannot be registered unless it does. %s", reason)
+            return
+        raise StorageError(
+            f"the model {name!r} cannot be registered there, so nothing is trained: {reason}",
+            where=redact(tracking_uri),
+            fix="`rlft doctor` looks for damage in .rlft/" if own_store else "allow it there, or set promotion.name",
+        ) from cause
+
+
+def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str, note: str) -> None:
+    """Write everything that must be written however the run has ended, after so many seconds.
+
+    `note` is what the user wrote about the run.
+    """
+    run_id = str(run.id)
+    record.seconds.total = seconds
+    record.keep()
+    gpus = torch.cuda.device_count()
+    record.summary.mlflow_run_id = record.tracker.run_id
+    record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
+    # A step of its own for each attempt, as a metric keeps the first value that it has at a step.
+    record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=record.attempt)
+    links = links_of(record.summary, record.tracker.experiment_id)
+    said = description(record.summary, record.name, note, links)
+    record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
+    record.tracker.log_json("summary.json", record.summary.model_dump())
+    keep_summary(home, record.summary)
+    _log_report(record, home, run_id)
+    record.tracker.finish(status)
+    if record.tracker.run_id is not None:
+        link: dict[str, MetadataType] = {"mlflow_run_id": record.tracker.run_id}
+        log_metadata(metadata=link, run_id_name_or_prefix=run_id)
+    close_model_version(run, record.summary)
+    forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
+
+
+def _log_report(record: Record, home: Home, run_id: str) -> None:
+    """Write the page about the run into MLflow. Whatever fails, the run has ended as it has."""
+    try:
+        record.tracker.log_text("report.html", make_report(home, run_id, record.summary))
+    except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
+        logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))
+
+
+def _disk_use(home: Home) -> int:
+    """Return the bytes of all files in the home."""
+    total = 0
+    for file in home.root.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+        except OSError:  # another run may remove files meanwhile
+            logger.debug("%s is gone", file)
+    return total

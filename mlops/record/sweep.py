@@ -1,0 +1,154 @@
+"""The MLflow run that stands above the runs of a sweep, which are nested in it, and holds their means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from mlops.home.folder import Home
+from mlops.ids import SWEEP_TAG
+from mlops.record.run import DESCRIPTION
+from mlops.summary.result import PREFIX
+from mlops.summary.summary import Summary
+from mlops.tracking.run import Tracker
+from rlft.blocks import Headline, Table
+from rlft.config import Config
+from rlft.markdown import paragraph
+from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
+
+
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """A run of a sweep that has ended with an exit code; it has no `summary` if it did not begin."""
+
+    name: str
+    changes: Changes
+    exit_code: int
+    summary: Summary | None
+
+    @property
+    def status(self) -> str:
+        """The status of its summary."""
+        return "failed" if self.summary is None else self.summary.status
+
+    @property
+    def score(self) -> Score | None:
+        """What it came to on `test`; `None` if it did not get so far."""
+        change = self.summary.difference if self.summary else None
+        if change is None:
+            return None
+        lows, highs = (change.ci_low, change.ci_low_errors), (change.ci_high, change.ci_high_errors)
+        low, high = min(end for end in lows if end is not None), max(end for end in highs if end is not None)
+        return Score(change.metric, change.before, change.after, low, high)
+
+
+def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps: Sequence[str]) -> Tracker:
+    """Open the MLflow run of a sweep in the experiment of its runs."""
+    own_store = tracking_uri == home.tracking_uri
+    return Tracker.open(
+        tracking_uri,
+        config.tracking.experiment or config.name,
+        name,
+        name,
+        artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
+        tags={"rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
+        missed_path=home.missed_file(name),
+    )
+
+
+def result_of(runs: Sequence[SweptRun]) -> dict[str, Any]:
+    """Return what the runs came to, as JSON: `runs`, and the means over seeds of each of the `settings`."""
+    return {
+        "runs": [
+            {
+                "name": run.name,
+                "changes": run.changes,
+                "status": run.status,
+                "exit_code": run.exit_code,
+                "pipeline_run_id": run.summary.pipeline_run_id if run.summary else None,
+                "mlflow_run_id": run.summary.mlflow_run_id if run.summary else None,
+                **(asdict(run.score) if run.score else dict.fromkeys(field.name for field in fields(Score))),
+            }
+            for run in runs
+        ],
+        "settings": [asdict(setting) for setting in _settings(runs)],
+    }
+
+
+def note_result(tracker: Tracker, runs: Sequence[SweptRun], note: str = "") -> None:
+    """Write what the runs came to so far into the MLflow run of the sweep."""
+    settings = _settings(runs)
+    tracker.log_metrics(_metrics(settings), step=len(runs))
+    tracker.log_json("sweep.json", result_of(runs))
+    tracker.set_tags({DESCRIPTION: _description(settings, runs, note)})
+
+
+def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], status: str) -> None:
+    """End the MLflow run of the sweep: `FINISHED`, `FAILED` or `KILLED`."""
+    ended = sum(run.exit_code == 0 for run in runs)
+    tracker.set_tags({"rlft.status": f"{ended} of {len(runs)} runs ended well"})
+    tracker.finish(status)
+
+
+def table_of(runs: Sequence[SweptRun], title: str = "") -> Table:
+    """Return what the runs came to, a row for each setting."""
+    columns = ("setting", "runs", "before", "after", "95 % interval", "gain", "95 % interval")
+    settings = _settings(runs)
+    rows = tuple(_row(name, setting) for name, setting in zip(_names(settings), settings, strict=True))
+    return Table(title, columns, rows)
+
+
+def _settings(runs: Sequence[SweptRun]) -> list[SettingResult]:
+    return of_settings([(run.changes, run.score) for run in runs])
+
+
+def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
+    """Return the means as metrics; where settings are swept each has its own, named after it."""
+    found = dict[str, float]()
+    for label, setting in zip(_names(settings), settings, strict=True):
+        end_of_name = f"/{label.replace('=', ' ')}" if label else ""
+        for part, mean in (("", setting.after), ("_gain", setting.gain)):
+            if mean is None:
+                continue
+            name = f"{PREFIX}/test/{setting.metric}{part}"
+            ends = {"": mean.value, "_low": mean.low, "_high": mean.high}
+            found |= {f"{name}{end}{end_of_name}": value for end, value in ends.items() if value is not None}
+    return found
+
+
+def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], note: str) -> str:
+    told = [paragraph(block) for block in (Headline(_sentence(settings, runs)), table_of(runs))]
+    return "\n\n".join([*told, *([note] if note else [])])
+
+
+def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> str:
+    scored = sum(setting.scored for setting in settings)
+    kinds = f"{len(settings)} settings" if len(settings) > 1 else "one setting"
+    return (
+        f"{scored} of {len(runs)} runs of {kinds} have a result on the test tasks. The interval of the score is over "
+        "seeds alone, on these test tasks; that of the gain is over seeds and tasks. What is over seeds is Student's, "
+        "which takes scores for normal, so a seed that collapses makes it wrong; one run has no interval, nor have "
+        "equal ones."
+    )
+
+
+def _names(settings: Sequence[SettingResult]) -> list[str]:
+    """Return what each setting is called, all of them differently; "" is the config as it is."""
+    return short_names([setting.changes for setting in settings])
+
+
+def _row(label: str, setting: SettingResult) -> tuple[str, ...]:
+    name = label or "as in the config"
+    counted = f"{setting.scored} of {setting.runs}"
+    if setting.after is None or setting.gain is None:
+        return name, counted, "no result", "", "", "", ""
+    before = f"{setting.after.value - setting.gain.value:.3f}"
+    after, gain = f"{setting.metric} {setting.after.value:.3f}", f"{setting.gain.value:+.3f}"
+    return name, counted, before, after, _ends(setting.after), gain, _ends(setting.gain, "+")
+
+
+def _ends(mean: Mean, sign: str = "") -> str:
+    if mean.low is None or mean.high is None:
+        return "none"
+    return f"{mean.low:{sign}.3f} to {mean.high:{sign}.3f}"

@@ -1,0 +1,158 @@
+"""Runs in ZenML: finds one, tells whether it is alive, ends one that was killed, chooses the attempt to resume."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from zenml.client import Client
+from zenml.enums import ExecutionStatus
+from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
+
+from mlops.home.folder import Home
+from mlops.home.last_calls import how_it_ended
+from mlops.home.processes import forget_process, goes_on
+from mlops.ids import EVALUATE, EVALUATION, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
+from mlops.registry.names import REGISTRATION
+from mlops.runs.labels import labels_of
+from mlops.runs.lineage import close_model_version
+from mlops.runs.unknown import unknown_run
+from mlops.summary.file import end_summary
+from mlops.summary.summary import Summary
+from rlft.errors import RlftError
+
+UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
+
+
+def find_run(name: str) -> PipelineRunResponse:
+    """Return a run by id, name, or the beginning of either. Raises RlftError if there is none or several."""
+    try:
+        return Client().get_pipeline_run(name)
+    except (KeyError, ValueError) as cause:
+        raise unknown_run(name, list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))) from cause
+
+
+def recent_runs(count: int) -> list[PipelineRunResponse]:
+    """Return the newest runs, newest first."""
+    return list(Client().list_pipeline_runs(pipeline=PIPELINE, sort_by="desc:created", size=count))
+
+
+def root_run(run: PipelineRunResponse) -> PipelineRunResponse:
+    """Return the first attempt at a run: the one that it resumes in the end, or itself if it resumes none."""
+    while run.original_run:
+        run = Client().get_pipeline_run(run.original_run.id)
+    return run
+
+
+def name_of(run: PipelineRunResponse) -> str:
+    """Return the name that a person calls the run, which all attempts at it share."""
+    # A run that was started before there were labels: ZenML's name of it, without what a resume adds.
+    return labels_of((run.config.parameters or {}).get("labels"), name_of_first(run.name)).name
+
+
+def attempts_of(run: PipelineRunResponse) -> list[PipelineRunResponse]:
+    """Return all attempts at a run, newest first: what it resumes, what resumes it, and itself.
+
+    They share a tag. Runs that were started before runs had tags are looked for among the newest 1000.
+    """
+    found = list(
+        Client().list_pipeline_runs(tags=f"equals:{RUN_TAG}={name_of(run)}", sort_by="desc:created", size=1000)
+    )
+    if any(other.id == run.id for other in found):
+        return found
+    root = root_run(run).id
+    return [other for other in recent_runs(1000) if other.id == root or root_run(other).id == root] or [run]
+
+
+def is_alive(home: Home, run: PipelineRunResponse) -> bool:
+    """Return whether the process of the run still exists, or may be starting."""
+    return goes_on(home, str(run.id), run.created.replace(tzinfo=UTC))
+
+
+def killed_runs(home: Home) -> list[PipelineRunResponse]:
+    """Return the runs that ZenML takes for running, and whose process is gone."""
+    running = [
+        run
+        for pipeline in (PIPELINE, EVALUATE)
+        for status in UNFINISHED
+        for run in Client().list_pipeline_runs(pipeline=pipeline, status=status, size=100)
+    ]
+    return [run for run in running if not is_alive(home, run)]
+
+
+def mark_failed(home: Home, run: PipelineRunResponse) -> None:
+    """Tell ZenML and the run's summary that a killed run has failed, so that it can be resumed."""
+    for step in Client().list_run_steps(pipeline_run_id=run.id, status=ExecutionStatus.RUNNING, size=100):
+        Client().zen_store.update_run_step(step.id, StepRunUpdate(status=ExecutionStatus.FAILED))
+    Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.FAILED))
+    close_model_version(run, Summary(status="failed"))
+    end_summary(home, str(run.id), how_it_ended(home, str(run.id)))
+    forget_process(home, str(run.id))
+
+
+def end_run(home: Home, name: str, *, completed: bool) -> None:
+    """Mark a run, by id or name, as completed or failed if ZenML has it and takes it for unfinished."""
+    try:
+        run = Client().get_pipeline_run(name, allow_name_prefix_match=False)
+    except KeyError:
+        return
+    if run.status.is_finished:
+        return
+    if completed:
+        Client().zen_store.update_run(run.id, PipelineRunUpdate(status=ExecutionStatus.COMPLETED))
+    else:
+        mark_failed(home, run)
+
+
+def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = False) -> PipelineRunResponse:
+    """Return the attempt at a run with the most finished steps, and mark those that were killed as failed.
+
+    It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
+    that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
+    goes on, or has finished and nothing of it is to be done again (`redo`), and for an evaluation.
+    """
+    if run.pipeline is not None and run.pipeline.name == EVALUATE:
+        raise RlftError(
+            f"{run.name} is an evaluation, and no run that is resumed",
+            where="RUN",
+            fix="give its `rlft evaluate` command again: what is done is in the cache (--no-cache makes it anew)",
+        )
+    attempts = attempts_of(run)
+    newest = root_run(attempts[0]).id
+    attempts = [attempt for attempt in attempts if root_run(attempt).id == newest]
+    for attempt in attempts:
+        if attempt.status == ExecutionStatus.COMPLETED and not redo:
+            raise RlftError(
+                f"{attempt.name} has finished", where="RUN", fix="nothing is left to do; `rlft run` starts a new one"
+            )
+        if attempt.status in UNFINISHED and is_alive(home, attempt):
+            fix = "wait for it, or end its process first"
+            raise RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
+    for attempt in attempts:
+        if attempt.status in UNFINISHED:
+            mark_failed(home, attempt)
+    return max(attempts, key=lambda attempt: len(successful_steps(attempt)))  # the newest, if several have as many
+
+
+def finished_steps(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of the steps of an attempt that another one need not repeat.
+
+    Until the policy is registered, those that depend on the champion are not among them: another run may have become
+    champion since. What has not changed they take from the cache.
+    """
+    done = successful_steps(run)
+    return done if REGISTRATION in done else {step for step in done if not depends_on_champion(step)}
+
+
+def steps_before_decision(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of the steps of an attempt that need not be repeated when it is decided on once more.
+
+    Evaluations are made again from the stored rollouts, or taken from the cache: an earlier rlft has measured less.
+    """
+    again = f"{EVALUATION.step}_"
+    return {step for step in successful_steps(run) if not depends_on_champion(step) and not step.startswith(again)}
+
+
+def successful_steps(run: PipelineRunResponse) -> set[str]:
+    """Return the ids of all steps of an attempt that have succeeded."""
+    steps = Client().list_run_steps(pipeline_run_id=run.id, size=10_000)
+    return {step.name for step in steps if step.status.is_successful}

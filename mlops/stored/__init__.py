@@ -1,0 +1,12 @@
+"""What runs have stored, found and read again.
+
+- `rollouts`, `files`: its rollouts and tasks; where their files lie
+- `policies`, `named_models`: the policies of a run by name; the models that are named for an evaluation, looked up
+  before it begins
+- `retention`: which weights are kept
+- `verification`: whether what it has stored is still what it was
+- `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
+- `diagnosis`: what is needed of a run to say why its reward does not rise
+- `report`: what is needed for the page about it
+- `contrast`, `contrasted`: what is needed of runs to put them side by side; both together
+"""

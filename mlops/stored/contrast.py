@@ -1,0 +1,128 @@
+"""What is stored of runs that are put side by side: settings, tasks, code, evaluations, and attempts at a task."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlops.ids import EVALUATION, REWARDS, ROLLOUTS
+from mlops.stored.rollouts import attempts, stored_output, stored_tasks
+from rlft.errors import RlftError
+from rlft.gates.identity import task_hash
+from rlft.types import EvaluationReport, Message, Split
+
+_MADE_BY = {"harness": (ROLLOUTS, "environment_fingerprint"), "reward": (REWARDS, "reward_fingerprint")}
+_TRAINED = "trained"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that has evaluated its trained policy on a split, whose `report` this is.
+
+    `settings` is its config as a mapping, `code` has the commits and fingerprints of what it ran, `asked` what each
+    task of the split asks, {id: hash}, and `fingerprint` is that of all its tasks. `found` is ZenML's run.
+    """
+
+    name: str
+    found: Any
+    settings: Mapping[str, Any]
+    code: Mapping[str, str]
+    asked: Mapping[str, str]
+    fingerprint: str
+    report: EvaluationReport
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a run's trained policy made of a task: the `text` of its last message, and the total reward, if any."""
+
+    text: str
+    total: float | None
+
+
+def stored_runs(names: Sequence[str], split: Split) -> dict[str, StoredRun]:
+    """Return runs by their names, in this order. Raises RlftError for one that is not there, or is given twice."""
+    found: dict[str, StoredRun] = {}
+    for each in names:
+        run = _stored_run(each, split)
+        if run.name in found:
+            raise RlftError(f"{run.name} is given twice", where="RUN", fix="name different runs")
+        found[run.name] = run
+    return found
+
+
+def _stored_run(run: str, split: Split) -> StoredRun:
+    from mlops.runs.finding import find_run, name_of
+
+    found = find_run(run)
+    name, evaluation = name_of(found), stored_output(found, EVALUATION, _TRAINED)
+    tasks = None if evaluation is None else stored_tasks(found)
+    if evaluation is None or tasks is None:
+        raise RlftError(
+            f"{name} has evaluated no trained policy",
+            where="RUN",
+            fix="`rlft runs` says how it ended; `rlft resume` goes on with one that was cut short",
+        )
+    if split not in evaluation.splits:
+        known = ", ".join(evaluation.splits)
+        raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
+    asked = {task.id: task_hash(task) for task in tasks.split(split)}
+    return StoredRun(
+        name, found, settings_of_run(found), code_of_run(found), asked, tasks.fingerprint, evaluation.splits[split]
+    )
+
+
+def _parameters(run: Any) -> dict[str, Any]:
+    """Return the parameters of the newest attempt at a run that has a config; empty if none has one."""
+    return next((each.config.parameters for each in attempts(run) if (each.config.parameters or {}).get("config")), {})
+
+
+def settings_of_run(run: Any) -> dict[str, Any]:
+    """Return the config of a run as a mapping; empty if none is stored."""
+    return _parameters(run).get("config") or {}
+
+
+def code_of_run(run: Any) -> dict[str, str]:
+    """Return the commits of the user's code that the run noted, and the fingerprints of harness and reward."""
+    from zenml.client import Client
+
+    commits: dict[str, str] = (_parameters(run).get("labels") or {}).get("commits") or {}
+    found = {f"commit of {place}": commit for place, commit in commits.items()}
+    for what, (stored, parameter) in _MADE_BY.items():
+        for attempt in attempts(run):
+            steps = Client().list_run_steps(
+                pipeline_run_id=attempt.id, name=stored.step_id(_TRAINED), size=1, hydrate=True
+            )
+            if steps.items and (value := steps.items[0].config.parameters.get(parameter)):
+                found[f"fingerprint of {what}"] = str(value)
+                break
+    return found
+
+
+def shared_tasks(runs: Collection[StoredRun]) -> set[str]:
+    """Return the ids of the tasks that all runs were evaluated on, and that ask the same in all of them."""
+    first, *others = runs
+    return {task for task, asked in first.asked.items() if all(run.asked.get(task) == asked for run in others)}
+
+
+def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:
+    """Return the attempts of a run's trained policy at these tasks, by task; none where none are stored."""
+    rollouts, rewards = (stored_output(run.found, stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
+    totals = {reward.rollout_id: reward.total for reward in rewards or ()}
+    made: dict[str, list[Attempt]] = {task: [] for task in tasks}
+    for rollout in rollouts or ():
+        if rollout.task_id in made:
+            made[rollout.task_id].append(Attempt(_last(rollout.messages), totals.get(rollout.rollout_id)))
+    return made
+
+
+def prompts_of(run: StoredRun, tasks: Collection[str]) -> dict[str, str]:
+    """Return the last message of each task's prompt."""
+    found = stored_tasks(run.found)
+    by_id = found.by_id() if found is not None else {}
+    return {task: str(by_id[task].prompt[-1].get("content") or "") for task in tasks if task in by_id}
+
+
+def _last(messages: Sequence[Message]) -> str:
+    return next((str(each["content"] or "") for each in reversed(messages) if each["role"] == "assistant"), "")

@@ -1,0 +1,89 @@
+"""The policies of a run by name: the best one, the one that training started from, and that after a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zenml.client import Client
+
+from mlops.home.folder import Home
+from mlops.ids import TRAIN_REPORT, round_name, round_of
+from mlops.runs.finding import attempts_of, find_run, name_of
+from mlops.stored.retention import removed_by_keep
+from mlops.summary.file import read_summary
+from rlft.errors import RlftError, WeightsRemovedError, redo_command
+
+_OUTPUT = "policy"
+_LOOKED_AT = 100  # rounds: each takes ZenML some milliseconds, and the older ones are removed first
+
+
+def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
+    """Return the artifact of a run's policy: `best`, `base`, `start`, or that after so many rounds (`round`).
+
+    All attempts at the run are looked through, the newest first. Raises RlftError if there is no such policy (yet), and
+    WeightsRemovedError if `policy.keep` has removed its weights. Weights that are lost are a damage, which loading
+    tells.
+    """
+    found = find_run(run)
+    attempts = attempts_of(found)
+    where = f"{run}:{policy if round is None else f'round={round}'}"
+    if policy == "best":
+        summaries = [read_summary(home, str(attempt.id)) for attempt in attempts]
+        best = next((each.best_round for each in summaries if each and each.best_round is not None), None)
+        if best is None:
+            raise RlftError(
+                "the run has no best policy yet: it has not come to its end, or its summary is not on this machine",
+                where=where,
+                fix=f"name a round, such as {run}:round=1, or `rlft resume` the run",
+            )
+        policy, round = ("start", None) if best == 0 else ("round", best)
+    steps = {"base": ["initialize_policy"], "start": ["warm_start", "initialize_policy"]}
+    names = [TRAIN_REPORT.step_id(round_name(round - 1))] if round is not None else steps[policy]
+    for name in names:
+        for attempt in attempts:
+            if artifact := _output(attempt.id, name):
+                if removed_by_keep(artifact.uri):
+                    raise WeightsRemovedError(
+                        "the weights of this policy were removed by policy.keep",
+                        where=where,
+                        fix=f"{redo_command(name_of(found), name)}, or name a round that was kept: {_kept(attempts)}",
+                    )
+                return artifact
+    rounds = _rounds(attempts)
+    there = f"it has {len(rounds)} round{'s' * (len(rounds) != 1)}" if rounds else "it has no round yet"
+    fix = f"name another one: {_kept(attempts)}" if rounds else "name another one"
+    raise RlftError(f"the run has no such policy: {there}", where=where, fix=fix)
+
+
+def _output(run_id: Any, step: str) -> Any:
+    for found in Client().list_run_steps(pipeline_run_id=run_id, name=step, size=1):
+        if versions := Client().get_run_step(found.id).outputs.get(_OUTPUT):
+            return versions[0]
+    return None
+
+
+def _rounds(attempts: list[Any]) -> dict[int, Any]:
+    """Return the steps that have trained a round, by how many rounds were done then; the newest attempt counts."""
+    steps = {}
+    for attempt in reversed(attempts):
+        for step in Client().list_run_steps(
+            pipeline_run_id=attempt.id, name=f"startswith:{TRAIN_REPORT.step_id('r')}", size=10_000
+        ):
+            if step.status.is_successful and (number := round_of(step.name)) is not None:
+                steps[number + 1] = step
+    return dict(sorted(steps.items()))
+
+
+def _kept(attempts: list[Any]) -> str:
+    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
+    newest = list(_rounds(attempts).items())[-_LOOKED_AT:]
+    kept = []
+    for number, step in newest:
+        versions = Client().get_run_step(step.id).outputs.get(_OUTPUT)
+        if versions and not removed_by_keep(versions[0].uri):
+            kept.append(str(number))
+    if not kept:
+        return "none of them has its weights"
+    *others, last = kept
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"weights are kept after {listed} round{'s' * (kept != ['1'])}"

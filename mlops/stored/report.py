@@ -1,0 +1,130 @@
+"""What is stored of a run for its page (`rlft.report`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from shlex import quote
+from typing import Any
+
+import yaml
+
+from mlops.home.folder import Home
+from mlops.ids import REWARDS, ROLLOUTS, Stored
+from mlops.stored.contrast import code_of_run, settings_of_run
+from mlops.stored.diagnosis import stored_curves
+from mlops.stored.rollouts import stored_output, stored_tasks
+from mlops.summary.blocks import blocks
+from mlops.summary.file import read_summary
+from mlops.summary.summary import Summary
+from rlft.errors import RlftError
+from rlft.report.facts import Attempt, ReportFacts
+from rlft.secrets import hide, hide_secrets
+from rlft.types import TrainReport
+
+EXAMPLES = 10  # attempts of either end
+_AUDIT = Stored("audit_rewards", "reward_audit", "report.json")
+_TRAINED = "trained"
+
+
+def report_facts(home: Home, run: str, summary: Summary | None = None) -> ReportFacts:
+    """Return what is known of a run by its id or name; `summary` is what came of it, by default as the home holds it.
+
+    Raises RlftError if there is no such run, or no summary of it.
+    """
+    from mlops.runs.finding import attempts_of, find_run, name_of
+
+    found = find_run(run)
+    name = name_of(found)
+    for attempt in [found, *attempts_of(found)]:
+        summary = summary or read_summary(home, str(attempt.id))
+    if summary is None:
+        raise RlftError(f"{name} has no summary", where="RUN", fix="`rlft runs` lists the runs that have one")
+    rounds, validations = stored_curves(found)
+    settings = settings_of_run(found)
+    best, worst = _examples(found)
+    audit = stored_output(found, _AUDIT, "")
+    return ReportFacts(
+        name=name,
+        verdict=list(blocks(summary)),
+        metric=(settings.get("evaluation") or {}).get("metric", "accuracy"),
+        rounds=rounds,
+        validations=validations,
+        best_round=summary.best_round,
+        ledger=_fates(rounds),
+        seconds={key: each for key, each in summary.seconds.model_dump().items() if key not in ("total", "rounds")},
+        best=best,
+        worst=worst,
+        audit=audit.text().splitlines() if audit is not None else (),
+        lineage=_lineage(found, summary, code_of_run(found)),
+        config=yaml.safe_dump(hide_secrets(settings), sort_keys=False, allow_unicode=True),
+        commands=_commands(name, summary),
+    )
+
+
+def make_report(home: Home, run: str, summary: Summary | None = None) -> str:
+    """Return the page of a run as HTML, with the values of secret variables hidden. Raises as `report_facts` does."""
+    from rlft.report.page import make_page
+
+    return hide(make_page(report_facts(home, run, summary)))
+
+
+def _fates(rounds: list[TrainReport]) -> dict[str, int]:
+    """Return how many attempts had each fate, the most frequent first; errors by where they came from."""
+    counts = Counter(":".join(fate.split(":")[:2]) for report in rounds for fate in report.fates.values())
+    return dict(counts.most_common())
+
+
+def _examples(run: Any) -> tuple[list[Attempt], list[Attempt]]:
+    """Return the attempts of the trained policy at `test` with the highest reward, and with the lowest, by task id."""
+    rollouts, rewards = (stored_output(run, stored, _TRAINED) for stored in (ROLLOUTS, REWARDS))
+    tasks = stored_tasks(run)
+    if rollouts is None or rewards is None or tasks is None:
+        return [], []
+    by_id, scored = tasks.by_id(), {reward.rollout_id: reward for reward in rewards if reward.total is not None}
+    rows = [row for row in rollouts if row.rollout_id in scored and _is_test(by_id.get(row.task_id))]
+    rows.sort(key=lambda row: (-scored[row.rollout_id].total, row.rollout_id))
+    made = [_attempt(row, scored[row.rollout_id], by_id[row.task_id]) for row in rows]
+    half = min(EXAMPLES, (len(made) + 1) // 2)
+    return made[:half], list(reversed(made[half:]))[:EXAMPLES]
+
+
+def _is_test(task: Any) -> bool:
+    return task is not None and task.split == "test"
+
+
+def _attempt(rollout: Any, reward: Any, task: Any) -> Attempt:
+    said = next((each["content"] for each in reversed(rollout.messages) if each["role"] == "assistant"), "")
+    asked = str(task.prompt[-1].get("content") or "")
+    return Attempt(task.id, asked, str(said or ""), reward.total, dict(reward.parts), rollout.stop_reason)
+
+
+def _lineage(run: Any, summary: Summary, code: Mapping[str, str]) -> list[tuple[str, str]]:
+    promotion = summary.promotion
+    found = [
+        ("run in ZenML", str(run.id)),
+        ("run in MLflow", summary.mlflow_run_id or "none"),
+        ("begun", f"{run.created:%Y-%m-%d %H:%M} UTC"),
+        *code.items(),
+    ]
+    if tasks := stored_tasks(run):
+        found += [("fingerprint of the tasks", tasks.fingerprint), ("source of the tasks", _source(tasks.notes))]
+    if promotion.version:
+        found.append(("version", f"models:/{promotion.name}/{promotion.version}"))
+    return found
+
+
+def _source(notes: Mapping[str, Any]) -> str:
+    return json.dumps((notes.get("tasks") or {}).get("source", ""), ensure_ascii=False)
+
+
+def _commands(name: str, summary: Summary) -> list[str]:
+    said = [
+        "rlft run CONFIG.yaml                 # the settings below, as a file",
+        f"rlft show {quote(name)} trained            # every attempt of the trained model",
+        "rlft ui                              # curves, traces and models in MLflow",
+    ]
+    if (promotion := summary.promotion).version and promotion.name:
+        said.append(f"rlft serve {quote(promotion.name)}/{promotion.version}")
+    return said

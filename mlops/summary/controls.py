@@ -1,0 +1,80 @@
+"""What the controls of a run are called, and whether one of them does as well as the trained policy."""
+
+from __future__ import annotations
+
+from mlops.summary.summary import Summary
+
+LABELS = {
+    "sft": "SFT on your gold answers",
+    "rejection_sampling": "Rejection sampling",
+    "few_shot": "base model with examples in its prompt",
+    "model": "other model with examples in its prompt",
+    "constant": "best constant answer",
+}
+_IMITATED = {"bare": "bare answers", "demonstration": "demonstrations", "file": "demonstrations"}
+
+
+def label_of(summary: Summary, name: str) -> str:
+    """Return what a control is called for a person; another model is called by its name."""
+    named = summary.control_model if name == "model" else ""
+    label = f"{named} with examples in its prompt" if named else LABELS.get(name, name)
+    cost = summary.control_costs.get(name)
+    return label.replace("gold answers", _IMITATED.get(cost.answers, "gold answers")) if cost else label
+
+
+def controls_that_do(summary: Summary) -> list[str]:
+    """Return a sentence for each control that does as well as the trained policy."""
+    found = []
+    for name, change in summary.difference_controls.items():
+        if change is None or change.is_above_zero:
+            continue
+        reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
+        if name == "constant":
+            said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
+            found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
+            continue
+        than = "measurably better than GRPO" if change.is_below_zero else "and GRPO is not measurably better"
+        text = f"{_named(name, summary)} reaches {reached}, {than}"
+        # Of two that have both not got beyond the start neither would do.
+        found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
+    return found
+
+
+def _named(name: str, summary: Summary) -> str:
+    """Return what a control is called at the start of a sentence, with the number of answers that SFT imitates."""
+    label, cost = label_of(summary, name), summary.control_costs.get(name)
+    label = label if name == "model" else label[0].upper() + label[1:]
+    return label.replace("on your", f"on your {cost.demonstrations:,}") if cost else label
+
+
+def weak_controls(summary: Summary) -> list[str]:
+    """Return a sentence if the SFT control had bare answers alone to imitate, and what would make it stronger."""
+    cost = summary.control_costs.get("sft")
+    if cost is None or cost.answers != "bare" or cost.answer_tokens is None or cost.attempt_tokens is None:
+        return []
+    return [
+        f"{_named('sft', summary)} is a weak control: they have {cost.answer_tokens:.0f} tokens in the mean, and the "
+        f"model's own attempts {cost.attempt_tokens:.0f}, so it learns to leave out what comes before an answer. "
+        "Worked solutions make a stronger one (`warm_start.path`, or `demonstration` of the environment)."
+    ]
+
+
+def _cost(name: str, summary: Summary) -> str:
+    """Return what a control costs beside GRPO; it never costs more."""
+    if name in ("few_shot", "model"):
+        return " without training"
+    cost = summary.control_costs.get(name)
+    if cost is None or not cost.budget or cost.flops is None:
+        return ", and costs no more"
+    return f", for {cost.flops / cost.budget:.0%} of the computation"
+
+
+def cost_note(summary: Summary, name: str) -> str:
+    """Return in words what a model behind an address took, whose FLOPs nobody knows; empty for other controls."""
+    cost = summary.control_costs.get(name)
+    if cost is None or cost.flops is not None:
+        return ""
+    if cost.prompt_tokens is None and cost.completion_tokens is None:
+        return "its FLOPs are not known, and its endpoint reports no tokens"
+    read, wrote = cost.prompt_tokens or 0, cost.completion_tokens or 0
+    return f"its FLOPs are not known; its endpoint reports {read:,} tokens read and {wrote:,} written for its prompt"

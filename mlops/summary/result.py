@@ -1,0 +1,74 @@
+"""The result of a run as MLflow shows it first: a few metrics whose names sort before all others, and a description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from mlops.summary.blocks import blocks
+from mlops.summary.sections import Difference
+from mlops.summary.summary import Summary
+from rlft.markdown import paragraph, plain
+from rlft.types import Interval
+
+PREFIX = "0_result"  # a digit sorts before all letters, so that these metrics head every list and table of MLflow
+
+
+def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None, tokens: int = 0) -> dict[str, float]:
+    """Return the result with its intervals, and what the run used, as metrics under `0_result/`.
+
+    `test/<metric>` is the trained model's mean, with the ends of `trained` if that is known, `_before` that of the
+    model that training started from, `_gain` their difference, and `_over_control` the trained model minus the best
+    control; `_low` and `_high` are the ends of 95 % intervals. `gpus` is how many GPUs the run had, and `tokens` how
+    many its rounds have sampled. Of a run that trained nothing there is only what it used.
+    """
+    found: dict[str, float] = {}
+    if (change := summary.difference) is not None:
+        name = f"test/{change.metric}"
+        if trained is not None:
+            found |= {f"{name}_low": trained.low, f"{name}_high": trained.high}
+        found |= {name: change.after, f"{name}_before": change.before, **_ends(f"{name}_gain", change)}
+        if (best := best_control(summary)) is not None:
+            found |= _ends(f"{name}_over_control", best)
+    if summary.baseline is not None and summary.status in ("too_hard", "already_solved"):
+        found["baseline/frac_tasks_with_variance"] = summary.baseline.frac_tasks_with_variance
+    found["used/seconds"] = summary.seconds.total
+    found["used/gpu_hours"] = gpus * summary.seconds.total / 3600
+    found["used/rollouts"] = float(summary.ledger.sampled)
+    found["used/tokens"] = float(tokens)
+    if summary.disk_megabytes is not None:
+        found["used/disk_megabytes"] = summary.disk_megabytes
+    return {f"{PREFIX}/{name}": value for name, value in found.items()}
+
+
+def best_control(summary: Summary) -> Difference | None:
+    """Return the trained model minus the control with the highest mean; `None` if no control has a score."""
+    scored = [change for change in summary.difference_controls.values() if change is not None]
+    return max(scored, key=lambda change: change.before, default=None)
+
+
+def _ends(name: str, change: Difference) -> dict[str, float]:
+    return {name: change.mean, f"{name}_low": change.ci_low, f"{name}_high": change.ci_high}
+
+
+def description(summary: Summary, name: str, note: str = "", links: Mapping[str, str] | None = None) -> str:
+    """Return what came of a run in Markdown: the sentences and tables that the terminal shows, and the user's note.
+
+    `name` is that of the run, as `rlft show` takes it, and `links` maps what can be looked at next to its address. The
+    note is the user's own Markdown; all else is escaped.
+    """
+    linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
+    more = f"`rlft show {name}` shows its conversations." + (f" Look at: {linked}." if linked else "")
+    return "\n\n".join([*map(paragraph, blocks(summary)), more, *([note] if note else [])])
+
+
+def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
+    """Return where the report of a run, its settings and its version are in MLflow's own pages."""
+    if summary.mlflow_run_id is None or experiment_id is None:
+        return {}
+    page = f"#/experiments/{experiment_id}/runs/{summary.mlflow_run_id}"
+    found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics", "traces": f"{page}/traces"}
+    name, version = summary.promotion.name, summary.promotion.version
+    if name is not None and version is not None:
+        found[f"{name} version {version}"] = f"#/models/{quote(name, safe='')}/versions/{version}"
+    return found

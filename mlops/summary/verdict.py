@@ -1,0 +1,192 @@
+"""What came of a run, in sentences and one table: written once for the terminal, MLflow and whoever else shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlops.registry.reasons import failed_of_all, failing
+from mlops.summary.controls import controls_that_do, cost_note, label_of, weak_controls
+from mlops.summary.sections import Difference, Metrics, SeveralAttempts
+from mlops.summary.summary import NOT_REGISTERED, Status, Summary
+from rlft.blocks import Table
+
+HEADLINES: Mapping[Status, str] = {
+    "running": "The run has not ended.",
+    "improved": "The trained model is better than what it started from.",
+    "not_improved": "The trained model is not measurably better than what it started from.",
+    "too_hard": "Not trained: the model solves none of these tasks, so nothing can be learnt.",
+    "already_solved": "Not trained: the model solves these tasks already.",
+    "failed": "The run failed.",
+}
+EFFECTS = {
+    "widened": "in {n} attempts the trained model solves more than the start does in {further}",
+    "ahead": "the trained model solves more in {n} attempts, but the start may solve as much in {further}",
+    "sharpened": "training made the first attempt better, and is not seen to solve more in {n}",
+    "lost": "in {n} attempts the trained model solves less than the start does",
+    "open": "what training did to either is within chance",
+}
+ARMS = (
+    ("base", "base model"),
+    ("warm_start", "warm start (SFT)"),
+    ("controls", "control"),
+    ("final", "trained with GRPO"),
+    ("champion", "champion before this run"),
+)
+
+
+def warnings_before(summary: Summary) -> list[str]:
+    """Return what must be read before the verdict: that answers have collapsed, or that something simpler would do."""
+    return [*_collapsed(summary), *controls_that_do(summary)]
+
+
+def explanation(summary: Summary) -> list[str]:
+    """Return the sentences that stand under the headline: what went wrong, or how large the difference is."""
+    said = [summary.error] if summary.error else []
+    if summary.baseline and summary.status in ("too_hard", "already_solved"):
+        said.append(summary.baseline.advice)
+    if summary.difference:
+        said.append(_sentence(summary.difference))
+    return said + [f"Likely cause: {each}" for each in summary.diagnosis[:1]]
+
+
+def comparisons(summary: Summary) -> list[str]:
+    """Return the sentences on the controls, on several attempts, and on texts that training cost nothing on."""
+    said = []
+    if summary.difference:
+        said += [
+            _against(label_of(summary, name), change, cost_note(summary, name))
+            for name, change in summary.difference_controls.items()
+            if change is not None
+        ]
+        said += weak_controls(summary)
+        said += [f"No control {name}: {reason}." for name, reason in summary.controls_left_out.items()]
+    said += [_several_attempts(summary.pass_at_k)] if summary.pass_at_k else []
+    return said if _has_cost(summary) or not summary.forgetting else [*said, *summary.forgetting_sentences]
+
+
+def caveats(summary: Summary) -> list[str]:
+    """Return which evaluation tasks are not new to the model, and what training cost elsewhere, if it did."""
+    said = [each.sentence for each in summary.contamination.values() if each.exact + each.overlapping]
+    return [*said, *summary.forgetting_sentences] if _has_cost(summary) else said
+
+
+def _has_cost(summary: Summary) -> bool:
+    return any(each.verdict == "cost" for each in summary.forgetting.values())
+
+
+def registration(summary: Summary) -> list[str]:
+    """Return what happened in the registry, and why, what failed first; nothing of a run that came to nothing."""
+    promotion = summary.promotion
+    if not promotion.version:
+        return []
+    registered = f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}"
+    if not summary.difference:
+        return [registered]
+    if failed := failing(promotion.reasons):
+        registered = f"Not promoted: {failed_of_all(promotion.reasons)}. {registered}"
+    return [registered, *failed, *(reason for reason in promotion.reasons if reason not in failed)]
+
+
+def shortcomings(summary: Summary) -> list[str]:
+    """Return what was lost on the way: a registration, or rollouts that could not be trained on."""
+    promotion, ledger = summary.promotion, summary.ledger
+    said = list(promotion.reasons) if summary.exit_code == NOT_REGISTERED else []
+    if ledger.errored:
+        said.append(f"{ledger.errored} of {ledger.sampled} rollouts errored and were left out")
+    if summary.rounds and not ledger.trained:
+        said.append(f"none of {ledger.sampled} rollouts could be trained on, no weight changed")
+    return said
+
+
+def effort(summary: Summary) -> str:
+    """Return how many rounds a run had, how long it took, and why it had no more."""
+    rounds = "1 round" if summary.rounds == 1 else f"{summary.rounds} rounds"
+    early = f"; training ended early ({summary.stopped})" if summary.stopped else ""
+    return f"{rounds}, {summary.seconds.total:.0f} s{early}"
+
+
+def arms_table(summary: Summary, metric: str) -> Table:
+    """Return the metric of every arm on each split that was measured."""
+    arms: dict[str, Metrics] = {}
+    for key, label in ARMS:
+        if key == "controls":
+            controls = summary.controls or {"sft": summary.sft_control}  # of an older version
+            arms |= {label_of(summary, name): metrics for name, metrics in controls.items()}
+        else:
+            arms[label] = getattr(summary, key)
+    splits = {metric: "test", f"gate/{metric}": "gate", f"off_distribution/{metric}": "off distribution"}
+    measured = [name for name in splits if any(name in arm for arm in arms.values())]
+    rows = tuple(
+        (label, *(f"{arm[name]:.3f}" if name in arm else "" for name in measured))
+        for label, arm in arms.items()
+        if any(name in arm for name in measured)
+    )
+    return Table(metric, ("", *(splits[name] for name in measured)), rows)
+
+
+def parts_table(differences: Mapping[str, Difference | None]) -> Table:
+    """Return the reward's parts and the environment's metrics before and after training."""
+    rows = []
+    for name, change in differences.items():
+        plain = name.removeprefix("rewards/")
+        if change is None:
+            rows.append((plain, "-", "-", "applied to no task of both", "0"))
+            continue
+        interval = f"{change.mean:+.3f} ({change.ci_low:+.3f} to {change.ci_high:+.3f})"
+        rows.append((plain, f"{change.before:.3f}", f"{change.after:.3f}", interval, str(change.tasks)))
+    columns = ("on test", "before", "after", "change (95 % interval)", "tasks")
+    return Table("parts and metrics", columns, tuple(rows))
+
+
+def _collapsed(summary: Summary) -> list[str]:
+    """Return that the answers have collapsed to a few, and what to do if that is wanted; nothing if they have not."""
+    if summary.collapsed is None:
+        return []
+    wanted = "If few answers are right for your tasks, look at them (`rlft show RUN final`) before you use the model."
+    return [f"The trained model says little: {summary.collapsed}. {wanted}"]
+
+
+def _scale(metric: str) -> tuple[float, str]:
+    """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
+    return (1, "") if metric == "reward" else (100, " points")
+
+
+def _sentence(change: Difference) -> str:
+    """Return the difference in one sentence: accuracy in percentage points, the reward in its own unit."""
+    metric, (scale, unit) = change.metric, _scale(change.metric)
+    before, after = change.before * scale, change.after * scale
+    low, high = change.ci_low * scale, change.ci_high * scale
+    text = (
+        f"{metric} on {change.tasks} unseen test tasks: {before:.3g} -> {after:.3g} "
+        f"({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
+    )
+    if change.errors and change.ci_low_errors is not None:
+        text += (
+            f"; counting {change.errors} rollouts without a score against the trained model, the lower end is "
+            f"{change.ci_low_errors * scale:+.3g}"
+        )
+    if change.without_score:
+        text += f"; {len(change.without_score)} tasks have no score for either and are left out"
+    if change.declared is False:
+        text += "; the range of this score is not known, so rare large losses that did not occur may be missing"
+    return text
+
+
+def _against(label: str, change: Difference, note: str) -> str:
+    """Return the trained model minus a control in one line, with a note on what the control took."""
+    interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
+    return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
+
+
+def _several_attempts(curves: SeveralAttempts) -> str:
+    """Return in one sentence what both models solve in one and in n attempts, and what training did."""
+    from rlft.pass_at_k import FURTHER  # imports scipy, which commands that list runs do without
+
+    n, change = len(curves.start), curves.difference_at_n
+    text = (
+        f"One attempt at {curves.tasks} test tasks solves {curves.start[0]:.1%} -> {curves.trained[0]:.1%}, and at "
+        f"least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} ({100 * change.mean:+.3g} points, "
+        f"95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): "
+        f"{EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
+    )
+    return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text

@@ -1,0 +1,123 @@
+"""What is known of a version when its policy is registered, from the run's summary, settings, tasks and reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mlops.registry.names import RUN_NAME_TAG
+from mlops.summary.blocks import lead, results
+from mlops.summary.controls import controls_that_do, weak_controls
+from mlops.summary.summary import Summary
+from rlft.blocks import Block
+from rlft.card import Facts
+from rlft.card.licence import licence_of
+from rlft.card.reward import reward_in_words
+from rlft.config import Config
+from rlft.contract.base import BaseEnv
+from rlft.harness.shown import shown_context
+from rlft.policy import PolicyFolder
+from rlft.policy.folder import load_tokenizer
+from rlft.policy.origin import base_folder
+from rlft.tasks.sources import describe_source
+from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Names what is registered: the model, the MLflow run, the tags of the run, and the reasons of the decision."""
+
+    name: str
+    run_id: str
+    tags: Mapping[str, str]
+    reasons: Sequence[str]
+
+
+def verdict_blocks(told: Mapping[str, Any]) -> list[Block]:
+    """Return the verdict on the run whose `summary` is in `told`, with what must be read before it."""
+    return list(lead(Summary.model_validate(told["summary"])))
+
+
+def version_facts(
+    registration: Registration,
+    policy: PolicyFolder,
+    config: Config,
+    environment: BaseEnv,
+    tasks: TaskSet,
+    told: Mapping[str, Any],
+    arms: Mapping[str, Evaluation | None],
+) -> Facts:
+    """Return what is known of a version.
+
+    `told` has the run's `summary` as far as it goes, the report of its reward `audit`, if there was one, and the exact
+    `code` that ran. `arms`
+    are the evaluations of the policies, `None` for one that the run does not have. Raises what `shown_context` raises.
+    """
+    summary = Summary.model_validate(told["summary"])
+    reports = {name: arm.splits for name, arm in arms.items() if arm is not None and arm.splits}
+    metadata, trained = policy.metadata, reports["trained"]
+    sizes = Counter(task.split for task in tasks.tasks)
+    parts = dict.fromkeys(
+        name.removeprefix("rewards/")
+        for report in trained.values()
+        for name in report.per_task
+        if name.startswith("rewards/")
+    )
+    base = metadata.base_model
+    return Facts(
+        name=registration.name,
+        run_name=registration.tags.get(RUN_NAME_TAG, ""),
+        run_id=registration.run_id,
+        policy=asdict(metadata),
+        shown=shown_context(environment, config.harness, tasks.tasks, load_tokenizer(policy)).to_json(),
+        config=config.model_dump(mode="json"),
+        tags=registration.tags,
+        reports=reports,
+        source=describe_source(config.tasks),
+        sizes={split: sizes[split] for split in SPLITS if sizes[split]},
+        fingerprint=tasks.fingerprint,
+        reward=reward_in_words(environment, list(parts), config.reward.weights, config.reward.full),
+        results=list(results(summary)),
+        simpler=_simpler(summary),
+        reasons=registration.reasons,
+        caveats=_caveats(summary, trained),
+        audit=told.get("audit"),
+        code=told.get("code", {}),
+        licence=licence_of(base, _folder_of(base, metadata.base_revision), metadata.base_revision),
+    )
+
+
+def _folder_of(base: str | None, revision: str | None) -> Path | None:
+    """Return the folder of a base model on this machine; `None` if it is not there any more."""
+    try:
+        return base_folder(base, revision) if base else None
+    except (OSError, ValueError):
+        return None
+
+
+def _simpler(summary: Summary) -> list[str]:
+    """Return a sentence for each control that does as well, or that none of those with a score does."""
+    if found := controls_that_do(summary):
+        return [*found, *weak_controls(summary)]
+    scored = [name for name, change in summary.difference_controls.items() if change is not None]
+    if not scored:
+        return []
+    return [f"No control that was tried does as well ({', '.join(scored)}).", *weak_controls(summary)]
+
+
+def _caveats(summary: Summary, trained: Mapping[str, EvaluationReport]) -> list[str]:
+    """Return what the results do not show: rollouts without a score, and that nothing simpler was tried.
+
+    That tasks are old, answers have collapsed, or other texts got worse is told among the results themselves.
+    """
+    said = [
+        f"{report.errored} attempts on {split} have no score and are left out of its means."
+        for split, report in trained.items()
+        if report.errored
+    ]
+    if "constant" not in summary.difference_controls or len(summary.difference_controls) < 2:
+        said.append("Apart from the best constant answer no control was trained, so something simpler may do as well.")
+    return said

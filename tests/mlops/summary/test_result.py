@@ -1,0 +1,103 @@
+import pytest
+
+from mlops.summary.result import best_control, description, links_of, result_metrics
+from mlops.summary.sections import Baseline, Difference, Ledger, Promotion, Seconds
+from mlops.summary.summary import Summary
+from rlft.types import Interval
+
+
+def minus(before, mean):
+    change = {"mean": mean, "ci_low": mean - 0.01, "ci_high": mean + 0.02}
+    return Difference(metric="accuracy", before=before, after=before + mean, tasks=500, **change)
+
+
+IMPROVED = Summary(
+    status="improved",
+    difference=minus(0.25, 0.5),
+    difference_controls={"sft": minus(0.5, 0.25), "constant": minus(0.125, 0.625), "few_shot": None},
+    seconds=Seconds(total=1800.0),
+    ledger=Ledger(sampled=640, trained=600, filtered=40),
+    disk_megabytes=12.5,
+    rounds=10,
+)
+
+
+def test_the_result_comes_first_with_its_intervals():
+    found = result_metrics(IMPROVED, gpus=4, trained=Interval(0.75, 0.7, 0.8, 100), tokens=12800)
+    assert found == pytest.approx(
+        {
+            "0_result/test/accuracy": 0.75,
+            "0_result/test/accuracy_low": 0.7,
+            "0_result/test/accuracy_high": 0.8,
+            "0_result/test/accuracy_before": 0.25,
+            "0_result/test/accuracy_gain": 0.5,
+            "0_result/test/accuracy_gain_low": 0.49,
+            "0_result/test/accuracy_gain_high": 0.52,
+            "0_result/test/accuracy_over_control": 0.25,  # over sft, which is better than the constant answer
+            "0_result/test/accuracy_over_control_low": 0.24,
+            "0_result/test/accuracy_over_control_high": 0.27,
+            "0_result/used/seconds": 1800,
+            "0_result/used/gpu_hours": 2,  # 4 GPUs for half an hour
+            "0_result/used/rollouts": 640,
+            "0_result/used/tokens": 12800,
+            "0_result/used/disk_megabytes": 12.5,
+        }
+    )
+    others = ["accuracy", "Accuracy", "clip_ratio/low", "_private", "eval/final/test/accuracy"]
+    assert sorted([*others, *found])[: len(found)] == sorted(found)
+
+
+def test_a_run_that_trained_nothing_says_what_it_took_and_what_it_measured():
+    baseline = Baseline(verdict="too_hard", advice="Take easier tasks.", frac_tasks_with_variance=0.0)
+    stopped = Summary(status="too_hard", baseline=baseline, seconds=Seconds(total=9))
+    assert result_metrics(stopped, gpus=0) == {
+        "0_result/baseline/frac_tasks_with_variance": 0,
+        "0_result/used/seconds": 9,
+        "0_result/used/gpu_hours": 0,
+        "0_result/used/rollouts": 0,
+        "0_result/used/tokens": 0,
+    }
+    text = description(stopped, "first")
+    assert text.startswith("**Not trained: the model solves none of these tasks")
+    assert "\n\nTake easier tasks.\n\n" in text
+
+
+def test_without_a_scored_control_there_is_no_best_one():
+    assert best_control(IMPROVED.model_copy(update={"difference_controls": {"few_shot": None}})) is None
+
+
+def test_the_description_says_what_the_terminal_says():
+    arms = {"base": {"accuracy": 0.25}, "controls": {"sft": {"accuracy": 0.5}}, "final": {"accuracy": 0.75}}
+    registered = Promotion(promoted=True, name="m", version="3", alias="champion", reasons=["passes: it is better"])
+    text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
+    paragraphs = text.split("\n\n")
+    assert paragraphs[0] == "**The trained model is better than what it started from.**"
+    assert "25 \\-> 75" not in text  # a minus is no markup
+    assert "accuracy on 500 unseen test tasks: 25 -\\> 75 (+50 points, 95 % interval +49 to +52)" in paragraphs
+    table = "|  | test |\n| --- | --- |\n| base model | 0.250 |\n| SFT on your gold answers | 0.500 |"
+    assert any(paragraph.startswith(table) for paragraph in paragraphs)
+    assert "Registry: m version 3, alias champion\n- passes: it is better" in paragraphs
+    assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
+
+
+def test_the_links_lead_to_pages_of_mlflow():
+    registered = Promotion(name="a b/c", version="3")
+    run = IMPROVED.model_copy(update={"mlflow_run_id": "r1", "promotion": registered})
+    assert links_of(run, "7") == {
+        "report": "#/experiments/7/runs/r1/artifacts/report.html",
+        "curves": "#/experiments/7/runs/r1/model-metrics",
+        "traces": "#/experiments/7/runs/r1/traces",
+        "a b/c version 3": "#/models/a%20b%2Fc/versions/3",
+    }
+    text = description(run, "first", links={"report": "#/x"})
+    assert text.endswith("`rlft show first` shows its conversations. Look at: [report](#/x).")
+    assert links_of(run, None) == links_of(IMPROVED, "7") == {}
+
+
+def test_what_a_model_wrote_is_no_markup():
+    said = "<img src=x> [a](http://b) \x1b]8;; | `c`"
+    change = minus(0.75, -0.25)
+    hostile = IMPROVED.model_copy(update={"constant_answer": said, "difference_controls": {"constant": change}})
+    text = description(hostile, "first")
+    assert "\\<img src=x\\> \\[a\\](http://b)" in text
+    assert "\x1b" not in text

@@ -1,0 +1,102 @@
+"""What is known of a version comes from the run's summary, settings, tasks and reports, and is all in its card."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from mlops.summary.sections import Difference
+from mlops.summary.summary import Summary
+from mlops.summary.version_facts import Registration, version_facts
+from rlft.blocks import Headline
+from rlft.card import version_files
+from rlft.config import Config
+from rlft.contract.base import BaseEnv
+from rlft.policy import PolicyFolder
+from rlft.policy.tokens import character_tokenizer
+from rlft.types import Evaluation, Task, TaskSet
+from tests.mlops.registry.test_versions import qwen, write_policy
+from tests.rlft.card.facts import report
+
+CONFIG = {
+    "name": "capitals",
+    "tasks": {"source": "jsonl", "path": "capitals.jsonl"},
+    "environment": {"name": "capitals.py:Capitals", "kwargs": {"key": "env:CAPITALS_KEY"}},
+    "policy": {"model": "some/base"},
+}
+
+
+class Capitals(BaseEnv):
+    """Asks for capitals."""
+
+    system_prompt = "Answer with the city alone."
+
+
+def change(before, after, low, high):
+    return Difference(
+        metric="accuracy", before=before, after=after, mean=after - before, ci_low=low, ci_high=high, tasks=20
+    )
+
+
+def summary(**controls):
+    given = {"final": {"accuracy": 0.5}, "base": {"accuracy": 0.3}, "difference": change(0.3, 0.5, 0.1, 0.3)}
+    return Summary(status="improved", **given, difference_controls=controls)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tokenizer = character_tokenizer("0123456789+=-")
+    base = tmp_path_factory.mktemp("base")
+    (base / "README.md").write_text("---\nlicense: mit\n---\n")
+    given = {"base_model": str(base), "base_hash": "b0", "content_hash": "c0", "update": 6, "stage": "grpo"}
+    return PolicyFolder(write_policy(tmp_path_factory.mktemp("policy"), qwen(tokenizer, 0), tokenizer, **given))
+
+
+def facts(folder, told_summary, audit=None):
+    prompt = ({"role": "user", "content": "q"},)
+    splits = ("train", "train", "gate")
+    tasks = tuple(
+        Task(id=str(n), environment="", prompt=prompt, answer=None, info={}, split=split, group=str(n))
+        for n, split in enumerate(splits)
+    )
+    return version_facts(
+        Registration("capitals", "run id", {"zenml.run_name": "capitals-1"}, ("passes: base",)),
+        folder,
+        Config.model_validate(CONFIG),
+        Capitals(),
+        TaskSet(tasks, "f00d", {}),
+        {"summary": told_summary.model_dump(mode="json"), "audit": audit},
+        {"base": Evaluation({"test": report(mean=0.3)}), "warm_start": None, "trained": Evaluation({"test": report()})},
+    )
+
+
+def test_facts_of_a_run(folder):
+    audit = {"passed": True, "num_tasks": 2, "findings": []}
+    found = facts(folder, summary(constant=change(0.1, 0.5, 0.2, 0.6)), audit)
+    assert (found.run_name, found.source, found.fingerprint) == ("capitals-1", "jsonl capitals.jsonl", "f00d")
+    assert found.sizes == {"train": 2, "gate": 1}
+    assert set(found.reports) == {"base", "trained"}
+    assert found.shown["system_prompt"] == "Answer with the city alone."
+    assert found.licence is not None
+    assert found.licence.id == "mit"  # of the card in the base's folder
+    assert found.simpler == ["No control that was tried does as well (constant)."]
+    assert found.caveats == [
+        "Apart from the best constant answer no control was trained, so something simpler may do as well."
+    ]
+    assert found.results[:2] == [
+        Headline("The trained model is better than what it started from."),
+        "accuracy on 20 unseen test tasks: 30 -> 50 (+20 points, 95 % interval +10 to +30)",
+    ]
+    assert found.reward[:2] == ["Asks for capitals.", "right: paid with weight 1, at most 1."]
+    files = version_files(found)
+    assert yaml.safe_load(files["config.yaml"])["environment"]["kwargs"] == {"key": "env:CAPITALS_KEY"}
+    for said in ("license: mit", "Answer with the city alone.", "passes: base", "reward, which passed"):
+        assert said in files["README.md"]
+
+
+def test_a_control_that_does_as_well_is_told(folder):
+    found = facts(folder, summary(constant=change(0.1, 0.5, 0.2, 0.6), sft=change(0.5, 0.5, -0.1, 0.1)))
+    (told,) = found.simpler
+    assert told.startswith("SFT on your gold answers reaches 50.0 %, and GRPO is not measurably better: it would do")
+    assert found.caveats == []
+    assert "not attacked" in version_files(found)["README.md"]

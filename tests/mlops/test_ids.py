@@ -1,0 +1,83 @@
+"""The ids and names that earlier runs have stored, and that what makes them keeps to them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from zenml.utils import source_utils
+
+from mlops.ids import (
+    EVALUATE,
+    PIPELINE,
+    REWARDS,
+    ROLLOUTS,
+    TRAIN_REPORT,
+    again_name,
+    is_name_of_attempt,
+    name_of_first,
+    resumed_name,
+    round_name,
+    round_of,
+    validation_name,
+)
+from pipelines.evaluate import evaluate
+from pipelines.train import train
+from steps.generate_rollouts import generate_rollouts
+from steps.score_rewards import score_rewards
+from steps.train_grpo import train_grpo
+
+
+def test_ids_of_steps_are_those_of_earlier_runs():
+    assert [stored.step_id("r007") for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT)] == [
+        "generate_rollouts_r007", "score_rewards_r007", "train_grpo_r007"
+    ]  # fmt: skip
+    assert validation_name(12) == "validation_r012"
+    assert train.name == PIPELINE == "train"
+    assert evaluate.name == EVALUATE == "evaluate"
+
+
+@pytest.mark.parametrize(
+    ("step", "stored", "file"),
+    [(generate_rollouts, ROLLOUTS, "rollouts.parquet"), (score_rewards, REWARDS, "rewards.parquet"),
+     (train_grpo, TRAIN_REPORT, "report.json")],
+)  # fmt: skip
+def test_a_step_stores_its_output_under_this_name_in_this_file(step, stored, file):
+    (source,) = step.configuration.outputs[stored.output].materializer_source
+    materializer = source_utils.load(source)(uri="folder")
+    assert (step.name, materializer._file) == (stored.step, f"folder/{stored.file}")
+    assert stored.file == file
+
+
+@pytest.mark.parametrize(
+    ("round", "name"),
+    [(0, "r000"), (1000, "r1000"), ("0", "r000"), ("12", "r012"), ("r3", "r003"), ("r003", "r003"), ("1000", "r1000"),
+     ("baseline", "baseline"), ("validation_r001", "validation_r001"), ("final", "trained")],
+)  # fmt: skip
+def test_a_round_by_number_or_name(round, name):
+    assert round_name(round) == name
+
+
+@pytest.mark.parametrize(
+    ("step", "number"),
+    [
+        ("generate_rollouts_r000", 0),
+        ("score_rewards_r007", 7),
+        ("train_grpo_r1234", 1234),
+        ("generate_rollouts_validation_r007", None),
+        ("generate_rollouts_baseline", None),
+        ("score_rewards_trained", None),
+        ("initialize_policy", None),
+    ],
+)
+def test_the_round_of_a_step(step, number):
+    assert round_of(step) == number
+
+
+def test_names_of_later_attempts_lead_to_the_first():
+    resumed = resumed_name("lower-rate")
+    assert re.fullmatch(r"lower-rate-resumed-[0-9]{6}-[0-9]{6}", resumed)
+    assert name_of_first(resumed) == name_of_first("lower-rate") == "lower-rate"
+    assert again_name("lower-rate") == "lower-rate-again"
+    attempts = [is_name_of_attempt(name) for name in (resumed, "lower-rate-again", "lower-rate", "again-and-again-2")]
+    assert attempts == [True, True, False, False]
