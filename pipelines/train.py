@@ -61,6 +61,7 @@ from steps.train_grpo import train_grpo
 from steps.train_rejection_control import train_rejection_control
 from steps.train_sft_control import train_sft_control
 from steps.warm_start_policy import warm_start_policy
+from steps.write_report import write_report
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ STEPS = [
     fetch_champion,
     decide_promotion,
     register_policy,
+    write_report,
 ]
 
 
@@ -117,15 +119,17 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         runtime.lent = _lend(display, record)
         tasks, base, start, other = _prepare(stages, record, runtime)
         record.keep()
-        if not _worth_training(stages, tasks, start, record):
-            return
-        started = time.perf_counter()
-        account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
-        rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep)
-        record.seconds.rounds = time.perf_counter() - started
-        _note_rounds(rounds, record)
-        starts = Starts(base, start, other)
-        conclude(stages, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
+        if _worth_training(stages, tasks, start, record):
+            started = time.perf_counter()
+            account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
+            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep)
+            record.seconds.rounds = time.perf_counter() - started
+            _note_rounds(rounds, record)
+            starts = Starts(base, start, other)
+            conclude(stages, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
+        record.seconds.total = time.perf_counter() - began  # of the page; what is written of the run comes after it
+        with stages.show("report"):
+            write_report(str(_current_run().id), record.summary.model_dump(mode="json"))
 
 
 def _lend(display: Display, record: Record) -> Lent:

@@ -29,3 +29,17 @@ print(json.dumps([load_text("runs:/{result.summary["mlflow_run_id"]}/report.html
     assert stored.split('id="curves"')[1].split('id="time"')[0] == page.split('id="curves"')[1].split('id="time"')[0]
     missing = home.module("cli", "report", "no-such-run")
     assert (missing.returncode, "no run is called" in missing.stderr) == (2, True)
+
+
+def test_zenml_shows_the_page(finished):
+    home, result = finished
+    shown, kind, page = home.query(f"""
+from zenml.client import Client
+step = Client().get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["write_report"]
+(report,) = step.outputs["report"]
+(shown,) = report.visualizations
+print(json.dumps([shown.uri, shown.type, report.load()]))
+""")
+    assert (shown.endswith("report.html"), kind) == (True, "html")
+    difference = result.summary["difference"]
+    assert f"on {difference['tasks']} unseen test tasks" in page

@@ -280,7 +280,7 @@ def test_the_same_run_again_samples_nothing_and_an_edited_reward_only_scores(mak
     assert again.code == 0, again.output
     statuses = {name: step["status"] for name, step in home.steps(again.summary["pipeline_run_id"]).items()}
     worked = {name for name, status in statuses.items() if status != "cached"}
-    assert worked == {"ingest_tasks", "initialize_policy", "register_policy"}
+    assert worked == {"ingest_tasks", "initialize_policy", "register_policy", "write_report"}
     # the new reward pays every answer half: same rollouts, new scores
     environment.write_text(source.replace("== ground_truth)}", "== ground_truth) / 2 + 0.5}"))
     edited = home.rlft(*arguments, "--set", "reward.audit=false", "--set", "reward.full=1.0")
