@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -50,7 +52,7 @@ def remove(
             console.print(f"{said}; nothing has been changed")
         return
     if plan.runs and not yes:
-        _ask(plan)
+        _ask(plan, partial(_show, plan, left, home, errors) if as_json else None)
     done = remove_runs(home, plan)
     if as_json:
         console.write_json(_to_json(done, removed=True))
@@ -80,10 +82,15 @@ def _show(plan: Plan, left: Note | None, home: Home, console: Terminal) -> None:
         console.print("nothing to remove")
 
 
-def _ask(plan: Plan) -> None:
-    """Return if a person agrees. Raises typer.Exit if not, and RlftError if nobody is there."""
+def _ask(plan: Plan, show: Callable[[], None] | None) -> None:
+    """Return if a person agrees, who has seen what goes by `show`, if not before. Raises typer.Exit if not.
+
+    Raises RlftError if nobody is there.
+    """
     if not sys.stdin.isatty():
         raise RlftError("nobody can be asked here", where="--yes", fix="look with --dry-run, then give --yes")
+    if show is not None:
+        show()
     said = f"{_count(plan.runs)} will be removed for good, which frees {megabytes(plan.bytes)}."
     errors.print(styled(said, "yellow"))
     if not typer.confirm("Remove them?", err=True):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
 from cli.doctor import _removal
+from cli.removing import remove
 from mlops.display import terminal
 from mlops.home.backups import back_up
 from mlops.home.databases import DATABASES, MLFLOW, ZENML
@@ -17,6 +20,7 @@ from mlops.home.locks import removal_lock
 from mlops.removal import removing as removal
 from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import Plan
+from mlops.runs.listing import Attempt, ListedRun
 from rlft.errors import StorageError
 from tests.mlops.home.making import make_databases
 
@@ -106,3 +110,19 @@ def test_a_note_that_cannot_be_read_is_told_with_what_is_lost_and_stays(rlft, tm
     [found] = _removal(home)
     assert (found.state, "cannot be read" in found.what) == ("broken", True)
     assert note.read_bytes() == content
+
+
+def test_a_person_who_asks_for_json_sees_what_would_go_before_the_question(tmp_path, capsys, monkeypatch):
+    began = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    run = ListedRun("first", (Attempt("1" * 32, "first", "completed", began, 61.0, None),), "completed")
+    monkeypatch.setattr("mlops.removal.plan.make_plan", lambda *_, **__: Plan([run], bytes=2_000_000))
+    monkeypatch.setattr(removal, "remove_runs", lambda home, plan: plan)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
+    options = {"resumable_too": False, "dry_run": False, "yes": False, "as_json": True}
+    remove(Home(tmp_path), [run], terminal.console, **options)
+    said = capsys.readouterr()
+    assert json.loads(said.out)["removed"] is True
+    listed, question = said.err.splitlines()
+    assert listed.startswith("first, 2026-03-01")
+    assert question == "1 run will be removed for good, which frees 2.0 MB."

@@ -8,6 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.home.folder import Home
+from mlops.runs.unknown import unknown_run
 from mlops.stored import named_models
 from mlops.stored.named_models import check_models, naming_model
 from rlft.errors import DamagedError, PolicyError, RlftError
@@ -34,7 +35,7 @@ def runs(monkeypatch):
     def find_run(name):
         full = next((each for each in known if each.startswith(name)), None)  # as ZenML takes the beginning of a name
         if full is None:
-            raise RlftError(f"no single run is called {name!r}", where="RUN", fix="the newest runs are: first-of-all")
+            raise unknown_run(name, list(known), [])
         return SimpleNamespace(name=full, pipeline=SimpleNamespace(name=known[full]))
 
     monkeypatch.setattr(named_models, "find_run", find_run)
@@ -67,14 +68,18 @@ def test_a_name_of_this_home_that_reads_as_one_of_the_hub_is_told_with_how_to_wr
 @pytest.mark.parametrize(
     "text", ["gpt2", "first", "quick", "mirror@main", "mirror/1@main", "mirror/large", "first-of-all@main", "other/1"]
 )
-def test_other_names_are_those_of_the_hub(tmp_path, uri, text):
+def test_other_names_are_those_of_the_hub(tmp_path, uri, text, monkeypatch):
+    asked = []
+    monkeypatch.setattr(named_models, "check_origin", asked.append)
     check(tmp_path, uri, text)
+    name, _, revision = text.partition("@")
+    assert [(settings.model, settings.revision) for settings in asked] == [(name, revision or None)]
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("absent:best", "no single run is called 'absent'"),
+        ("absent:best", "no run is called 'absent'"),
         ("models:/mirror@best", "no version has this alias; there are: champion"),
         ("models:/mirror/7", "there is no such version; the newest is 1"),
         ("./absent", "there is no such folder"),
