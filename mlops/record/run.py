@@ -39,7 +39,7 @@ from mlops.summary.summary import Summary
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import Tracker
 from mlops.tracking.system import SystemMetrics
-from mlops.tracking.values import redact
+from mlops.tracking.values import redact, short
 from rlft.config import Config
 from rlft.errors import FixedSettingError, StorageError, TrackerError
 from rlft.fingerprints.identity import EnvironmentFingerprints
@@ -166,7 +166,7 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
     except TrackerError as odd:  # the champion is a version that is not there
         raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
     except Exception as cause:  # whatever MLflow, a driver or the network throws
-        reason = hide(redact(str(cause), tracking_uri).splitlines()[0][:300]) if str(cause) else type(cause).__name__
+        reason = short(str(cause) or type(cause).__name__, tracking_uri)
         if not own_store and getattr(cause, "error_code", None) not in REFUSALS:
             logger.warning("the registry does not answer: the model cannot be registered unless it does. %s", reason)
             return

@@ -23,7 +23,7 @@ from mlops.serving.version import ServedVersion
 from mlops.tracking.reach import check_reachable
 from mlops.tracking.spans import chat_span, trace_id
 from mlops.tracking.traces import PREVIEW
-from mlops.tracking.values import redact
+from mlops.tracking.values import reason_of, redact
 from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Conversations:
                 self.written += 1
             except Exception as cause:  # whatever a store throws: an answer must not depend on it
                 self._quiet_until = time.monotonic() + _PAUSE
-                reason = redact(f"{type(cause).__name__}: {cause}", self.tracking_uri).splitlines()[0][:300]
+                reason = reason_of(cause, self.tracking_uri)
                 self._lose(f"MLflow does not take them: {reason}")
 
     def _lose(self, why: str) -> None:

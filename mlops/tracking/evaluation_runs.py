@@ -21,7 +21,7 @@ from mlops.tracking.evaluation_traces import log_attempts
 from mlops.tracking.reach import check_reachable, quick_http
 from mlops.tracking.run import Tracker
 from mlops.tracking.scorer_feedback import scorer_feedback
-from mlops.tracking.values import redact
+from mlops.tracking.values import reason_of
 from rlft.outcome import as_text
 from rlft.suites.measures import CellMeasures
 from rlft.suites.scorers import ScorerScores
@@ -178,5 +178,5 @@ def _link_model(tracking_uri: str, run_id: str, model_id: str | None) -> None:
             client = MlflowClient(tracking_uri=tracking_uri)
             client.log_inputs(run_id, models=[LoggedModelInput(model_id)])
     except Exception as cause:  # a link is a convenience
-        reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
+        reason = reason_of(cause, tracking_uri)
         logger.warning("the logged model was not linked to its evaluation: %s", reason)

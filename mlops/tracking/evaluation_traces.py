@@ -21,7 +21,7 @@ from mlops.tracking.traces import (
     store_rollout,
     trace_key,
 )
-from mlops.tracking.values import redact
+from mlops.tracking.values import reason_of
 from rlft.types import Rewards, Rollouts, Task, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def log_attempts(
                 )
                 stored += 1
         except Exception as cause:  # a trace is a convenience: the numbers are in the summary
-            reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
+            reason = reason_of(cause, tracking_uri)
             logger.warning(
                 "%d of %d conversations were not stored as traces. %s", len(wanted) - stored, len(wanted), reason
             )

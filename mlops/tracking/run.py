@@ -22,7 +22,7 @@ from mlflow.exceptions import MlflowException
 from mlops.tracking.missed import Entry, read_missed, write_missed
 from mlops.tracking.patience import STORE, Patience
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
-from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact
+from mlops.tracking.values import MAX_TAG, describe_tasks, flatten, legal_name, redact, short
 from mlops.tracking.writer import RunWriter
 from rlft.secrets import hide, hide_secrets
 from rlft.shortage import Shortage, shortage_of
@@ -219,7 +219,7 @@ class Tracker:
                 # MLflow goes on with the connection's own words, which name Python's objects.
                 text = f"{type(cause).__name__}: {cause}".split(" with exception ")[0]
                 text = _SHORT.get(shortage_of(cause), text)
-                reason = redact(text, self.tracking_uri).splitlines()[0][:300]
+                reason = short(text, self.tracking_uri)
                 logger.warning("tracking (%s) failed and is tried again later; training goes on. %s", kind, reason)
             return False
         if kind != "probe":  # a server that answers may still have a database that does not

@@ -28,7 +28,7 @@ from mlflow.tracing.client import TracingClient
 
 from mlops.tracking.reach import check_reachable, quick_http
 from mlops.tracking.spans import rollout_spans, span_key, token_usage, trace_id
-from mlops.tracking.values import redact
+from mlops.tracking.values import reason_of
 from rlft.outcome import as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 from rlft.visible import visible
@@ -91,7 +91,7 @@ def log_rollout_traces(
                     store_rollout(client, experiment_id, run_id, rollout, feedback, prompt, {ROUND_TAG: str(round)}, {})
             there = stored_rollouts(tracking_uri, experiment_id, run_id, round)
         except Exception as cause:  # a trace is a convenience: whatever the store throws must not stop training
-            reason = redact(f"{type(cause).__name__}: {cause}", tracking_uri).splitlines()[0][:300]
+            reason = reason_of(cause, tracking_uri)
             logger.warning("round %d: traces were not stored; training goes on. %s", round, reason)
             return 0
     stored = sum(rollout.rollout_id in there for rollout in wanted)

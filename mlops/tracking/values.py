@@ -22,6 +22,16 @@ def redact(text: str, tracking_uri: str = "") -> str:
     return secrets.hide(secrets.redact(text.replace(password, secrets.MASK) if password else text))
 
 
+def reason_of(cause: Exception, tracking_uri: str) -> str:
+    """Return the first line of what went wrong at a tracking server, for a log: at most 300 characters, no secrets."""
+    return short(f"{type(cause).__name__}: {cause}", tracking_uri)
+
+
+def short(text: str, tracking_uri: str) -> str:
+    """Return the first line of a text without secrets, cut at 300 characters."""
+    return redact(text, tracking_uri).splitlines()[0][:300]
+
+
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Return {`outer.inner`: text}; lists become JSON, values are cut at MLflow's 6,000 characters."""
     flat: dict[str, str] = {}
