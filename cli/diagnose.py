@@ -22,8 +22,8 @@ def diagnose(
 ) -> None:
     """Say why the reward of a run does not rise, the likeliest cause first, with the settings to change.
 
-    The curves of its rounds are checked for sixteen causes, which docs/guide/diagnosis.md explains. A run whose
-    validation has risen has none.
+    The curves of its rounds are checked for the causes that docs/guide/diagnosis.md explains. Of a run whose validation
+    has risen it is said what ended its rise, if anything did.
     """
     with guarded(verbose, None):
         home = find_home()
@@ -40,17 +40,20 @@ def diagnose(
         history = stored_history(run)
         findings = find(history)
         if as_json:
-            found = [{"cause": each.cause, "what": each.what, "remedy": each.remedy} for each in findings]
+            found = [
+                {"cause": each.cause, "what": each.what, "remedy": each.remedy, "guide": each.link} for each in findings
+            ]
             console.write_json({"risen": history.has_risen(), "rounds": len(history.rounds), "findings": found})
-        elif history.has_risen():
-            console.print("Validation is measurably better than before training: there is nothing to explain.")
+            return
+        if history.has_risen():
+            nothing = "" if findings else ": there is nothing to explain"
+            console.print(f"Validation is measurably better than before training{nothing}.")
         elif not findings:
             console.print(
-                f"None of {len(CHECKS)} known causes is seen in the {len(history.rounds)} rounds. Read attempts with "
-                "the highest and the lowest reward (`rlft show`), and train for longer."
+                f"None of {len(CHECKS)} checks has found a cause in the {len(history.rounds)} rounds. Read attempts "
+                "with the highest and the lowest reward (`rlft show`), and train for longer."
             )
         for number, each in enumerate(findings, start=1):
-            if not as_json:
-                console.print(styled(f"{number}. {each.cause}", "bold"))
-                console.print(f"   {each.what}")
-                console.print(f"   {each.remedy}")
+            console.print(styled(f"{number}. {each.cause}", "bold"))
+            for sentence in (each.what, each.remedy, f"More: {each.link}"):
+                console.print(f"   {sentence}")

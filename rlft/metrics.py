@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from rlft.evaluation import pair
 from rlft.statistics import varies
 from rlft.types import Reward, Rewards, Rollout, Rollouts
+from rlft.variety import answer_counts
 
 
 def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
@@ -22,12 +23,14 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
     """
     pairs = pair(rollouts, rewards)
     sampled = [rollout for rollout, _ in pairs if rollout.error is None]
-    scored = [reward for rollout, reward in pairs if rollout.error is None and reward.total is not None]
+    answered = [(rollout, reward) for rollout, reward in pairs if rollout.error is None and reward.total is not None]
+    scored = [reward for _, reward in answered]
     clipped = [reward for rollout, reward in pairs if rollout.truncated and reward.total is not None]
     return {
         **_reward_metrics(scored),
         **_part_metrics(scored),
         **_length_metrics(sampled),
+        **_answer_metrics([each for each in answered if len(each[0].token_ids)]),
         **({"completions/clipped_accuracy": fmean(float(each.solved) for each in clipped)} if clipped else {}),
         **_turn_metrics(sampled),
         **_sampling(rollouts),
@@ -99,9 +102,38 @@ def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
     return metrics
 
 
+def _answer_metrics(scored: Sequence[tuple[Rollout, Reward]]) -> dict[str, float]:
+    """Return shares of the scored attempts: of the most frequent answer, whatever the task, and of no answer.
+
+    The second counts attempts that have ended by themselves, and in which `final_answer` found nothing. And of those
+    that repeat an earlier attempt at the same task the share that earned another reward than it.
+    """
+    if not scored:
+        return {}
+    unanswered = sum(reward.answer is None and not rollout.truncated for rollout, reward in scored)
+    return {
+        "completions/same_answer_ratio": max(answer_counts(scored).values()) / len(scored),
+        "completions/unanswered_ratio": unanswered / len(scored),
+        **_contradictions(scored),
+    }
+
+
+def _contradictions(scored: Sequence[tuple[Rollout, Reward]]) -> dict[str, float]:
+    earned: dict[tuple[str, bytes], float] = {}
+    differ = 0
+    for rollout, reward in scored:
+        if reward.total is not None:
+            differ += varies([earned.setdefault(_said(rollout), reward.total), reward.total])
+    repeats = len(scored) - len(earned)
+    return {"rewards/contradiction_ratio": differ / repeats} if repeats else {}
+
+
 def _duplicates(rollouts: Sequence[Rollout]) -> int:
-    said = {(rollout.task_id, rollout.token_ids[rollout.prompt_length :].tobytes()) for rollout in rollouts}
-    return len(rollouts) - len(said)
+    return len(rollouts) - len({_said(rollout) for rollout in rollouts})
+
+
+def _said(rollout: Rollout) -> tuple[str, bytes]:
+    return rollout.task_id, rollout.token_ids[rollout.prompt_length :].tobytes()
 
 
 def _turn_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:

@@ -43,9 +43,14 @@ def answers_given(attempts: Sequence[tuple[Rollout, Reward]]) -> tuple[int, dict
     return variety(map(len, texts.values())), dict(kept[:MOST_FREQUENT])
 
 
+def answer_counts(attempts: Iterable[tuple[Rollout, Reward]]) -> Counter[str]:
+    """Return how often each answer was given, as `answers_given` takes it."""
+    return Counter(_answer(rollout, reward) for rollout, reward in attempts)
+
+
 def solved_answers(attempts: Iterable[tuple[Rollout, Reward]]) -> int:
     """Return the variety of the answers with which attempts solved their tasks."""
-    return variety(Counter(_answer(rollout, reward) for rollout, reward in attempts if reward.solved).values())
+    return variety(answer_counts(each for each in attempts if each[1].solved).values())
 
 
 def _answer(rollout: Rollout, reward: Reward) -> str:

@@ -2,8 +2,12 @@
 
 - `history`: the curves of a run, as its stored reports give them
 - `finding`: a cause, with the sentence and the setting for it
+- `evidence`: whether what a curve shows is more than chance
 - `data`: causes in what is sampled and scored
+- `parts`: causes in the parts of the reward
 - `learning`: causes in how the policy is trained
+- `unseen`: causes that show on validation
+- `standstill`: why a reward that has risen stands still
 - `diagnose`: asks all of them, the likeliest cause first
 
 The causes, their thresholds and what these rest on stand in docs/guide/diagnosis.md.

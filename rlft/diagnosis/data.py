@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from rlft.diagnosis.evidence import passes
 from rlft.diagnosis.finding import Finding
 from rlft.diagnosis.history import History
 
 ERRORED = 0.1  # of all rollouts
-TRUNCATED = 0.4
-CUT_AND_RIGHT = 0.02  # share of right ones among those that are cut off: where an end is not needed they can be right
+TRUNCATED, NEARLY_ALL = 0.4, 0.75
+HARDLY_RIGHT = 0.02  # share of right ones among those that are cut off: where an end is not needed they can be right
 FAILED_CALLS = 0.5
+UNANSWERED = 0.5  # of the attempts
+CONTRADICTED = 0.2  # of the attempts that repeat an earlier one: none does if the reward is a function of the attempt
 SAME_REWARD = 0.8  # of all groups
-GAINED = 0.05  # of the reward
-DUPLICATES = 0.75  # of all rollouts
+DUPLICATES = 0.8  # of those that are possible: the first of a group repeats none
+HALF = 0.5  # of the groups
 HARD, EASY = 0.05, 0.95  # share of attempts that are solved
-SPREAD = 1e-6  # of a part's scores, below which they are all the same
 
 
 def errors(history: History) -> Finding | None:
     """Rollouts that failed, or whose score failed."""
     counts = [report.counts() for report in history.rounds]
     sampled, errored = (sum(count[key] for count in counts) for key in ("sampled", "errored"))
-    if not sampled or errored / sampled < ERRORED:
+    # By attempts, not by groups: what fails is no matter of the task, and an outage is worth a word.
+    if not sampled or not passes(errored / sampled, ERRORED, sampled):
         return None
     return Finding(
         "errored rollouts",
@@ -31,8 +34,14 @@ def errors(history: History) -> Finding | None:
 
 def truncation(history: History) -> Finding | None:
     """Completions that the limit of tokens cuts off before they end."""
-    share, solved = history.mean("completions/clipped_ratio"), history.mean("completions/clipped_accuracy")
-    if share is None or share < TRUNCATED or (solved is not None and solved > CUT_AND_RIGHT):
+    share, cut_right = history.mean("completions/clipped_ratio"), history.mean("completions/clipped_accuracy")
+    if share is None or not history.passed("completions/clipped_ratio", TRUNCATED):
+        return None
+    if cut_right is not None and cut_right > HARDLY_RIGHT:
+        return None
+    right = history.mean("accuracy")
+    # Where many attempts end and these are no better, it is not the end that is missing.
+    if share < NEARLY_ALL and right is not None and right / (1 - share) <= HARDLY_RIGHT:
         return None
     return Finding(
         "truncation",
@@ -42,33 +51,10 @@ def truncation(history: History) -> Finding | None:
     )
 
 
-def other_pay(history: History) -> Finding | None:
-    """A reward that rises while the share of solved attempts does not: something else is paid."""
-    reward, solved = history.change("reward"), history.change("accuracy")
-    spread = history.mean("reward_std")
-    if reward is None or solved is None or spread is None:
-        return None
-    gained = reward[1] - reward[0]
-    if gained < max(GAINED, spread / 2) or solved[1] - solved[0] > gained / 4:
-        return None
-    rises = {
-        part: change[1] - change[0] for part in history.parts() if (change := history.change(f"rewards/{part}/mean"))
-    }
-    most = max(rises, key=lambda part: rises[part], default=None)
-    which = f" Most of it is the part `{most}` ({rises[most]:+.2f})." if most else ""
-    return Finding(
-        "the reward pays for something else",
-        f"The reward rose from {reward[0]:.2f} to {reward[1]:.2f}, and the share of solved attempts went from "
-        f"{solved[0]:.1%} to {solved[1]:.1%}.{which}",
-        "Read the attempts with the highest reward (`rlft show RUN ROUND`): lower the weight of that part, or pay it "
-        "only where the answer is right.",
-    )
-
-
 def failing_tools(history: History) -> Finding | None:
     """Calls of tools that fail."""
     share, calls = history.mean("tools/failure_frequency"), history.mean("tools/call_frequency")
-    if share is None or calls is None or share < FAILED_CALLS:
+    if share is None or calls is None or not history.passed("tools/failure_frequency", FAILED_CALLS):
         return None
     return Finding(
         "failing tools",
@@ -78,24 +64,41 @@ def failing_tools(history: History) -> Finding | None:
     )
 
 
-def unpaid_part(history: History) -> Finding | None:
-    """A part of the reward that no attempt has ever earned."""
-    for part in history.parts():
-        means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
-        if max(map(abs, means)) <= SPREAD and max(spreads, default=0.0) <= SPREAD:
-            return Finding(
-                "a part that never pays",
-                f"The part `{part}` of the reward was 0 for every attempt of all {len(history.rounds)} rounds.",
-                "Try it on a right answer (`rlft environments check`), and give partial credit if the model cannot "
-                "reach it at all.",
-            )
-    return None
+def contradictions(history: History) -> Finding | None:
+    """Attempts that repeat an earlier one word for word, and earn another reward."""
+    share, repeated = history.mean("rewards/contradiction_ratio"), history.mean("completions/duplicate_ratio")
+    if share is None or repeated is None:
+        return None
+    # Repeats of one text resemble each other: a group counts as one, at most.
+    if not passes(share, CONTRADICTED, history.groups() * min(1.0, repeated * history.num_generations)):
+        return None
+    return Finding(
+        "a reward that contradicts itself",
+        f"{share:.0%} of the attempts that repeat an earlier one at the same task word for word earned another reward "
+        "than it did, so that what is learnt from is chance.",
+        "Let the reward give equal attempts the same score: a judge at temperature 0, or the mean of several of its "
+        "scores; tests without time limits that are nearly reached; no random numbers.",
+    )
+
+
+def unanswered(history: History) -> Finding | None:
+    """Attempts that end without an answer in the form that the environment reads."""
+    share = history.mean("completions/unanswered_ratio")
+    if share is None or not history.passed("completions/unanswered_ratio", UNANSWERED):
+        return None
+    return Finding(
+        "answers in the wrong form",
+        f"{share:.0%} of the attempts end by themselves and hold no answer, right or wrong, that the environment can "
+        "read (final_answer).",
+        "Say in the system prompt how an answer is marked, with an example; begin with demonstrations of the form "
+        "(warm_start), or pay a small part for it.",
+    )
 
 
 def no_variance(history: History) -> Finding | None:
     """Groups whose attempts all earn the same reward: their advantages are 0."""
     share, solved = history.mean("frac_reward_zero_std"), history.mean("accuracy")
-    if share is None or share < SAME_REWARD:
+    if share is None or not history.passed("frac_reward_zero_std", SAME_REWARD):
         return None
     what = (
         f"In {share:.0%} of the groups all {history.num_generations} attempts earned the same reward, and such a group "
@@ -124,27 +127,18 @@ def no_variance(history: History) -> Finding | None:
 
 def duplicates(history: History) -> Finding | None:
     """Attempts of a group that are the same text."""
-    # At the beginning: a policy that has learnt what to say repeats it.
-    change = history.change("completions/duplicate_ratio")
-    if change is None or (share := change[0]) < DUPLICATES:
+    # At the beginning: a policy that has learnt what to say repeats it. Tasks with two labels have few texts, too, but
+    # attempts that differ in reward.
+    repeated, same = history.change("completions/duplicate_ratio"), history.change("frac_reward_zero_std")
+    if repeated is None or same is None:
+        return None
+    possible, groups = 1 - 1 / history.num_generations, history.groups(len(history.rounds) // 3)
+    if not passes(min(repeated[0] / possible, 1.0), DUPLICATES, groups) or not passes(same[0], HALF, groups):
         return None
     return Finding(
         "the same attempts again",
-        f"{share:.0%} of the completions are the same as an earlier attempt at the same task, so that a group holds "
-        "few different ones to compare.",
+        f"{repeated[0]:.0%} of the completions in the first third of the rounds are the same as an earlier attempt at "
+        f"the same task, and in {same[0]:.0%} of the groups all attempts earned the same reward.",
         "Raise rollout.temperature (1.0 samples as the model is), leave rollout.top_p and top_k out, or take a warm "
         "start with fewer epochs.",
     )
-
-
-def free_part(history: History) -> Finding | None:
-    """A part of the reward that every attempt earns."""
-    for part in history.parts():
-        means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
-        if spreads and max(spreads) <= SPREAD and min(map(abs, means)) > SPREAD:
-            return Finding(
-                "a part that pays everyone",
-                f"The part `{part}` of the reward was {means[0]:.3g} for every attempt: it tells none from another.",
-                "Leave it out, or let it measure what differs between attempts.",
-            )
-    return None

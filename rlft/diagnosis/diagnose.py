@@ -4,34 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlft.diagnosis import data, learning
+from rlft.diagnosis import data, learning, parts, standstill, unseen
 from rlft.diagnosis.finding import Finding
 from rlft.diagnosis.history import History
 
+Check = Callable[[History], Finding | None]
+
 # In the order in which one cause brings about others: what is always the same text has the same reward, what is cut off
 # is not solved, and a policy that has learnt its tasks by heart has little entropy.
-CHECKS: tuple[Callable[[History], Finding | None], ...] = (
+CHECKS: tuple[Check, ...] = (
     data.errors,
     learning.engine_mismatch,
     learning.too_large_steps,
     learning.exploded_entropy,
     data.failing_tools,
+    data.contradictions,
     data.duplicates,
-    data.other_pay,
-    learning.memorising,
+    parts.other_pay,
+    unseen.memorising,
+    unseen.constant_answer,
+    unseen.fallen_back,
     learning.collapsed_entropy,
-    data.unpaid_part,
+    parts.unpaid_part,
     data.truncation,
+    data.unanswered,
     data.no_variance,
     learning.too_small_steps,
     learning.clipping,
     learning.length_drift,
-    data.free_part,
+    standstill.standing_still,
+    parts.free_part,
+)
+# What ends a rise: the others did no harm where validation has risen.
+AFTER_A_RISE: tuple[Check, ...] = (
+    unseen.memorising,
+    unseen.constant_answer,
+    unseen.fallen_back,
+    standstill.standing_still,
 )
 
 
 def diagnose(history: History) -> list[Finding]:
-    """Return the causes that are found, the likeliest first; none of a run whose validation has measurably risen."""
-    if not history.rounds or history.has_risen():
-        return []
-    return [finding for check in CHECKS if (finding := check(history)) is not None]
+    """Return the causes that are found, the likeliest first.
+
+    Of a run whose validation has measurably risen these are only what ended its rise.
+    """
+    checks = AFTER_A_RISE if history.has_risen() else CHECKS
+    return [finding for check in checks if history.rounds and (finding := check(history)) is not None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GUIDE = "docs/guide/diagnosis.md"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -15,5 +17,10 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """Both sentences."""
-        return f"{self.what} {self.remedy}"
+        """Both sentences, and where the guide explains them."""
+        return f"{self.what} {self.remedy} More: {self.link}"
+
+    @property
+    def link(self) -> str:
+        """The place in the guide that explains the cause: its heading there, as GitHub writes it in an address."""
+        return f"{GUIDE}#{self.cause.lower().replace(' ', '-')}"

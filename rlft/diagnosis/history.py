@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rlft.comparison import compare
+from rlft.diagnosis.evidence import passes
 from rlft.types import EvaluationReport, TrainReport
 
 
@@ -16,8 +17,8 @@ class History:
 
     `rounds` are the reports of training, in their order. `validations` are reports on the split `validation` after so
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
-    on. `num_generations` and `learning_rate` are settings of training, `max_completion_length` (tokens) one
-    of sampling.
+    on. `num_generations`, `learning_rate`, `beta` (weight of the KL) and `scale_rewards` are settings of training,
+    `max_completion_length` (tokens) one of sampling.
     """
 
     rounds: Sequence[TrainReport]
@@ -27,6 +28,8 @@ class History:
     num_generations: int
     learning_rate: float
     max_completion_length: int
+    beta: float = 0.0
+    scale_rewards: str = "group"
 
     def curve(self, name: str) -> list[float]:
         """Return a metric of the rounds that have it."""
@@ -42,6 +45,15 @@ class History:
         third = len(curve) // 3
         return (fmean(curve[:third]), fmean(curve[-third:])) if third else None
 
+    def groups(self, rounds: int | None = None) -> float:
+        """Return how many groups of attempts were sampled in all rounds, or in the first ones."""
+        return sum(len(report.fates) for report in self.rounds[:rounds]) / self.num_generations
+
+    def passed(self, name: str, bound: float) -> bool:
+        """Return whether the mean of a share over all rounds lies above `bound` beyond chance (by groups)."""
+        share = self.mean(name)
+        return share is not None and passes(share, bound, self.groups())
+
     def parts(self) -> list[str]:
         """Return the names of the reward's parts that some round has scored, if there are several.
 
@@ -51,19 +63,19 @@ class History:
         names = [name.split("/")[1] for name in metrics if name.startswith("rewards/") and name.endswith("/mean")]
         return names if len(names) > 1 else []
 
+    def scored_validations(self) -> list[tuple[int, EvaluationReport]]:
+        """Return (rounds before it, report) of each validation with scores, in their order."""
+        return [(number, self.validations[number]) for number in sorted(self.validations) if self._has_scores(number)]
+
     def has_risen(self) -> bool:
         """Return whether some validation is measurably better than the first one, on the same tasks."""
-        first, *later = [self.validations[number] for number in sorted(self.validations)] or [None]
-        if first is None or not self._is_scored(first):
+        if not self.validations or not self._has_scores(min(self.validations)):
             return False
+        first, *later = [report for _, report in self.scored_validations()]
         # Each of so many looks has its share of the chance of 5 % (Bonferroni), so that noise does not hide a cause.
         confidence = 1 - 0.05 / max(1, len(later))
-        found = [
-            compare(report, first, self.metric, confidence=confidence)
-            for report in later
-            if report is not None and self._is_scored(report)
-        ]
+        found = [compare(report, first, self.metric, confidence=confidence) for report in later]
         return any(each is not None and each.exceeds(0) for each in found)
 
-    def _is_scored(self, report: EvaluationReport) -> bool:
-        return bool(report.per_task.get(self.metric))
+    def _has_scores(self, number: int) -> bool:
+        return bool(self.validations[number].per_task.get(self.metric))

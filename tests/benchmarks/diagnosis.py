@@ -3,9 +3,10 @@
     python -m tests.benchmarks.diagnosis --json [--held-out]
 
 A run is rounds of GRPO in one process, on a policy of 30 k parameters that learns whether the first of two digits is
-odd. Healthy runs are the same with other seeds. Prints for each broken run the causes that are named, and `first` (how
-often the cause is the first one), `broken`, `false` (healthy runs with a finding) and `healthy`. The bounds were
-chosen with these runs in sight; `--held-out` takes three other seeds of each broken run and 40 other healthy runs.
+odd. Healthy runs are the same with other seeds; `slow` ones have little to show, and some have not measurably risen.
+Prints for each broken run the causes that are named, and `first` (how often the cause is the first one), `broken`,
+`false` (healthy runs with a finding) and `healthy`, `slow` and `false_slow`. The bounds were chosen with these runs in
+sight; `--held-out` takes three other seeds of each broken run, 40 other healthy runs, and other slow ones.
 """
 
 from __future__ import annotations
@@ -67,6 +68,29 @@ class Failing(FirstCharacter):
         if completion.text[:1] in ("0", "1", "2"):
             raise RuntimeError("the judge is away")
         return await super().compute_reward(completion, ground_truth)
+
+
+class Marked(Pays):
+    """Pays a digit behind a mark, and reads nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda text, gold: {"exact": float(text == f"={gold}")})
+
+    def final_answer(self, completion: Any) -> str | None:
+        """See the class."""
+        text = completion.text
+        return text[1:] if text[:1] == "=" and len(text) == 2 else None
+
+
+class Moody(BaseEnv):
+    """Pays what is right every other time."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.chance = random.Random(seed)
+
+    async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float]:
+        """See the class."""
+        return {"exact": float(completion.text[:1] == ground_truth and self.chance.random() < 0.5)}
 
 
 class Skewed(TransformersEngine):
@@ -135,6 +159,32 @@ BROKEN = {
     ),
 }
 
+# Causes that were added after the twelve: most end a rise.
+LATER = {
+    "large steps to the answer of most tasks": Broken(
+        "one constant answer", tasks=make_tasks(60, lambda a, b: str(int(a > 7))), training={"learning_rate": 5e-2}
+    ),
+    "answers behind a mark": Broken(
+        "answers in the wrong form", rollout={"max_completion_length": 16}, environment=Marked()
+    ),
+    "a judge with moods": Broken("a reward that contradicts itself", environment=Moody(), rounds=40),
+    "answers that no token spells": Broken(
+        "nothing left to compare", tasks=make_tasks(60, lambda a, b: str(a % 2) if b < 5 else "x"), rounds=40
+    ),
+    "a short leash": Broken("held by the KL penalty", training={"beta": 1.0}, rounds=40),
+}
+ALL = BROKEN | LATER
+# Healthy, but with little to show: some of these have not measurably risen.
+SLOW = {
+    "a tenth of the learning rate": Broken("", training={"learning_rate": 1e-3}),
+    "four rounds": Broken("", rounds=4),
+    "groups of four": Broken("", training={"num_generations": 4}),
+    "sums modulo three": Broken("", tasks=make_tasks(60, lambda a, b: str((a + b) % 3))),
+    "forty rounds": Broken("", rounds=40),
+    "forty rounds of small steps": Broken("", training={"learning_rate": 3e-3}, rounds=40),
+    "two rounds of two tasks": Broken("", training={"tasks_per_round": 2}, rounds=2),
+}
+
 
 def settings(broken: Broken, seed: int) -> Config:
     """Return the config of a run."""
@@ -163,9 +213,10 @@ def run(broken: Broken, seed: int = 0) -> History:
     """Train, validate every fourth round, and return the history."""
     config = settings(broken, seed)
     policy, engine = create_policy(config.policy, seed=seed), broken.engine()
+    reference = create_policy(config.policy, seed=seed) if config.training.beta else None
     reports, validations = [], {0: validate(policy, engine, broken, config)}
     for number in range(broken.rounds):
-        result = run_round(broken.tasks, broken.environment, policy, engine, config, round=number)
+        result = run_round(broken.tasks, broken.environment, policy, engine, config, round=number, reference=reference)
         metrics = _round_metrics(result.rollouts, result.rewards) | result.report.metrics
         reports.append(dataclasses.replace(result.report, metrics=metrics))
         if number % 4 == 3 or result.report.stopped:
@@ -210,21 +261,27 @@ def validate(policy: Any, engine: Any, broken: Broken, config: Config) -> Evalua
     return evaluate_rollouts(rollouts, rewards, broken.tasks)["validation"]
 
 
-def measure(names: list[str], seeds: Collection[int], healthy: Collection[int]) -> dict[str, Any]:
-    """Return what is named for the broken runs of these names and seeds, and for healthy ones of these seeds."""
+def measure(
+    names: Collection[str], seeds: Collection[int], healthy: Collection[int], slow: Collection[int] = ()
+) -> dict[str, Any]:
+    """Return what is named for the broken runs of these names and seeds, and for healthy and slow ones of theirs."""
     runs = [(name, seed) for name in names for seed in seeds]
-    named = {(name, seed): _causes(BROKEN[name], seed) for name, seed in runs}
+    named = {(name, seed): _causes(ALL[name], seed) for name, seed in runs}
     accused = {seed: _causes(Broken(""), seed) for seed in healthy}
+    slowly = {f"{name} {seed}": _causes(each, seed) for name, each in SLOW.items() for seed in slow}
     return {
-        "first": sum(causes[:1] == [BROKEN[name].cause] for (name, _), causes in named.items()),
+        "first": sum(causes[:1] == [ALL[name].cause] for (name, _), causes in named.items()),
         "broken": len(named),
         "false": sum(bool(causes) for causes in accused.values()),
         "healthy": len(accused),
         "named": [
-            {"run": name, "seed": seed, "cause": BROKEN[name].cause, "found": causes}
+            {"run": name, "seed": seed, "cause": ALL[name].cause, "found": causes}
             for (name, seed), causes in named.items()
         ],
         "accused": accused,
+        "slow": len(slowly),
+        "false_slow": sum(map(bool, slowly.values())),
+        "slowly": slowly,
     }
 
 
@@ -237,8 +294,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="the only form there is")
     parser.add_argument("--held-out", action="store_true", help="with seeds by which no bound was chosen")
-    names, held_out = list(BROKEN), parser.parse_args().held_out
-    found = measure(names, range(1, 4), range(101, 141)) if held_out else measure(names, [0], range(1, 21))
+    if parser.parse_args().held_out:
+        found = measure(ALL, range(1, 4), range(101, 141), range(201, 205))
+    else:
+        found = measure(ALL, [0], range(1, 21), range(4))
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
 
 

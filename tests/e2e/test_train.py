@@ -160,7 +160,7 @@ def test_a_past_run_is_diagnosed_as_it_was_at_its_end(finished):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["rounds"] == 3
-    texts = [f"{each['what']} {each['remedy']}" for each in found["findings"]]
+    texts = [f"{each['what']} {each['remedy']} More: {each['guide']}" for each in found["findings"]]
     if result.summary["status"] == "not_improved":
         assert texts == result.summary["diagnosis"]
     unknown = home.module("cli", "diagnose", "nosuchrun")

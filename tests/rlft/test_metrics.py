@@ -61,6 +61,8 @@ def test_metrics_of_a_round_by_value():
             "completions/clipped_ratio": 0.2,
             "completions/clipped_accuracy": 0.0,  # the second of x earned nothing
             "completions/duplicate_ratio": 0.0,
+            "completions/same_answer_ratio": 1.0,
+            "completions/unanswered_ratio": 0.0,
             "completions/mean_terminated_length": 32.5,  # (10 + 30 + 40 + 50) / 4
             "tools/call_frequency": 0.8,  # 4 calls in 5 rollouts
             "tools/failure_frequency": 0.5,  # 2 of 4 calls
@@ -76,6 +78,19 @@ def test_what_is_said_again_at_one_task_is_a_duplicate():
     metrics = round_metrics(Rollouts((*rollouts[:2], make("x", 2, 4, truncated=True), rollouts[3])), rewards)
     assert metrics["completions/duplicate_ratio"] == 0.25
     assert metrics["completions/clipped_accuracy"] == 1.0
+
+
+def test_answers_that_are_the_same_or_missing_and_rewards_that_contradict_each_other():
+    said = [("x", 3, 1.0, "a"), ("x", 3, 0.0, "a"), ("x", 3, 1.0, "a"), ("x", 4, 0.0, None), ("y", 3, 0.0, "b")]
+    rollouts = tuple(make(task, sample, length) for sample, (task, length, _, _) in enumerate(said))
+    rewards = tuple(reward(task, sample, total, answer=answer) for sample, (task, _, total, answer) in enumerate(said))
+    metrics = round_metrics(Rollouts(rollouts), Rewards(rewards, {}))
+    assert metrics["completions/same_answer_ratio"] == 0.6  # three of five say a
+    assert metrics["completions/unanswered_ratio"] == 0.2
+    assert metrics["rewards/contradiction_ratio"] == 0.5  # two repeat the first, and one of them has not its reward
+    cut = (*rollouts[:3], make("x", 3, 4, truncated=True), rollouts[4])
+    metrics = round_metrics(Rollouts(cut), Rewards(rewards, {}))
+    assert metrics["completions/unanswered_ratio"] == 0.0  # what is cut off has not had its end
 
 
 def test_reward_std_is_that_of_torch():
