@@ -1,0 +1,214 @@
+"""The settings of a schedule, as a YAML file holds them: which config is run, when, why, and who is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from rlft.config.bounds import MOST
+from rlft.config.budget import BudgetConfig
+from rlft.config.names import Name, PathText, Text, check_plain_name
+from rlft.config.promotion import PromotionConfig
+from rlft.config.section import Section
+from rlft.config.suite import Word
+from rlft.config.variables import refuse_secrets
+from rlft.schedule.cron import read_cron
+from rlft.suites.models import parse_model
+from rlft.types import Split
+
+Event = Literal["improved", "promoted", "waiting_for_approval", "failed"]
+EVENTS: tuple[Event, ...] = ("improved", "promoted", "waiting_for_approval", "failed")
+LONGEST_NAME = 60  # it is a part of the names of runs and of files
+_LONGEST_MINUTES = 60.0 * 24 * 31
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+
+
+class NewTasks(Section):
+    """There are tasks that the last run did not have."""
+
+    at_least: int = Field(default=1, ge=1, le=MOST, description="So many new tasks are a reason; fewer wait.")
+
+
+class ScoreBelow(Section):
+    """The champion is shown to be worse than a bound on a suite, such as tasks that came from its use."""
+
+    suite: PathText = Field(description="The suite, as of `rlft evaluate --suite`: a file of its own, or a config.")
+    bound: float = Field(
+        ge=-1e9,
+        le=1e9,
+        description="The whole 95 % interval of the suite's metric must lie below this; that its mean does is not "
+        "enough, since a few tasks have such a mean by chance.",
+    )
+    scenario: Word | None = Field(
+        default=None, description="The scenario that counts. null means the suite's only one."
+    )
+    split: Split = Field(default="test", description="The split of the scenario that counts.")
+    model: Text | None = Field(
+        default=None,
+        description="The model that is evaluated, as `rlft evaluate` takes it. null means the champion of the model "
+        "that the config registers.",
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _is_registered(cls, model: str | None) -> str | None:
+        if model is not None and (not model.startswith("models:") or parse_model(model).kind != "registry"):
+            raise ValueError(f"{model!r:.80} names no registered model; write models:/NAME@champion")
+        return model
+
+
+class Changed(Section):
+    """Something is not what it was at the last run."""
+
+    files: list[PathText] = Field(default=[], max_length=100, description="Files whose content counts.")
+    datasets: list[Name] = Field(
+        default=[], max_length=100, description="Names of MLflow's data sets, whose records count."
+    )
+    aliases: list[Text] = Field(
+        default=[], max_length=100, description="Aliases of the registry, such as models:/base@production."
+    )
+
+    @field_validator("aliases")
+    @classmethod
+    def _name_aliases(cls, aliases: list[str]) -> list[str]:
+        for alias in aliases:
+            if not alias.startswith("models:") or parse_model(alias).alias is None:
+                raise ValueError(f"{alias!r:.80} names no alias; write models:/NAME@ALIAS")
+        return aliases
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not (self.files or self.datasets or self.aliases):
+            raise ValueError("it names nothing; give files, datasets or aliases")
+        return self
+
+
+class WhenConfig(Section):
+    """Reasons to run, of which one is enough. Without any, a run is made at every due time."""
+
+    new_tasks: NewTasks | None = None
+    score_below: ScoreBelow | None = None
+    changed: Changed | None = None
+
+    @property
+    def is_always(self) -> bool:
+        """Whether no reason is asked for."""
+        return self == WhenConfig()
+
+
+def _as_reasons(given: Any) -> Any:
+    if given == "always":
+        return {}
+    if given == "new_tasks":
+        return {"new_tasks": {}}
+    if isinstance(given, Mapping) and given:
+        return {name: {} if name == "new_tasks" and inner is None else inner for name, inner in given.items()}
+    raise ValueError(f"{given!r:.80} is no reason; write always, or some of new_tasks, score_below and changed")
+
+
+class RetriesConfig(Section):
+    """What follows a run that failed. A run that had begun goes on where it stopped, as by `rlft resume`."""
+
+    count: int = Field(default=2, ge=0, le=100, description="How often a run that failed is tried again.")
+    wait_minutes: float = Field(default=10.0, ge=0, le=_LONGEST_MINUTES, description="How long before the first time.")
+    factor: float = Field(default=2.0, ge=1, le=100, description="How many times longer before each later one.")
+    longest_wait_minutes: float = Field(
+        default=240.0, ge=0, le=_LONGEST_MINUTES, description="No wait is longer than this."
+    )
+
+
+class NotifyConfig(Section):
+    """Who is told what came of a run."""
+
+    events: list[Event] = Field(default=list(EVENTS), description="What is told.")
+    webhook: str | None = Field(
+        default=None,
+        description="`env:NAME`: the environment variable with the address that gets a JSON object by POST. Such "
+        "addresses hold tokens, so that the file never has the address itself.",
+    )
+    command: list[Text] = Field(
+        default=[], max_length=100, description="A command, word by word, that gets the same JSON on its stdin."
+    )
+
+    @field_validator("events", mode="before")
+    @classmethod
+    def _names_events(cls, given: Any) -> Any:
+        for each in given if isinstance(given, list) else ():
+            if each not in EVENTS:
+                raise ValueError(f"{each!r:.80} is nothing that is told; write some of {', '.join(EVENTS)}")
+        return given
+
+    @field_validator("webhook")
+    @classmethod
+    def _names_a_variable(cls, webhook: str | None) -> str | None:
+        if webhook is not None and not _VARIABLE.fullmatch(webhook):
+            raise ValueError("an address may hold a token; put it into an environment variable and write env:NAME")
+        return webhook
+
+
+class ScheduleConfig(Section):
+    """The whole schedule."""
+
+    name: str = Field(max_length=LONGEST_NAME, description="Name of the schedule: letters, digits, `_`, `.` and `-`.")
+    config: PathText = Field(description="The config that is run, from the folder in which the schedule is applied.")
+    cron: Text = Field(description="When, as cron writes it: minute, hour, day of the month, month, day of the week.")
+    timezone: Text = Field(default="UTC", description="The time zone in which `cron` is meant, such as Europe/Berlin.")
+    when: Annotated[WhenConfig, BeforeValidator(_as_reasons)] = Field(
+        default=WhenConfig(), description="`always`, or reasons to run, of which one is enough."
+    )
+    overlap: Literal["skip", "queue"] = Field(
+        default="skip",
+        description="What becomes of a due time while a run of this schedule goes on or waits for its next try: "
+        "nothing (`skip`), or it waits (`queue`; at most one does, and then looks for its reason).",
+    )
+    missed: Literal["run", "skip"] = Field(
+        default="run",
+        description="What becomes of due times at which nothing looked, as the machine was off: one run for all of "
+        "them as soon as something looks (`run`), or none (`skip`).",
+    )
+    grace_minutes: float = Field(
+        default=10.0, ge=0, le=_LONGEST_MINUTES, description="A due time that is seen so late is not missed yet."
+    )
+    retries: RetriesConfig = RetriesConfig()
+    budget: BudgetConfig = BudgetConfig()
+    promotion: PromotionConfig = PromotionConfig()
+    stack: Text | None = Field(default=None, description="The ZenML stack that runs are on. null means `.rlft/`.")
+    notify: NotifyConfig = NotifyConfig()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return check_plain_name(name)
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, cron: str) -> str:
+        read_cron(cron)
+        return " ".join(cron.split())
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, timezone: str) -> str:
+        try:
+            ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(
+                f"{timezone!r:.80} is no time zone of this machine; write one such as Europe/Berlin or UTC"
+            ) from None
+        return timezone
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_secrets(cls, content: Any) -> Any:
+        if isinstance(content, Mapping):
+            refuse_secrets(content)
+        return content
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of `cron`."""
+        return ZoneInfo(self.timezone)
