@@ -28,6 +28,7 @@ from cli.resume import resume
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
+from cli.schedule import app as schedules
 from cli.serve import serve
 from cli.serve_engine import serve_engine
 from cli.show import show
@@ -42,6 +43,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 for command in (run, resume, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
+app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)
 for command in (runs, show, diagnose, compare, report, ui, doctor):
     app.command(rich_help_panel=_LOOK)(command)
 app.command(rich_help_panel=_EVALUATE)(evaluate)

@@ -12,11 +12,12 @@ import typer
 
 from cli.result import drawn
 from cli.start import check_start, say_start
-from cli.variation import INTERRUPTED, Signals, Sweep, run_variation, texts_of
+from cli.variation import INTERRUPTED, Sweep, run_variation, texts_of
 from mlops.display.terminal import console, errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.runs.labels import make_labels, timed_name
+from mlops.runtime.handed_on import Signals
 from mlops.runtime.last_words import write_asked
 from rlft.config import Config
 from rlft.config.file import holds_secret, load_config

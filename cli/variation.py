@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.runs.listing import list_runs
-from mlops.runtime.signals import SIGNALS
+from mlops.runtime.handed_on import Signals
 from mlops.summary.summary import Summary
 from rlft.sweep import Changes
 
@@ -94,31 +90,3 @@ def _given(target: Path) -> Summary | None:
 def _kept(home: Home, name: str) -> Summary | None:
     """Return the summary of a run in the home; `None` if it did not begin."""
     return next((run.summary for run in list_runs(home).runs if run.name == name), None)
-
-
-class Signals:
-    """Hands signals on to the run that goes on, which may have had them already, and notes them for the sweep."""
-
-    def __init__(self) -> None:
-        self.caught = 0
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        self.caught = number
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                self.process.send_signal(number)
-
-    @contextmanager
-    def handled(self) -> Iterator[None]:
-        """Take the place of what else handles signals, but for those that this process ignores."""
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, self)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -20,4 +20,5 @@ Then the life of a run:
 - `removal`: how old runs go
 - `record`: what a run that goes on writes into MLflow and its summary
 - `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags
+- `schedules`: what runs are due, why, and the processes that look after them
 """

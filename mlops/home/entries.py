@@ -33,6 +33,7 @@ _FOLDERS = {
     "damaged": "what databases held that were damaged; those that are used lie elsewhere",
     "checkpoints": "checkpoints of supervised stages that were cut off, which begin anew without them",
     "logs": "traces of errors that were told",
+    "schedules": "which schedules were applied, and what came of their runs. The runs themselves are in runs/",
     "scratch": _NOTHING,
     "serve-engine": _NOTHING,
 }

@@ -16,6 +16,7 @@ from rlft.files import PARTIAL, make_private
 logger = logging.getLogger(__name__)
 LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
 MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
+RESULTS = ("schedules", "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
 _HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may leave of `rlft.files.write_file`
 _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
@@ -23,7 +24,7 @@ _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 _CONTENTS = {
     _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "logs",
     "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
-    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "scratch", "serve-engine", "unfinished.json",
+    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "schedules", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
 
@@ -60,6 +61,8 @@ class Home:
     def keeps(self, path: Path) -> bool:
         """Return whether a path is one that rlft, ZenML or MLflow may use, or one on the way to this folder."""
         inner = path.relative_to(self.root).parts if path.is_relative_to(self.root) else ()
+        if inner[:-1] == RESULTS:
+            return False
         return self.root.is_relative_to(path) or len(inner) > 1 or not _CONTENTS.isdisjoint(inner)
 
     def make(self) -> None:

@@ -4,6 +4,7 @@
 - `cache_policies`: which code a step's cached result depends on
 - `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
+- `handed_on`: signals that a process hands on to the run that it has started
 - `last_words`: what a process that ends leaves
 - `tags`: how artifacts are marked with their round
 """

@@ -1,0 +1,96 @@
+"""`rlft schedule pause`, `resume` and `delete`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import ResultAsJson, Verbose
+from mlops.display.terminal import console
+from mlops.home.entries import check_entries
+from mlops.home.folder import Home, find_home
+
+if TYPE_CHECKING:
+    from mlops.schedules.store import Stored
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")]
+
+
+def pause(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
+    """Let a schedule not be due until it is resumed. A run that goes on comes to its end, and is not tried again."""
+    with guarded(verbose, None):
+        _set_paused(name, True, as_json=as_json)
+
+
+def resume(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
+    """Let a paused schedule be due again, from now on: what was due meanwhile is left out."""
+    with guarded(verbose, None):
+        _set_paused(name, False, as_json=as_json)
+
+
+def delete(name: Name, as_json: ResultAsJson = False, verbose: Verbose = False) -> None:
+    """Delete a schedule, and what is noted of its due times. Its runs stay, and one that goes on does so."""
+    with guarded(verbose, None):
+        from mlops.schedules import store
+
+        home = _home()
+        with store.opened(home) as opened:
+            stored = store.find(opened, name)
+        if stored.cluster:
+            from mlops.schedules.cluster import drop_from_cluster
+
+            drop_from_cluster(home, stored)
+        with store.opened(home) as opened:
+            store.remove(opened, name)
+        left = _left(home, stored)
+        if as_json:
+            console.write_json({"name": name, "deleted": True, "left": left})
+            return
+        console.print(f"schedule {name} is deleted")
+        for command in left:
+            console.print(f"what was installed for it is still there: {command}", soft_wrap=True)
+
+
+def _home() -> Home:
+    home = find_home()
+    check_entries(home)
+    return home
+
+
+def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
+    from cli.schedule.listing import next_time, shown_time, to_json
+    from mlops.schedules import store
+    from mlops.schedules.firings import firings_of
+
+    home, now = _home(), datetime.now(UTC)
+    with store.opened(home) as opened:
+        cluster = store.find(opened, name)
+    if cluster.cluster:
+        from mlops.schedules.cluster import refuse_pause
+
+        refuse_pause(cluster)
+    with store.opened(home) as opened:
+        stored = store.set_paused(opened, name, paused, now)
+        last = firings_of(opened, name, 1)
+    if as_json:
+        console.write_json(to_json(stored, last[0] if last else None, now))
+        return
+    following = next_time(stored, now)
+    due = f"; it is due next {shown_time(stored, following)}" if following is not None else ""
+    console.print(f"schedule {name} is {'paused' if paused else 'active'}{due}")
+
+
+def _left(home: Home, stored: Stored) -> list[str]:
+    """Return the commands that remove what `rlft schedule install` has put elsewhere."""
+    from mlops.schedules.units import installed_in_cron, unit_name, units_folder
+
+    unit = units_folder() / f"{unit_name(stored)}.timer"
+    found = []
+    if unit.is_file():
+        found.append(f"systemctl --user disable --now {unit.name} && rm {unit.with_suffix('.*')}")
+    if installed_in_cron(home, stored.name):
+        found.append(f"crontab -e, the lines that end with `rlft schedule {stored.name}`")
+    return found

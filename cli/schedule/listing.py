@@ -1,0 +1,118 @@
+"""`rlft schedule list`: when schedules are due next and what came of the last time, or all firings of one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from cli.guard import guarded
+from cli.options import ResultAsJson, Verbose
+from mlops.display.terminal import console, styled
+from mlops.home.entries import check_entries
+from mlops.home.folder import find_home
+
+if TYPE_CHECKING:
+    from mlops.schedules.firings import Firing
+    from mlops.schedules.store import Stored
+
+_COLOURS = {"failed": "red", "missed": "yellow", "skipped": "yellow", "running": "cyan", "waiting": "cyan"}
+
+
+def list_schedules(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Schedule whose due times are listed, the newest first.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="List at most so many due times; 0 lists all.", min=0)] = 20,
+    as_json: ResultAsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """List the schedules: when each is due next, and what came of the last time. With NAME list what came of each."""
+    with guarded(verbose, None):
+        from mlops.schedules import store
+        from mlops.schedules.firings import firings_of
+
+        home, now = find_home(), datetime.now(UTC)
+        check_entries(home)
+        with store.opened(home, make=False) as opened:
+            if name is not None:
+                stored, firings = store.find(opened, name), firings_of(opened, name, limit)
+                _show_one(stored, firings, now, as_json=as_json)
+                return
+            found = [(each, firings_of(opened, each.name, 1)) for each in store.all_schedules(opened)]
+        rows = [(stored, firings[0] if firings else None) for stored, firings in found]
+        if as_json:
+            console.write_json([to_json(stored, last, now) for stored, last in rows])
+        elif not rows:
+            console.print(f"no schedules in {home.root}; `rlft schedule apply FILE` makes one", soft_wrap=True)
+        else:
+            _show_all(rows, now)
+
+
+def _show_all(rows: list[tuple[Stored, Firing | None]], now: datetime) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("schedule", "next", "last", "what came of it"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "what came of it")
+    for stored, last in rows:
+        following = next_time(stored, now)
+        due = "paused" if stored.paused else "-" if following is None else shown_time(stored, following)
+        when = "-" if last is None else shown_time(stored, last.due)
+        table.add_row(stored.name, due, when, "-" if last is None else _said(last))
+    console.print(table)
+
+
+def _show_one(stored: Stored, firings: list[Firing], now: datetime, *, as_json: bool) -> None:
+    if as_json:
+        schedule = to_json(stored, firings[0] if firings else None, now)
+        console.write_json({**schedule, "firings": [each.as_json() for each in firings]})
+        return
+    if not firings:
+        console.print(f"{stored.name} has not been due yet")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("due", "run", "what came of it"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "due")
+    for each in firings:
+        table.add_row(shown_time(stored, each.due), each.run or "-", _said(each))
+    console.print(table)
+
+
+def _said(firing: Firing) -> Any:
+    text = firing.said if firing.is_over and firing.said else firing.state.replace("_", " ")
+    if not firing.is_over and firing.reason:
+        text = f"{text}: {firing.said or firing.reason}"
+    return styled(text, _COLOURS.get(firing.state, ""))
+
+
+def to_json(stored: Stored, last: Firing | None, now: datetime) -> dict[str, Any]:
+    """Return a schedule as `--json` prints it; `last` is its newest firing."""
+    following = next_time(stored, now)
+    return {
+        "name": stored.name,
+        "config": stored.schedule.config,
+        "folder": str(stored.folder),
+        "cron": stored.schedule.cron,
+        "timezone": stored.schedule.timezone,
+        "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
+        "state": "paused" if stored.paused else "running" if last is not None and not last.is_over else "active",
+        "stack": stored.schedule.stack,
+        "cluster": stored.cluster or None,
+        "applied": stored.applied.isoformat(timespec="seconds"),
+        "next": following and following.isoformat(timespec="seconds"),
+        "last": last and last.as_json(),
+    }
+
+
+def next_time(stored: Stored, now: datetime) -> datetime | None:
+    """Return when a schedule is due next, in UTC; `None` if it is paused or never due again."""
+    from rlft.schedule.cron import read_cron
+    from rlft.schedule.times import next_due
+
+    return None if stored.paused else next_due(read_cron(stored.schedule.cron), stored.schedule.zone, now)
+
+
+def shown_time(stored: Stored, moment: datetime) -> str:
+    """Return a moment as the clock of a schedule's time zone shows it."""
+    return f"{moment.astimezone(stored.schedule.zone):%a %Y-%m-%d %H:%M %Z}"

@@ -1,0 +1,201 @@
+"""Finds what the reasons of a schedule are about: its tasks, files, data sets, aliases, and the champion's version.
+
+`rlft schedule look` does this in a process of its own, which imports the large libraries and takes their memory along.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mlops.home.databases import MLFLOW
+from mlops.home.faults import check_home
+from mlops.home.folder import Home
+from mlops.schedules.store import Stored, facts_of, facts_to_json
+from rlft.config.file import load_config
+from rlft.errors import ConfigError, RlftError
+from rlft.files import expanded, file_hash
+from rlft.gates.identity import canonical_json, digest
+from rlft.schedule.file import overrides_of
+from rlft.schedule.reasons import Facts
+from rlft.schedule.settings import ScoreBelow
+
+ABSENT = "absent"
+
+
+class Look(NamedTuple):
+    """What a look found: the facts, and of the score that is asked for the version, the cell and the metric.
+
+    `model` is empty if there is no such version, and `missing` then says why in a sentence.
+    """
+
+    facts: Facts
+    model: str = ""
+    cell: str = ""
+    metric: str = ""
+    score_key: str = ""
+    missing: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**self._asdict(), "facts": facts_to_json(self.facts)}
+
+
+def look_of(content: dict[str, Any]) -> Look:
+    """Return a look that was written as JSON."""
+    return Look(**{**content, "facts": facts_of(content["facts"])})
+
+
+def look(home: Home, stored: Stored) -> Look:
+    """Find what the reasons of a schedule are about, in the working directory that it was applied in.
+
+    Raises RlftError if tasks, config, suite or tracker cannot be read.
+    """
+    when = stored.schedule.when
+    tasks = _train_tasks(stored) if when.new_tasks is not None else frozenset[str]()
+    values: dict[str, str] = {}
+    if when.changed is not None:
+        values = {f"file {path}": _content_of(expanded(path)) for path in when.changed.files}
+    if when.score_below is None and (when.changed is None or not (when.changed.datasets or when.changed.aliases)):
+        return Look(Facts(tasks, values))
+    address = _address(home, stored)
+    if when.changed is not None:
+        values |= {f"data set {name}": _records_of(address, name) for name in when.changed.datasets}
+        values |= {f"alias {alias}": _version_of(address, alias) for alias in when.changed.aliases}
+    facts = Facts(tasks, values)
+    return Look(facts) if when.score_below is None else _scored(address, stored, when.score_below, facts)
+
+
+def _train_tasks(stored: Stored) -> frozenset[str]:
+    """Return a fingerprint of the content of every train task, wherever it stands in its source."""
+    from rlft.tasks import ingest_tasks
+
+    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
+    found = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
+    return frozenset(digest([list(task.prompt), task.answer, task.info]) for task in found.split("train"))
+
+
+def _content_of(path: Path) -> str:
+    try:
+        return file_hash(path)
+    except FileNotFoundError:
+        return ABSENT
+    except OSError as cause:
+        fix = "make it a file that this user can read, or take it out of when.changed.files"
+        raise ConfigError(f"cannot be read: {cause.strerror}", where=str(path), fix=fix) from cause
+
+
+def _address(home: Home, stored: Stored) -> str:
+    """Return the address of the MLflow that the runs use; empty if the home has had none yet."""
+    if stored.schedule.stack is not None:
+        from mlops.stacks.stack import connect
+
+        return connect(home, stored.schedule.stack)
+    check_home(home, [MLFLOW])
+    if not MLFLOW.file(home).is_file():
+        return ""
+    from mlops.stacks.stack import settle_home
+
+    settle_home(home)
+    os.environ["MLFLOW_TRACKING_URI"] = home.tracking_uri
+    return home.tracking_uri
+
+
+def _records_of(address: str, name: str) -> str:
+    """Return a fingerprint of the records of an MLflow data set, in any order."""
+    if not address:
+        return ABSENT
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.datasets import search_datasets
+
+    from mlops.tracking.answers import answering
+
+    with answering(address):
+        # By name: `get_dataset` wants an id of whoever may have several of a name.
+        there = [found for found in search_datasets(filter_string=f"name = '{_quoted(name)}'") if found.name == name]
+        try:
+            rows = [row for found in there for row in found.to_df().to_dict(orient="records")]
+        except MlflowException as cause:  # it was removed meanwhile
+            raise ConfigError(f"cannot be read: {cause.message}", where=f"data set {name}", fix="look again") from cause
+    if not there:
+        return ABSENT
+    texts = sorted(canonical_json(json.loads(json.dumps(_own(row), default=str))) for row in rows)
+    return hashlib.sha256("\n".join(texts).encode(errors="surrogatepass")).hexdigest()
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _own(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what a person has put into a record, without ids and times."""
+    return {key: row.get(key) for key in ("inputs", "expectations", "outputs", "tags") if row.get(key) is not None}
+
+
+def _version_of(address: str, alias: str) -> str:
+    from rlft.suites.models import parse_model
+
+    named = parse_model(alias)
+    if not address:
+        return ABSENT
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    from mlops.registry.names import ABSENT as NOT_THERE
+    from mlops.tracking.answers import answering
+
+    with answering(address):
+        try:
+            model = MlflowClient(tracking_uri=address, registry_uri=address).get_registered_model(named.name)
+        except MlflowException as cause:
+            if cause.error_code not in NOT_THERE:
+                raise
+            return ABSENT
+    return str(model.aliases.get(named.alias, ABSENT))
+
+
+def _scored(address: str, stored: Stored, asked: ScoreBelow, facts: Facts) -> Look:
+    """Return the look with the version whose score is asked for, and by which tasks."""
+    from rlft.config.suite_file import load_suite
+    from rlft.suites.models import parse_model
+    from rlft.tasks import ingest_tasks
+
+    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
+    text = asked.model or f"models:/{config.promotion.name or config.name}@champion"
+    suite = load_suite(Path(asked.suite))
+    where = "when.score_below"
+    cells = [cell for cell in suite.cells() if asked.scenario in (None, cell.scenario)]
+    if not cells or (asked.scenario is None and len({cell.scenario for cell in cells}) > 1):
+        raise ConfigError(
+            "the suite has no such scenario" if not cells else "the suite has several scenarios",
+            where=f"{where}.scenario",
+            fix=f"name one of {', '.join(suite.scenarios)}",
+        )
+    cell = cells[0]
+    if asked.split not in cell.splits:
+        fix = f"name one of {', '.join(cell.splits)}"
+        raise ConfigError(f"the scenario {cell.scenario} has no split {asked.split}", where=f"{where}.split", fix=fix)
+    named = parse_model(text)
+    number = named.version or (_version_of(address, text) if named.alias else "")
+    if number == ABSENT:
+        return Look(facts, missing=f"there is no {text}, whose score could be low")
+    tasks = ingest_tasks(cell.tasks, environment=cell.environment.name, seed=cell.tasks.seed)
+    key = digest([named.name, number, suite.model_dump(mode="json"), tasks.fingerprint, asked.split])
+    return Look(facts, f"models:/{named.name}/{number}", cell.name, suite.main_metric, key)
+
+
+def score_in(summary: dict[str, Any], found: Look, split: str) -> tuple[float, float, float, int]:
+    """Return mean, ends of the 95 % interval and number of tasks in the summary of an evaluation of one model.
+
+    Raises RlftError if no attempt has a score.
+    """
+    [measured] = summary["scenarios"][found.cell].values()
+    of_split = measured["splits"].get(split, {})
+    metric = of_split.get("metrics", {}).get(found.metric)
+    if metric is None:
+        fix = "`rlft evaluate` with the same suite says why"
+        raise RlftError(f"no attempt of {found.model} on {split} has a score", where="when.score_below", fix=fix)
+    return metric["mean"], metric["low"], metric["high"], of_split["tasks"]

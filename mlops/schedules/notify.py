@@ -1,0 +1,134 @@
+"""Tells what came of a scheduled run: a JSON object for a webhook and for a command.
+
+A webhook's address may hold a token. It is read from its environment variable here, and stands in no message: the
+variable's name does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from mlops.schedules.firings import Firing
+from mlops.summary.summary import Summary
+from rlft.config.addresses import refuse_metadata
+from rlft.errors import ConfigError, RlftError
+from rlft.schedule.settings import Event, NotifyConfig
+from rlft.secrets import hide, resolve
+
+logger = logging.getLogger(__name__)
+TRIES, COMMAND_SECONDS, POST_SECONDS = 4, 60.0, 10.0
+
+
+def message(event: Event, firing: Firing, summary: Summary | None) -> dict[str, Any]:
+    """Return what is told of an event, as a JSON object."""
+    promotion = summary.promotion if summary is not None else None
+    named = promotion is not None and promotion.version is not None
+    return {
+        "event": event,
+        "schedule": firing.schedule,
+        "due": firing.due.isoformat(timespec="seconds"),
+        "run": firing.run,
+        "reason": firing.reason,
+        "said": hide(firing.said),
+        "status": summary.status if summary is not None else None,
+        "error": hide(summary.error) if summary is not None and summary.error else None,
+        "difference": summary.difference.model_dump() if summary is not None and summary.difference else None,
+        "model": promotion.name if named and promotion is not None else None,
+        "version": promotion.version if named and promotion is not None else None,
+        "why": [hide(reason) for reason in promotion.reasons] if promotion is not None else [],
+        "approve": _way_to_approve(event, summary),
+        "mlflow_run_id": summary.mlflow_run_id if summary is not None else None,
+    }
+
+
+def _way_to_approve(event: Event, summary: Summary | None) -> str | None:
+    if event != "waiting_for_approval" or summary is None:
+        return None
+    return f"rlft approve {summary.promotion.name} {summary.promotion.version}"
+
+
+def tell(settings: NotifyConfig, told: dict[str, Any], folder: Path) -> list[str]:
+    """Tell the webhook and the command, and return a sentence for each that could not be told.
+
+    The command runs in `folder`. What fails is tried again for some seconds, and never raises.
+    """
+    problems: list[str] = []
+    if settings.webhook is not None:
+        problems += _post(settings.webhook, told)
+    if settings.command:
+        problems += _call(settings.command, told, folder)
+    for problem in problems:
+        logger.warning("%s", problem)
+    return problems
+
+
+def _post(variable: str, told: dict[str, Any]) -> list[str]:
+    import httpx
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    name = variable.removeprefix("env:")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs the address of every request
+
+    def is_passing(error: BaseException) -> bool:
+        if isinstance(error, httpx.HTTPStatusError):
+            return error.response.status_code >= 500 or error.response.status_code == 429
+        return isinstance(error, httpx.TransportError)
+
+    try:
+        address = str(resolve(variable, "notify.webhook")).strip()
+        refuse_metadata(address)
+        again = Retrying(
+            stop=stop_after_attempt(TRIES),
+            wait=wait_exponential(0.5, max=5),
+            retry=retry_if_exception(is_passing),
+            reraise=True,
+        )
+        again(_post_once, address, told)
+    except ConfigError as error:
+        return [f"the webhook was not told: {error.what}"]
+    except httpx.HTTPStatusError as error:
+        return [f"the webhook in {name} was not told: it answered {error.response.status_code}"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # their texts may hold the address
+        return [f"the webhook in {name} was not told: {type(error).__name__}"]
+    return []
+
+
+def _post_once(address: str, told: dict[str, Any]) -> None:
+    import httpx
+
+    httpx.post(address, json=told, timeout=POST_SECONDS).raise_for_status()
+
+
+def _call(command: list[str], told: dict[str, Any], folder: Path) -> list[str]:
+    environment = {**os.environ, "RLFT_EVENT": told["event"], "RLFT_SCHEDULE": told["schedule"]}
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(told).encode(),
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return [f"the command {command[0]} of notify took more than {COMMAND_SECONDS:.0f} s, and was ended"]
+    except (OSError, ValueError) as cause:
+        return [f"the command {command[0]} of notify cannot be run: {cause}"]
+    if done.returncode:
+        return [f"the command {command[0]} of notify ended with exit code {done.returncode}"]
+    return []
+
+
+def check_notify(settings: NotifyConfig) -> list[str]:
+    """Return a sentence for each variable that a schedule needs to tell somebody, and that is not set here."""
+    try:
+        resolve(settings.webhook, "notify.webhook")
+    except RlftError as missing:
+        return [missing.what]
+    return []

@@ -1,0 +1,197 @@
+"""The schedules of a home, in `.rlft/schedules/schedules.db`: what was applied, and what was when a run last began.
+
+APScheduler's own stores hold pickled jobs, and its schedulers must not share one. This one is plain SQLite: every
+change is one transaction, so that several schedulers, systemd and cron may use it at once, and a kill loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mlops.home.folder import Home
+from rlft.errors import ConfigError, RlftError, StorageError
+from rlft.files import make_private
+from rlft.schedule.file import check_schedule
+from rlft.schedule.reasons import Facts
+from rlft.schedule.settings import ScheduleConfig
+
+logger = logging.getLogger(__name__)
+VERSION = 1
+_SECONDS = 60.0  # how long another process may hold the store
+_TABLES = """
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY, content TEXT NOT NULL, folder TEXT NOT NULL, applied TEXT NOT NULL, looked TEXT NOT NULL,
+  paused INTEGER NOT NULL DEFAULT 0, cluster TEXT NOT NULL DEFAULT '', facts TEXT
+);
+CREATE TABLE firings (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, schedule TEXT NOT NULL, due TEXT NOT NULL, origin TEXT NOT NULL,
+  state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', said TEXT NOT NULL DEFAULT '', tries TEXT NOT NULL DEFAULT '[]',
+  watcher TEXT NOT NULL DEFAULT '', not_before TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '',
+  status TEXT NOT NULL DEFAULT '', told TEXT NOT NULL DEFAULT '[]'
+);
+CREATE UNIQUE INDEX one_for_a_due_time ON firings (schedule, due) WHERE origin = 'clock';
+CREATE INDEX unfinished ON firings (ended);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A schedule that was applied in `folder`, and when something `looked` last for what is due.
+
+    `cluster` is the name of the ZenML schedule that runs it in a cluster; empty if nothing does.
+    """
+
+    schedule: ScheduleConfig
+    folder: Path
+    applied: datetime
+    looked: datetime
+    paused: bool = False
+    cluster: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the schedule."""
+        return self.schedule.name
+
+
+def folder_of(home: Home) -> Path:
+    """Return the folder of all schedules of a home."""
+    return home.root / "schedules"
+
+
+def as_text(moment: datetime) -> str:
+    """Return a moment as it is stored: in UTC, and in an order that is that of the texts."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+@contextmanager
+def opened(home: Home, *, make: bool = True) -> Iterator[sqlite3.Connection]:
+    """Open the store for one transaction, which is taken back if an error is raised. Raises StorageError.
+
+    Without `make` a store that is not there is an empty one.
+    """
+    folder = folder_of(home)
+    file = folder / "schedules.db"
+    try:
+        if make:
+            home.make()
+            make_private(folder)
+        with closing(_connected(file if make or file.is_file() else None)) as store:
+            yield store
+            store.execute("COMMIT")
+    except (sqlite3.Error, OSError) as cause:
+        fix = "move this file away and apply the schedules again; runs, models and results are elsewhere"
+        if "locked" in str(cause):
+            fix = "end the process that holds it"
+        raise StorageError(f"the schedules cannot be read or written: {cause}", where=str(file), fix=fix) from cause
+
+
+def _connected(file: Path | None) -> sqlite3.Connection:
+    store = sqlite3.connect(file or ":memory:", timeout=_SECONDS, isolation_level=None)
+    try:
+        store.row_factory = sqlite3.Row
+        store.execute("BEGIN IMMEDIATE")
+        [version] = store.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise sqlite3.DatabaseError(f"it is of version {version}, which another rlft has written")
+        if version == 0:
+            for statement in _TABLES.split(";\n"):
+                store.execute(statement)
+            store.execute(f"PRAGMA user_version = {VERSION}")
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def apply_schedule(home: Home, content: dict[str, Any], folder: Path, now: datetime) -> Stored:
+    """Store a schedule, or replace one of its name, which keeps its runs and what it has seen. Raises RlftError.
+
+    What was due while it had other settings stays as it was: nothing before `now` becomes due by this.
+    """
+    schedule = check_schedule(content, where="the schedule")
+    with opened(home) as store:
+        store.execute(
+            "INSERT INTO schedules (name, content, folder, applied, looked) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET content = excluded.content, folder = excluded.folder, "
+            "applied = excluded.applied, looked = excluded.looked",
+            (schedule.name, json.dumps(content), str(folder), as_text(now), as_text(now)),
+        )
+        return find(store, schedule.name)
+
+
+def find(store: sqlite3.Connection, name: str) -> Stored:
+    """Return a schedule. Raises RlftError if there is none of this name."""
+    row = store.execute("SELECT * FROM schedules WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        names = [each for (each,) in store.execute("SELECT name FROM schedules ORDER BY name")]
+        fix = f"there are: {', '.join(names)}" if names else "`rlft schedule apply FILE` makes one"
+        raise RlftError(f"there is no schedule {name!r:.80}", where="NAME", fix=fix)
+    return _stored(row)
+
+
+def all_schedules(store: sqlite3.Connection) -> list[Stored]:
+    """Return all schedules by name; one that cannot be read, as another version of rlft applied it, is logged."""
+    found: list[Stored] = []
+    for row in store.execute("SELECT * FROM schedules ORDER BY name"):
+        try:
+            found.append(_stored(row))
+        except ConfigError as error:
+            logger.error("%s\n  apply its file again", error)
+    return found
+
+
+def set_paused(store: sqlite3.Connection, name: str, paused: bool, now: datetime) -> Stored:
+    """Pause or resume a schedule; what was due while it was paused is not missed. Raises RlftError without it."""
+    found = find(store, name)
+    looked = found.looked if paused else now
+    store.execute("UPDATE schedules SET paused = ?, looked = ? WHERE name = ?", (int(paused), as_text(looked), name))
+    return find(store, name)
+
+
+def set_cluster(store: sqlite3.Connection, name: str, cluster: str) -> None:
+    """Note the name of the ZenML schedule that runs a schedule; empty if none does any more."""
+    store.execute("UPDATE schedules SET cluster = ? WHERE name = ?", (cluster, name))
+
+
+def remove(store: sqlite3.Connection, name: str) -> Stored:
+    """Remove a schedule with all that is noted of its runs, which stay themselves. Raises RlftError without it."""
+    found = find(store, name)
+    store.execute("DELETE FROM schedules WHERE name = ?", (name,))
+    store.execute("DELETE FROM firings WHERE schedule = ?", (name,))
+    return found
+
+
+def last_facts(store: sqlite3.Connection, name: str) -> Facts | None:
+    """Return what was when a schedule's last run began; `None` if it has had none."""
+    row = store.execute("SELECT facts FROM schedules WHERE name = ?", (name,)).fetchone()
+    return None if row is None or row["facts"] is None else facts_of(json.loads(row["facts"]))
+
+
+def keep_facts(store: sqlite3.Connection, name: str, facts: Facts) -> None:
+    """Note what is now that a run begins."""
+    store.execute("UPDATE schedules SET facts = ? WHERE name = ?", (json.dumps(facts_to_json(facts)), name))
+
+
+def facts_to_json(facts: Facts) -> dict[str, Any]:
+    """Return facts as JSON has them; the fingerprints are one text, as there may be a million."""
+    return {"tasks": " ".join(sorted(facts.tasks)), "values": dict(facts.values), "score_key": facts.score_key}
+
+
+def facts_of(content: dict[str, Any]) -> Facts:
+    """Return facts that were stored."""
+    return Facts(frozenset(content["tasks"].split()), content["values"], content["score_key"])
+
+
+def _stored(row: sqlite3.Row) -> Stored:
+    schedule = check_schedule(json.loads(row["content"]), where=f"the schedule {row['name']}, as it was applied")
+    applied, looked = datetime.fromisoformat(row["applied"]), datetime.fromisoformat(row["looked"])
+    return Stored(schedule, Path(row["folder"]), applied, looked, bool(row["paused"]), row["cluster"])
