@@ -43,6 +43,23 @@ def need_chromium() -> str:
     return found
 
 
+def need_systemd() -> str:
+    """For tests that have systemd check units; returns the program. It need not be what runs the machine."""
+    return _program("systemd-analyze", "systemd")
+
+
+def need_crontab() -> str:
+    """For tests that have cron check lines; returns the program."""
+    return _program("crontab", "cron")
+
+
+def _program(name: str, package: str) -> str:
+    found = shutil.which(name)
+    need(found is not None, name, f"apt-get install {package}")
+    assert found is not None
+    return found
+
+
 def closing_line(reasons: Iterable[str]) -> str:
     """How many tests were skipped for want of what, and how to get it; empty when none was."""
     counts = Counter(reason.removeprefix(_SKIPPED) for reason in reasons if reason.startswith(_SKIPPED))

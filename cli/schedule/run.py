@@ -8,7 +8,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import Verbose
-from mlops.display.terminal import console, errors
+from mlops.display.terminal import console
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from rlft.errors import RlftError
@@ -57,11 +57,9 @@ def _once(home: Home, names: list[str]) -> int:
     from mlops.schedules.scheduler import look_once
     from mlops.schedules.watching import Watch
 
-    watch = Watch(home, say=lambda text: errors.print(text, soft_wrap=True))
+    watch = Watch(home, say=lambda text: console.print(text, soft_wrap=True))
     with watch.signals.handled():
         found = look_once(watch, names)
-    for firing in found:
-        console.print(f"{firing.schedule}: {firing.said or firing.state}", soft_wrap=True)
     if not found:
         console.print("nothing is due")
     if watch.signals.caught:

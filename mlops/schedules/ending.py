@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlops.schedules.firings import Firing
 from mlops.schedules.notify import message, tell
 from mlops.schedules.outcome import Outcome, events_of
-from mlops.schedules.starting import result_files
+from mlops.schedules.starting import forget_results
 from mlops.schedules.store import Stored
 from mlops.schedules.watching import Watch
 from mlops.summary.summary import Summary
@@ -26,8 +26,7 @@ def end(watch: Watch, stored: Stored, firing: Firing, outcome: Outcome) -> None:
             firing = watch.change(firing, told=told)
     said = "; ".join([firing.said, *dict.fromkeys(problems)])
     watch.change(firing, said=said, status=outcome.status, ended=watch.clock())
-    for file in result_files(watch.home, firing):  # ZenML and MLflow have what they hold
-        file.unlink(missing_ok=True)
+    forget_results(watch.home, firing)
 
 
 def came_to(sentence: str, summary: Summary | None) -> str:

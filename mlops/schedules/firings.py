@@ -23,7 +23,7 @@ State = Literal[
     "due", "queued", "looking", "running", "waiting", "finished", "failed", "no_reason", "skipped", "missed"
 ]
 ENDS = ("finished", "failed", "no_reason", "skipped", "missed")
-_KEPT = 1000  # firings of a schedule; older ones are forgotten, and their runs stay
+KEPT = 1000  # firings of a schedule; older ones are forgotten, and their runs stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,11 @@ def take(store: sqlite3.Connection, number: int) -> Firing | None:
     return change(store, number, watcher=_this_process())
 
 
+def release(store: sqlite3.Connection) -> None:
+    """Leave what this process looks after, and is not over, to whoever takes it next."""
+    store.execute("UPDATE firings SET watcher = '' WHERE watcher = ? AND ended = ''", (_this_process(),))
+
+
 def change(store: sqlite3.Connection, number: int, **values: Any) -> Firing | None:
     """Change a firing, and return it; `None` if it is there no more. `tries` and `told` are lists."""
     for name in ("tries", "told"):
@@ -192,5 +197,5 @@ def _this_process() -> str:
 def _forget_old(store: sqlite3.Connection, name: str) -> None:
     newest = "SELECT id FROM firings WHERE schedule = ? ORDER BY id DESC LIMIT ?"
     store.execute(
-        f"DELETE FROM firings WHERE schedule = ? AND ended != '' AND id NOT IN ({newest})", (name, name, _KEPT)
+        f"DELETE FROM firings WHERE schedule = ? AND ended != '' AND id NOT IN ({newest})", (name, name, KEPT)
     )

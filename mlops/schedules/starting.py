@@ -10,7 +10,7 @@ from pathlib import Path
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.runs.labels import LONGEST_NOTE
-from mlops.schedules.firings import Firing
+from mlops.schedules.firings import KEPT, Firing
 from mlops.schedules.store import Stored, folder_of
 from rlft.schedule.file import overrides_of
 
@@ -58,9 +58,12 @@ def summary_file(home: Home, firing: Firing, number: int) -> Path:
     return folder_of(home) / "results" / f"{firing.id}-{number}.json"
 
 
-def result_files(home: Home, firing: Firing) -> list[Path]:
-    """Return what the processes of a firing have left for the one that looks after it."""
-    return sorted((folder_of(home) / "results").glob(f"{firing.id}-*.json"))
+def forget_results(home: Home, firing: Firing) -> None:
+    """Remove what firings of long ago have left: ZenML and MLflow have what their summaries say."""
+    for file in (folder_of(home) / "results").glob("*.json"):
+        number = file.name.partition("-")[0]
+        if number.isdecimal() and int(number) <= firing.id - KEPT:
+            file.unlink(missing_ok=True)
 
 
 def log_file(home: Home, firing: Firing) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mlops.schedules import store
-from mlops.schedules.firings import Firing, read_firing, take, unfinished
+from mlops.schedules.firings import Firing, read_firing, release, take, unfinished
 from mlops.schedules.lock import schedule_lock
 from mlops.schedules.settling import settle
 from mlops.schedules.watching import PAUSE_SECONDS, ScheduleGoneError, Watch
@@ -35,6 +35,7 @@ def carry_out(watch: Watch, number: int) -> Firing | None:
             if not _wait(watch, number):
                 break
     with store.opened(watch.home) as opened:
+        release(opened)
         return read_firing(opened, number)
 
 
@@ -53,6 +54,7 @@ def _wait(watch: Watch, number: int) -> bool:
         return True
     if firing.origin == "clock" and (overlap == "skip" or waits):
         said = "another run of this schedule went on" + (", and one waited for it" if waits else "")
+        watch.say(said)
         watch.change(firing, state="skipped", said=said, ended=watch.clock())
         return False
     watch.change(firing, state="queued")

@@ -1,0 +1,120 @@
+"""Who is told what: a real server on loopback and real commands."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from mlops.schedules import notify
+from mlops.schedules.notify import check_notify, tell
+from rlft.schedule.settings import NotifyConfig
+from tests.e2e.conftest import free_port
+
+TOLD = {"event": "promoted", "schedule": "weekly", "version": "3"}
+
+
+class Hook:
+    """A webhook that answers with these codes, the last of them again and again."""
+
+    def __init__(self, *codes: int) -> None:
+        self.got: list[tuple[str, dict]] = []
+        self.codes = list(codes)
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                hook.got.append((self.path, json.loads(body)))
+                self.send_response(hook.codes.pop(0) if len(hook.codes) > 1 else hook.codes[0])
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.address = f"http://127.0.0.1:{self.server.server_port}/hooks/s3cr3t-token-1234567"
+
+
+@pytest.fixture
+def hook(monkeypatch, request):
+    made = Hook(*request.param)
+    monkeypatch.setenv("WEEKLY_HOOK", made.address)
+    yield made
+    made.server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No pauses between tries."""
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+
+
+WEBHOOK = NotifyConfig(webhook="env:WEEKLY_HOOK")
+
+
+@pytest.mark.parametrize("hook", [(200,), (503, 429, 204)], indirect=True)
+def test_a_webhook_gets_the_json_and_is_asked_again_while_it_is_away(hook, tmp_path):
+    wanted = len(hook.codes)
+    assert tell(WEBHOOK, TOLD, tmp_path) == []
+    assert hook.got == [("/hooks/s3cr3t-token-1234567", TOLD)] * wanted
+
+
+@pytest.mark.parametrize(("hook", "asked", "code"), [((404,), 1, 404), ((500,), 4, 500)], indirect=["hook"])
+def test_what_it_refuses_is_said_without_its_address(hook, asked, code, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    assert tell(WEBHOOK, TOLD, tmp_path) == [f"the webhook in WEEKLY_HOOK was not told: it answered {code}"]
+    assert len(hook.got) == asked
+    ours = [record for record in caplog.records if not record.name.startswith("httpcore")]
+    assert "s3cr3t" not in "".join(record.getMessage() for record in ours)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("http://127.0.0.1:{port}/s3cr3t-token-1234567", "ConnectError"),
+        ("s3cr3t-token-1234567", "UnsupportedProtocol"),
+        ("http://[s3cr3t-token-1234567", "InvalidURL"),
+        ("http://169.254.169.254/s3cr3t-token-1234567", "ValueError"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_said_without_it(address, said, monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("WEEKLY_HOOK", address.format(port=free_port()))
+    assert tell(WEBHOOK, TOLD, tmp_path) == [f"the webhook in WEEKLY_HOOK was not told: {said}"]
+    assert "s3cr3t" not in caplog.text
+
+
+def test_a_variable_that_is_not_set_is_said(monkeypatch, tmp_path):
+    monkeypatch.delenv("WEEKLY_HOOK", raising=False)
+    [said] = tell(WEBHOOK, TOLD, tmp_path)
+    assert said.startswith("the webhook was not told: notify.webhook needs the variable WEEKLY_HOOK")
+    assert check_notify(WEBHOOK) == ["notify.webhook needs the variable WEEKLY_HOOK, which is not set or empty"]
+    assert check_notify(NotifyConfig()) == []
+
+
+def test_a_command_gets_the_json_on_its_stdin_in_the_schedules_folder(tmp_path):
+    settings = NotifyConfig(command=["sh", "-c", "cat > told.json; echo $RLFT_EVENT $RLFT_SCHEDULE > names"])
+    assert tell(settings, TOLD, tmp_path) == []
+    assert json.loads((tmp_path / "told.json").read_text()) == TOLD
+    assert (tmp_path / "names").read_text() == "promoted weekly\n"
+
+
+def test_a_command_that_fails_or_hangs_is_said(monkeypatch, tmp_path):
+    assert tell(NotifyConfig(command=["false"]), TOLD, tmp_path) == [
+        "the command false of notify ended with exit code 1"
+    ]
+    monkeypatch.setattr(notify, "COMMAND_SECONDS", 0.2)
+    [said] = tell(NotifyConfig(command=["sleep", "30"]), TOLD, tmp_path)
+    assert "took more than 0 s" in said
+
+
+def test_the_webhook_is_told_although_the_command_fails(monkeypatch, tmp_path):
+    made = Hook(200)
+    monkeypatch.setenv("WEEKLY_HOOK", made.address)
+    assert len(tell(NotifyConfig(webhook="env:WEEKLY_HOOK", command=["false"]), TOLD, tmp_path)) == 1
+    assert len(made.got) == 1
+    made.server.shutdown()
