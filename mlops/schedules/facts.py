@@ -114,8 +114,8 @@ def _records_of(address: str, name: str) -> str:
     from mlops.tracking.answers import answering
 
     with answering(address):
-        # By name: `get_dataset` wants an id of whoever may have several of a name.
-        there = [found for found in search_datasets(filter_string=f"name = '{_quoted(name)}'") if found.name == name]
+        # MLflow knows no escape for a quote within a name; then all are asked for.
+        there = [found for found in search_datasets(filter_string=_filter(name)) if found.name == name]
         try:
             rows = [row for found in there for row in found.to_df().to_dict(orient="records")]
         except MlflowException as cause:  # it was removed meanwhile
@@ -126,13 +126,14 @@ def _records_of(address: str, name: str) -> str:
     return hashlib.sha256("\n".join(texts).encode(errors="surrogatepass")).hexdigest()
 
 
-def _quoted(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("'", "\\'")
+def _filter(name: str) -> str | None:
+    quote = next((mark for mark in "\"'" if mark not in name), None)
+    return quote and f"name = {quote}{name}{quote}"
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what a person has put into a record, without ids and times."""
-    return {key: row.get(key) for key in ("inputs", "expectations", "outputs", "tags") if row.get(key) is not None}
+    """Return what a record is about, without ids, times and who has written it."""
+    return {key: row.get(key) for key in ("inputs", "outputs", "expectations")}
 
 
 def _version_of(address: str, alias: str) -> str:

@@ -78,7 +78,7 @@ def test_what_it_refuses_is_said_without_its_address(hook, asked, code, tmp_path
     [
         ("http://127.0.0.1:{port}/s3cr3t-token-1234567", "ConnectError"),
         ("s3cr3t-token-1234567", "UnsupportedProtocol"),
-        ("http://[s3cr3t-token-1234567", "InvalidURL"),
+        ("http://[s3cr3t-token-1234567", "ConnectError"),
         ("http://169.254.169.254/s3cr3t-token-1234567", "ValueError"),
     ],
 )

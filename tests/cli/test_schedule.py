@@ -1,0 +1,183 @@
+"""`rlft schedule` as a person gives its commands; what runs is tried in tests/e2e/test_schedule.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli import app as cli
+from mlops.display import terminal
+from mlops.home.folder import Home
+from mlops.schedules import store
+from mlops.schedules.firings import fire_now
+from mlops.schedules.lock import schedule_lock
+from tests.cli.test_imports import HEAVY, imported
+from tests.e2e.conftest import ROOT, TINY
+
+WEEKLY = {"name": "weekly", "config": "tiny.yaml", "cron": "0 4 * * mon", "timezone": "Europe/Berlin"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a config, in which commands are given."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ZENML_LOGGING_VERBOSITY", "TRANSFORMERS_VERBOSITY", "MLFLOW_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "ERROR")
+    monkeypatch.delenv("RLFT_HOME", raising=False)
+    monkeypatch.setattr(terminal.console, "_width", 200)
+    monkeypatch.setattr(terminal.errors, "_width", 200)
+    (tmp_path / "tiny.yaml").write_text(TINY.read_text())
+    return tmp_path
+
+
+def write(folder, **settings):
+    (folder / "weekly.yaml").write_text(yaml.safe_dump(WEEKLY | settings))
+    return "weekly.yaml"
+
+
+def rlft(*arguments):
+    result = CliRunner().invoke(cli.app, ["schedule", *map(str, arguments)])
+    assert "Traceback" not in result.output
+    return result
+
+
+def read(*arguments):
+    done = rlft(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_schedule_from_its_file_to_its_end(folder):
+    made = rlft("apply", write(folder))
+    assert made.exit_code == 0, made.output
+    assert "schedule weekly is made" in made.output
+    assert "rlft schedule install weekly --systemd" in made.output
+    [listed] = read("list")
+    due = datetime.fromisoformat(listed["next"])
+    assert (listed["name"], listed["state"], listed["last"], listed["when"]) == ("weekly", "active", None, "always")
+    assert timedelta() < due - datetime.now(UTC) <= timedelta(days=7, hours=1)
+    assert due.weekday() == 0
+    assert "schedule weekly is changed" in rlft("apply", write(folder, cron="0 5 * * tue")).output
+    assert read("pause", "weekly")["state"] == "paused"
+    assert read("list")[0]["next"] is None
+    assert "paused" in rlft("list").output
+    assert read("resume", "weekly")["state"] == "active"
+    assert "CET" in rlft("list").output or "CEST" in rlft("list").output
+    assert "schedule weekly is deleted" in rlft("delete", "weekly").output
+    assert "no schedules in" in rlft("list").output
+
+
+def test_what_cannot_work_is_told_when_it_is_applied(folder):
+    assert "did you mean cron?" in rlft("apply", write(folder, crom="1")).output
+    absent = rlft("apply", write(folder, config="absent.yaml"))
+    assert (absent.exit_code, "absent.yaml: no such file" in absent.output) == (2, True)
+    wrong = rlft("apply", write(folder, promotion={"suites": {"off_distribution": {"margin": -1}}}))
+    assert wrong.exit_code == 2
+    assert "promotion.suites.off_distribution.margin" in wrong.output
+    assert rlft("apply", write(folder, when={"score_below": {"suite": "no.yaml", "bound": 0.5}})).exit_code == 2
+    assert not (folder / ".rlft/schedules").exists()
+
+
+def test_a_webhook_whose_variable_is_not_set_is_told_and_its_address_is_not(folder, monkeypatch):
+    monkeypatch.delenv("WEEKLY_HOOK", raising=False)
+    file = write(folder, notify={"webhook": "env:WEEKLY_HOOK"})
+    assert "notify.webhook needs the variable WEEKLY_HOOK" in rlft("apply", file).output
+    monkeypatch.setenv("WEEKLY_HOOK", "https://hooks.example/s3cr3t-token-123456")
+    done = rlft("apply", file)
+    assert "warning" not in done.output
+    assert "s3cr3t" not in done.output + json.dumps(read("list"))
+    stored = b"".join(path.read_bytes() for path in (folder / ".rlft/schedules").iterdir())
+    assert b"s3cr3t" not in stored
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "delete", "run-now", "install", "list", "run"])
+def test_a_schedule_that_is_not_there_is_told(folder, command):
+    rlft("apply", write(folder))
+    more = {"install": ["--systemd"], "run": ["--once"]}.get(command, [])
+    done = rlft(command, "weakly", *more)
+    assert done.exit_code == 2
+    assert "there is no schedule 'weakly'" in done.output
+    assert "there are: weekly" in done.output
+
+
+def test_units_are_written_where_they_are_asked_for(folder):
+    rlft("apply", write(folder))
+    told = read("install", "weekly", "--systemd", "--to", "units")
+    assert sorted(path.name for path in (folder / "units").iterdir()) == ["rlft-weekly.service", "rlft-weekly.timer"]
+    assert "OnCalendar=Mon *-*-* 04:00:00 Europe/Berlin\n" in (folder / "units/rlft-weekly.timer").read_text()
+    assert "systemctl --user enable --now rlft-weekly.timer" in told["commands"]
+    read("install", "weekly", "--cron", "--to", "lines")
+    assert [line.split(" cd ")[0] for line in (folder / "lines").read_text().splitlines()][-1] == "@reboot"
+    assert "give --systemd or --cron" in rlft("install", "weekly").output
+
+
+def test_a_run_that_goes_on_is_not_begun_by_hand_too(folder):
+    rlft("apply", write(folder))
+    with schedule_lock(Home(folder / ".rlft"), "weekly", lambda: False):
+        done = rlft("run-now", "weekly")
+    assert (done.exit_code, "a run of weekly goes on" in done.output) == (2, True)
+
+
+def test_one_look_finds_nothing_before_the_time(folder):
+    rlft("apply", write(folder))
+    done = rlft("run", "weekly", "--once")
+    assert (done.exit_code, done.output) == (0, "nothing is due\n")
+
+
+def test_a_look_that_finds_no_reason_ends_at_once_and_is_listed(folder):
+    rlft("apply", write(folder, when={"changed": {"files": ["tiny.yaml"]}}, cron="* * * * *"))
+    home = Home(folder / ".rlft")
+    from rlft.files import file_hash
+    from rlft.schedule.reasons import Facts
+
+    with store.opened(home) as opened:
+        store.keep_facts(opened, "weekly", Facts(values={"file tiny.yaml": file_hash("tiny.yaml")}))
+        earlier = store.as_text(datetime.now(UTC) - timedelta(minutes=2))
+        opened.execute("UPDATE schedules SET looked = ?", (earlier,))
+    began = time.monotonic()
+    done = rlft("run", "weekly", "--once")
+    assert (done.exit_code, "no reason to run: file tiny.yaml is as at the last run" in done.output) == (0, True)
+    assert time.monotonic() - began < 60  # about two seconds on a machine of its own
+    told = read("list", "weekly")
+    assert [each["state"] for each in told["firings"]] == ["no_reason"]
+    assert not (folder / ".rlft/runs").exists()
+    assert "no reason to run" in rlft("list").output
+
+
+def test_what_goes_on_is_listed_with_its_reason(folder):
+    rlft("apply", write(folder))
+    with store.opened(Home(folder / ".rlft")) as opened:
+        fire_now(opened, "weekly", datetime.now(UTC))
+    assert read("list")[0]["state"] == "running"
+    assert "due" in rlft("list", "weekly").output
+
+
+def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):
+    rlft("apply", write(folder))
+    given = [sys.executable, "-m", "cli", "schedule", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(given, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout.readline().startswith("waiting for the schedules of ")
+        time.sleep(1)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 143
+    assert sorted(path.name for path in (folder / ".rlft/schedules").iterdir()) == ["schedules.db"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["list", "--json"], ["pause", "weekly"], ["run", "weekly", "--once"], ["apply", "weekly.yaml"]],
+)
+def test_these_import_none_of_the_large_libraries(folder, arguments):
+    rlft("apply", write(folder))
+    code, libraries = imported(folder, "schedule", *arguments)
+    assert (code, set(libraries) & set(HEAVY)) == (0, set())

@@ -1,0 +1,93 @@
+"""A schedule for real: due every minute, three runs, and a scheduler that is killed while the first of them goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from mlops.home import folder
+from mlops.schedules import store
+from mlops.schedules.firings import Firing, firings_of
+from mlops.schedules.lock import is_held
+from tests.e2e.conftest import TINY
+
+SECONDS = 900  # three minutes on a machine of its own; others take several times as long for a run, and skip due times
+
+
+def small_config() -> str:
+    """The tiny config with one round and without what is compared."""
+    content = yaml.safe_load(TINY.read_text().replace("3e-3", "3.0e-3").replace("1e-3", "1.0e-3"))
+    content["training"] |= {"rounds": 1, "tasks_per_round": 4}
+    content["evaluation"] |= {"forgetting": False, "validate_every": 1}
+    del content["tasks"]["off_distribution"], content["tasks"]["off_distribution_count"]
+    return yaml.safe_dump(content | {"controls": []})
+
+
+def started(home) -> subprocess.Popen:
+    words = [sys.executable, "-m", "cli", "schedule", "run"]
+    return subprocess.Popen(words, cwd=home.folder, env=home.environment())
+
+
+def firings(home) -> list[Firing]:
+    with store.opened(folder.Home(home.folder / ".rlft")) as opened:
+        return firings_of(opened, "often")[::-1]
+
+
+def wait_for(fact) -> None:
+    until = time.monotonic() + SECONDS
+    while not fact():
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_three_runs_of_a_schedule_that_is_due_every_minute(make_home):
+    home = make_home("schedule")
+    (home.folder / "small.yaml").write_text(small_config())
+    written = {
+        "name": "often",
+        "config": "small.yaml",
+        "cron": "* * * * *",
+        "notify": {"command": ["sh", "-c", "cat >> told"]},
+    }
+    (home.folder / "often.yaml").write_text(yaml.safe_dump(written))
+    assert home.rlft("schedule", "apply", "often.yaml").code == 0
+
+    first = started(home)
+    try:
+        wait_for(lambda: any(firing.tries for firing in firings(home)))
+        first.send_signal(signal.SIGKILL)  # while the run goes on
+        first.wait()
+        assert is_held(folder.Home(home.folder / ".rlft"), "often")
+        second = started(home)
+        try:
+            wait_for(lambda: sum(firing.state == "finished" for firing in firings(home)) >= 3)
+        finally:
+            second.send_signal(signal.SIGTERM)
+            assert second.wait() == 143
+        wait_for(lambda: all(firing.is_over for firing in firings(home)))
+    finally:
+        first.kill()
+
+    found = firings(home)
+    ran = [firing for firing in found if firing.tries]
+    assert {firing.state for firing in found} <= {"finished", "skipped"}
+    assert {(firing.due.second, firing.due.microsecond) for firing in found} == {(0, 0)}
+    assert len({firing.due for firing in found}) == len(found)
+    assert [[each.code for each in firing.tries] for firing in ran] == [[0]] * len(ran)
+    # One after the other: no run began before the one before it had ended.
+    for before, after in pairwise(ran):
+        assert before.ended is not None
+        assert store.as_text(before.ended) <= after.tries[0].began
+    listed = json.loads(home.module("cli", "runs", "--json").stdout)
+    assert sorted(run["name"] for run in listed) == sorted(firing.run for firing in ran)
+    [schedule] = json.loads(home.module("cli", "schedule", "list", "--json").stdout)
+    assert (schedule["name"], schedule["state"], schedule["last"]["id"]) == ("often", "active", found[-1].id)

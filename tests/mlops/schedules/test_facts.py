@@ -1,0 +1,165 @@
+"""What the reasons to run are about: real files, a real MLflow."""
+
+from __future__ import annotations
+
+import json
+
+import mlflow
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from mlops.schedules import store
+from mlops.schedules.facts import ABSENT, look, look_of, score_in
+from rlft.errors import ConfigError, RlftError, TaskError
+from tests.mlops.registry.small_policy import SmallRegistry
+
+CONFIG = {
+    "name": "capitals",
+    "tasks": {"source": "jsonl", "path": "capitals.jsonl", "prompt": "question", "answer": "answer"},
+    "environment": {"name": "rlft.environments.patterns:Patterns"},
+    "policy": {"model": "./none"},
+}
+SUITE = {
+    "name": "fresh",
+    "scenarios": {"use": {"tasks": CONFIG["tasks"], "environment": CONFIG["environment"], "splits": ["test"]}},
+}
+
+
+def write_tasks(bench, count: int) -> None:
+    rows = [json.dumps({"question": f"Capital of {number}?", "answer": f"C{number}"}) for number in range(count)]
+    (bench.place / "capitals.jsonl").write_text("\n".join(rows))
+
+
+@pytest.fixture
+def look_at(bench, monkeypatch):
+    """Looks with these reasons, in the folder of the schedule."""
+    monkeypatch.chdir(bench.place)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///never-used.db")
+    (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG))
+    (bench.place / "fresh.yaml").write_text(yaml.safe_dump(SUITE))
+    write_tasks(bench, 40)
+    bench.home.make()
+
+    def found(**when):
+        return look(bench.home, bench.apply(when=when))
+
+    yield found
+    mlflow.set_tracking_uri(None)
+
+
+def test_new_tasks_are_new_rows_of_the_train_split(bench, look_at):
+    before = look_at(new_tasks={}).facts.tasks
+    assert look_at(new_tasks={}).facts.tasks == before
+    rows = (bench.place / "capitals.jsonl").read_text().splitlines()
+    (bench.place / "capitals.jsonl").write_text("\n".join(reversed(rows)))
+    assert look_at(new_tasks={}).facts.tasks == before  # where a row stands is no matter
+    write_tasks(bench, 60)
+    after = look_at(new_tasks={}).facts.tasks
+    assert before < after  # rows that are added move none
+    assert 0 < len(after - before) <= 20
+
+
+def test_another_answer_is_a_new_task(bench, look_at):
+    before = look_at(new_tasks={}).facts.tasks
+    text = (bench.place / "capitals.jsonl").read_text()
+    (bench.place / "capitals.jsonl").write_text(text.replace('"C', '"D'))
+    assert look_at(new_tasks={}).facts.tasks.isdisjoint(before)
+
+
+def test_tasks_that_cannot_be_read_are_told(bench, look_at):
+    (bench.place / "capitals.jsonl").unlink()
+    with pytest.raises(TaskError, match="no such file"):
+        look_at(new_tasks={})
+
+
+def test_a_file_is_its_content(bench, look_at):
+    (bench.place / "rules.txt").write_text("a")
+    first = look_at(changed={"files": ["rules.txt", "absent.txt"]}).facts.values
+    assert first["file absent.txt"] == ABSENT
+    (bench.place / "rules.txt").write_text("b")
+    second = look_at(changed={"files": ["rules.txt", "absent.txt"]}).facts.values
+    assert first["file rules.txt"] != second["file rules.txt"]
+    (bench.place / "folder").mkdir()
+    with pytest.raises(ConfigError, match="folder: cannot be read"):
+        look_at(changed={"files": ["folder"]})
+
+
+def test_in_a_home_without_mlflow_nothing_is_there(look_at):
+    found = look_at(changed={"datasets": ["use"], "aliases": ["models:/base@production"]})
+    assert found.facts.values == {"data set use": ABSENT, "alias models:/base@production": ABSENT}
+
+
+def test_a_data_set_is_its_records(bench, look_at):
+    mlflow.set_tracking_uri(bench.home.tracking_uri)
+    made = mlflow.genai.datasets.create_dataset(name="it's use", experiment_id="0")
+
+    def found() -> str:
+        return look_at(changed={"datasets": ["it's use"]}).facts.values["data set it's use"]
+
+    empty = found()
+    made.merge_records([{"inputs": {"question": "a"}, "expectations": {"expected_response": "b"}}])
+    one = found()
+    assert len({ABSENT, empty, one}) == 3
+    made.merge_records([{"inputs": {"question": "a"}, "expectations": {"expected_response": "b"}}])
+    assert found() == one  # the same record again
+    made.merge_records([{"inputs": {"question": "a"}, "expectations": {"expected_response": "c"}}])
+    assert found() != one
+
+
+def test_an_alias_is_the_version_that_it_names(bench, look_at):
+    registry = SmallRegistry(bench.home.root)
+    registry.register()
+    client = MlflowClient(bench.home.tracking_uri)
+    alias = "alias models:/small@production"
+    assert look_at(changed={"aliases": ["models:/small@production"]}).facts.values == {alias: ABSENT}
+    client.set_registered_model_alias("small", "production", "1")
+    assert look_at(changed={"aliases": ["models:/small@production"]}).facts.values == {alias: "1"}
+
+
+def test_the_score_that_is_asked_for_is_that_of_the_champion_on_the_suites_tasks(bench, look_at):
+    asked = {"suite": "fresh.yaml", "bound": 0.5, "model": "models:/small@champion"}
+    missing = look_at(score_below=asked)
+    assert (missing.model, missing.missing) == ("", "there is no models:/small@champion, whose score could be low")
+    registry = SmallRegistry(bench.home.root)
+    registry.register()
+    first = look_at(score_below=asked)
+    assert (first.model, first.cell, first.metric) == ("models:/small/1", "use", "accuracy")
+    assert look_of(json.loads(json.dumps(first.to_json()))) == first
+    write_tasks(bench, 60)
+    second = look_at(score_below=asked)
+    registry.register()
+    third = look_at(score_below=asked)
+    assert third.model == "models:/small/2"
+    assert len({first.score_key, second.score_key, third.score_key}) == 3
+    assert look_at(score_below=asked).score_key == third.score_key
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scenario": "other"}, "no such scenario"),
+        ({"split": "gate"}, "has no split gate"),
+        ({"suite": "no.yaml"}, "no such file"),
+    ],
+)
+def test_a_suite_that_does_not_have_what_is_asked_for_is_told(look_at, change, said):
+    with pytest.raises(ConfigError, match=said):
+        look_at(score_below={"suite": "fresh.yaml", "bound": 0.5} | change)
+
+
+def test_the_score_is_read_from_the_summary_of_an_evaluation(bench, look_at):
+    SmallRegistry(bench.home.root).register()
+    found = look_at(score_below={"suite": "fresh.yaml", "bound": 0.5, "model": "models:/small/1"})
+    metric = {"accuracy": {"mean": 0.4, "low": 0.3, "high": 0.5}}
+    summary = {"scenarios": {"use": {"small-1": {"splits": {"test": {"tasks": 7, "metrics": metric}}}}}}
+    assert score_in(summary, found, "test") == (0.4, 0.3, 0.5, 7)
+    with pytest.raises(RlftError, match="no attempt of models:/small/1 on gate has a score"):
+        score_in(summary, found, "gate")
+
+
+def test_what_is_found_is_stored_as_it_is(bench, look_at):
+    facts = look_at(new_tasks={}).facts
+    with store.opened(bench.home) as opened:
+        store.keep_facts(opened, "weekly", facts)
+        assert store.last_facts(opened, "weekly") == facts
