@@ -6,6 +6,7 @@ from pathlib import Path
 from rlft.config.file import load_config
 from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
+from rlft.schedule.file import load_schedule, overrides_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +29,15 @@ def problems() -> list[str]:
             found.append(f"{path.name}: the first line is {first!r}, and no command that uses it")
         try:
             load_suite(path)
+        except ConfigError as error:
+            found.append(str(error))
+    for path in sorted((ROOT / "configs" / "schedules").glob("*.yaml")):
+        command = f"# rlft schedule apply configs/schedules/{path.name}"
+        if (first := path.read_text().splitlines()[0]) != command:
+            found.append(f"{path.name}: the first line is {first!r}, not {command!r}")
+        try:
+            schedule, _ = load_schedule(path)
+            load_config(ROOT / schedule.config, overrides_of(schedule))
         except ConfigError as error:
             found.append(str(error))
     return found

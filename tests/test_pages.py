@@ -47,7 +47,7 @@ TERMS = [
         "sweep",
         "home",
     ),
-    *("seal", "look"),
+    *("seal", "look", "schedule", "firing"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

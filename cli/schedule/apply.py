@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,24 +44,29 @@ def apply(
             load_suite(Path(schedule.when.score_below.suite))
         for missing in check_notify(schedule.notify):
             errors.print(styled("warning", "yellow"), f"{missing}: nobody is told there unless it is set for the run")
+        with store.opened(home, make=False) as opened:
+            before = next((each for each in store.all_schedules(opened) if each.name == schedule.name), None)
+        given = store.Stored(schedule, Path.cwd(), now, now, cluster=before.cluster if before is not None else "")
+        cluster = _keep_in_cluster(home, given)
+        store.apply_schedule(home, content, Path.cwd(), now)
         with store.opened(home) as opened:
-            before = [each for each in store.all_schedules(opened) if each.name == schedule.name]
-        stored = store.apply_schedule(home, content, Path.cwd(), now)
-        stored = _keep_in_cluster(home, stored)
-        _tell(stored, now, changed=bool(before), as_json=as_json)
+            store.set_cluster(opened, schedule.name, cluster)
+            stored = store.find(opened, schedule.name)
+        _tell(stored, now, changed=before is not None, as_json=as_json)
 
 
-def _keep_in_cluster(home: Home, stored: Stored) -> Stored:
-    """Make the ZenML schedule of one whose stack keeps schedules itself; return the schedule as it is then."""
+def _keep_in_cluster(home: Home, stored: Stored) -> str:
+    """Make the ZenML schedule of one whose stack keeps schedules itself; return its name, or nothing."""
     if stored.schedule.stack is None and not stored.cluster:
-        return stored
-    from mlops.schedules import store
+        return ""
     from mlops.schedules.cluster import keep_in_cluster
 
-    name = keep_in_cluster(home, stored)
-    with store.opened(home) as opened:
-        store.set_cluster(opened, stored.name, name)
-        return store.find(opened, stored.name)
+    def submit(options: dict[str, Any], arguments: dict[str, Any]) -> None:
+        from pipelines.train import train
+
+        train.with_options(**options)(**arguments)
+
+    return keep_in_cluster(home, stored, submit)
 
 
 def _tell(stored: Stored, now: datetime, *, changed: bool, as_json: bool) -> None:

@@ -67,11 +67,11 @@ def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
 
     home, now = _home(), datetime.now(UTC)
     with store.opened(home) as opened:
-        cluster = store.find(opened, name)
-    if cluster.cluster:
-        from mlops.schedules.cluster import refuse_pause
+        found = store.find(opened, name)
+    if found.cluster:
+        from mlops.schedules.cluster import set_active
 
-        refuse_pause(cluster)
+        set_active(home, found, not paused)
     with store.opened(home) as opened:
         stored = store.set_paused(opened, name, paused, now)
         last = firings_of(opened, name, 1)

@@ -1,26 +1,120 @@
-"""Schedules that a cluster keeps itself: ZenML schedules, on an orchestrator that schedules dynamic pipelines."""
+"""Schedules that a cluster keeps itself: ZenML schedules, on an orchestrator that schedules dynamic pipelines.
+
+Of ZenML's orchestrators only that of Kubernetes does: it makes a CronJob, whose pods need nothing of this machine. So
+what a machine would do for a schedule is refused there.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from mlops.home.folder import Home
 from mlops.schedules.store import Stored
-from rlft.errors import RlftError
+from rlft.config import Config
+from rlft.config.file import load_config
+from rlft.errors import ConfigError, RefusedError
+from rlft.schedule.file import overrides_of
+from rlft.schedule.settings import ScheduleConfig
+
+Submit = Callable[[dict[str, Any], dict[str, Any]], None]
+_SCHEDULES_DYNAMIC = ("kubernetes",)
 
 
-def keep_in_cluster(home: Home, stored: Stored) -> str:
-    """Return the name of the ZenML schedule that is made."""
-    return ""
+def keep_in_cluster(home: Home, stored: Stored, submit: Submit) -> str:
+    """Make the ZenML schedule of a schedule, in the place of an earlier one, and return its name.
+
+    It is empty where the stack's orchestrator does not schedule such pipelines, and runs are made from this machine.
+    `submit` calls the pipeline of runs with options and arguments. Raises RlftError for a stack that cannot run it, and
+    for settings that a cluster cannot keep.
+    """
+    if stored.cluster:
+        drop_from_cluster(home, stored)
+    if stored.schedule.stack is None:
+        return ""
+    from mlops.stacks.stack import connect
+
+    tracking_uri = connect(home, stored.schedule.stack)
+    from zenml.client import Client
+
+    if Client().active_stack.orchestrator.flavor not in _SCHEDULES_DYNAMIC:
+        return ""
+    check_for_cluster(stored.schedule)
+    from mlops.stacks.image import check_image
+
+    config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
+    check_image(config)
+    # Without labels a run has the name that ZenML gives it when its time has come.
+    arguments = {"config": config.model_dump(mode="json"), "tracking_uri": tracking_uri, "labels": None}
+    submit(cluster_options(stored.schedule, config), arguments)
+    return schedule_name(stored.schedule)
+
+
+def check_for_cluster(schedule: ScheduleConfig) -> None:
+    """Raise ConfigError, which lists every setting that a cluster cannot keep."""
+    refused = {
+        "when": (not schedule.when.is_always, "nothing looks for reasons in a cluster; write always"),
+        "notify": (bool(schedule.notify.webhook or schedule.notify.command), "nobody tells from there; leave it out"),
+        "timezone": (schedule.timezone != "UTC", "ZenML gives a CronJob no time zone; write cron in UTC"),
+        "overlap": (schedule.overlap != "skip", "a CronJob cannot wait for another one; write skip"),
+    }
+    wrong = [f"  {name}: {why}" for name, (is_wrong, why) in refused.items() if is_wrong]
+    if wrong:
+        fix = "change these, or leave `stack` out and let this machine make the runs"
+        raise ConfigError("a cluster cannot keep this schedule:\n" + "\n".join(wrong), where=schedule.name, fix=fix)
+
+
+def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
+    """Return what `train.with_options` takes: when, and how the CronJob treats overlaps, delays and pods that fail."""
+    from zenml.config.schedule import Schedule
+    from zenml.integrations.kubernetes.flavors import KubernetesOrchestratorSettings
+    from zenml.utils.tag_utils import Tag
+
+    deadline = max(1, round(60 * schedule.grace_minutes)) if schedule.missed == "skip" else None
+    settings = KubernetesOrchestratorSettings(
+        concurrency_policy="Forbid",
+        starting_deadline_seconds=deadline,
+        orchestrator_job_backoff_limit=schedule.retries.count,
+    )
+    return {
+        "run_name": f"{schedule.name}-{{date}}-{{time}}",
+        "schedule": Schedule(name=schedule_name(schedule), cron_expression=schedule.cron),
+        "settings": {"orchestrator": settings},
+        "tags": [
+            Tag(name=f"experiment={config.tracking.experiment or config.name}", cascade=True),
+            f"schedule={schedule.name}",
+        ],
+    }
+
+
+def schedule_name(schedule: ScheduleConfig) -> str:
+    """Return the name of a schedule in ZenML."""
+    return f"rlft-{schedule.name}"
 
 
 def drop_from_cluster(home: Home, stored: Stored) -> None:
-    """Delete the ZenML schedule."""
+    """Delete the ZenML schedule of a schedule, and with it the CronJob. Raises RlftError for a stack that is gone."""
+    from mlops.stacks.stack import connect
+
+    connect(home, stored.schedule.stack)
+    from zenml.client import Client
+
+    try:
+        Client().delete_schedule(stored.cluster)
+    except KeyError:  # somebody has deleted it with ZenML's own command
+        return
 
 
-def refuse_pause(stored: Stored) -> NoReturn:
-    """Refuse."""
-    raise RlftError("not yet", where=stored.name)
+def set_active(home: Home, stored: Stored, active: bool) -> None:
+    """Let the cluster suspend the CronJob of a schedule, or go on with it."""
+    from mlops.stacks.stack import connect
 
+    connect(home, stored.schedule.stack)
+    from zenml.client import Client
 
-_: Any = None
+    try:
+        Client().update_schedule(stored.cluster, active=active)
+    except KeyError as cause:
+        fix = "`rlft schedule apply` with its file makes it again"
+        raise RefusedError(f"ZenML has no schedule {stored.cluster} any more", where="NAME", fix=fix) from cause

@@ -220,3 +220,23 @@ def test_code_is_judged_in_the_sandbox_of_the_stack(user, tmp_path, shared_data)
     without = user.rlft("run", str(ROOT / "configs" / "humaneval.yaml"), "--stack", "plain", *sets)
     assert without.code == 2
     assert "the stack 'plain' has no sandbox" in without.output
+
+
+def test_a_schedule_on_kubernetes_is_refused_with_what_a_cluster_cannot_keep(user):
+    applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "kubernetes-gpu.yaml"))
+    assert applied.code == 0, applied.output
+    schedule = f"name: weekly\nconfig: {TINY}\ncron: 0 4 * * mon\nstack: rlft-kubernetes-gpu\nwhen: new_tasks\n"
+    (user.folder / "weekly.yaml").write_text(schedule)
+    told = user.rlft("schedule", "apply", "weekly.yaml")
+    assert told.code == 2, told.output
+    assert "nothing looks for reasons in a cluster; write always" in " ".join(told.output.split())
+    assert json.loads(user.module("cli", "schedule", "list", "--json").stdout) == []
+
+
+def test_a_schedule_on_a_stack_that_keeps_none_is_kept_here(user):
+    applied = user.rlft("stack", str(ROOT / "configs" / "stacks" / "local.yaml"))
+    assert applied.code == 0, applied.output
+    (user.folder / "here.yaml").write_text(f"name: here\nconfig: {TINY}\ncron: 0 4 * * mon\nstack: rlft-local\n")
+    assert user.rlft("schedule", "apply", "here.yaml").code == 0
+    [found] = json.loads(user.module("cli", "schedule", "list", "--json").stdout)
+    assert (found["name"], found["stack"], found["cluster"]) == ("here", "rlft-local", None)
