@@ -11,25 +11,30 @@ from mlops.home.databases import MLFLOW
 from mlops.home.folder import Home
 from mlops.registry.stored import damaged_versions
 from mlops.stored.verification import verify_artifacts
-from rlft.errors import StorageError
+from rlft.errors import OtherFormError, RlftError, StorageError
 
 
 def verify_stored(home: Home) -> dict[str, Any]:
     """Return how many `artifacts` there are, how many of them `without_seal`, and the `damages`, of versions too.
 
-    A damage says `where` it is, `what` is wrong and what to do (`fix`). Raises StorageError if ZenML's database cannot
-    be read.
+    `others` are artifacts in a form that is not read. A damage, as these, says `where` it is, `what` is wrong and what
+    to do (`fix`). Raises StorageError if ZenML's database cannot be read.
     """
     try:
         found = verify_artifacts(home)
     except sqlite3.Error as cause:
         fix = "`rlft doctor --restore` keeps what is left of it, and puts a copy or what can be saved in its place"
         raise StorageError(f"ZenML's database cannot be read: {cause}", where=str(home.root), fix=fix) from cause
-    damages = list(found.damages)
+    problems: list[RlftError] = [*found.damages, *found.others]
     if MLFLOW.file(home).is_file():
-        damages += damaged_versions(home.tracking_uri)
-    told = [{"where": each.where, "what": each.what, "fix": each.fix} for each in damages]
-    return {"artifacts": found.artifacts, "without_seal": found.without_seal, "damages": told}
+        problems += damaged_versions(home.tracking_uri)
+    told = [_told(each) for each in problems if not isinstance(each, OtherFormError)]
+    others = [_told(each) for each in problems if isinstance(each, OtherFormError)]
+    return {"artifacts": found.artifacts, "without_seal": found.without_seal, "damages": told, "others": others}
+
+
+def _told(error: RlftError) -> dict[str, str]:
+    return {"where": error.where, "what": error.what, "fix": error.fix}
 
 
 def show_verified(verified: Mapping[str, Any], console: Terminal) -> None:
@@ -38,5 +43,9 @@ def show_verified(verified: Mapping[str, Any], console: Terminal) -> None:
     for damage in damages:
         line = f"{damage['where']}: {damage['what']}; {damage['fix']}"
         console.print(styled("damaged", "red"), line, soft_wrap=True)
+    for other in verified["others"]:
+        console.print(
+            styled("not read", "yellow"), f"{other['where']}: {other['what']}; {other['fix']}", soft_wrap=True
+        )
     without = f", of which {unsealed} have no seal: an earlier version stored them" if unsealed else ""
     console.print(f"{verified['artifacts']} artifacts{without}; {len(damages)} files are damaged", soft_wrap=True)

@@ -13,6 +13,7 @@ from zenml.enums import ArtifactType, VisualizationType
 
 from materializers.disk import writing
 from materializers.sealed import SealedMaterializer
+from rlft.forms import KEY, REPORT
 from rlft.types import Report
 
 _NAME = "report.json"
@@ -30,7 +31,7 @@ class ReportMaterializer(SealedMaterializer):
 
     def save(self, data: Any) -> None:
         """Write the report. Raises StorageError if the disk does not take it."""
-        content = json.dumps(dataclasses.asdict(data), indent=1, default=str).encode()
+        content = json.dumps({KEY: REPORT.newest, **dataclasses.asdict(data)}, indent=1, default=str).encode()
         with writing(self._file):
             with self.artifact_store.open(self._file, "wb") as file:
                 file.write(content)
@@ -39,11 +40,13 @@ class ReportMaterializer(SealedMaterializer):
     def load(self, data_type: type[Any]) -> Any:
         """Read a report of this type; lists become tuples again where the type says so.
 
-        Raises DamagedError if the file is not what was stored.
+        Raises DamagedError if the file is not what was stored, and OtherFormError for a form that is not read.
         """
         content = self.read_file(_NAME)
         with self.reading(_NAME):
-            return TypeAdapter(data_type).validate_python(json.loads(content))
+            stored = json.loads(content)
+            REPORT.check(stored.pop(KEY, None))
+            return TypeAdapter(data_type).validate_python(stored)
 
     def compute_content_hash(self, data: Any) -> str:
         """Return the hash of the report without the fields that are `passing`."""

@@ -24,6 +24,7 @@ from mlops.record.run import Record, open_record
 from mlops.registry.noted_tasks import note_tasks
 from mlops.resume.redo import naming_damage
 from mlops.runs.labels import labels_of
+from mlops.runs.settings import stored_config
 from mlops.runs.starting import registry_name
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
@@ -103,12 +104,12 @@ IMAGE = DockerSettings(
 def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None, anew: bool = False) -> None:
     """Run one experiment from tasks to registry.
 
-    `config` is a `rlft.config.Config` as a mapping, `tracking_uri` an address of MLflow or `home`, `labels` the
-    `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over is decided on once
-    more (`pipelines.promote`).
+    `config` is a `rlft.config.Config` as `mlops.runs.settings` stores it, `tracking_uri` an address of MLflow or
+    `home`, `labels` the `mlops.runs.labels.Labels` that the run was started with. `anew` says that a run which is over
+    is decided on once more (`pipelines.promote`).
     """
     leave_home_out()
-    settings, began = Config.model_validate(config), time.perf_counter()
+    settings, began = stored_config(config, "config"), time.perf_counter()
     display, runtime = Display(), shared_runtime()
     stages = Stages.of(settings, display.stage)
     address = tracking_address(tracking_uri)

@@ -126,6 +126,14 @@ class DamagedError(StorageError):
         return DamagedError(self.what, where=self.where, run=run, step=step)
 
 
+class OtherFormError(RlftError):
+    """Something that another version of rlft has stored, in a form that this one does not read (`rlft.forms`)."""
+
+    def at(self, where: str) -> OtherFormError:
+        """Return the same error with its place, for what was read without knowing that."""
+        return OtherFormError(self.what, where=self.where or where, fix=self.fix)
+
+
 def redo_command(run: str, step: str) -> str:
     """Return the sentence that names the command that makes the results of a step again."""
     return f"`rlft resume {quote(run)} --redo {quote(step)}` makes it again, and keeps everything before it"

@@ -41,7 +41,7 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact, short
 from rlft.config import Config
-from rlft.errors import FixedSettingError, StorageError, TrackerError
+from rlft.errors import FixedSettingError, OtherFormError, StorageError, TrackerError
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 from rlft.types import Interval
@@ -154,7 +154,8 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
     """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
 
     Raises StorageError for a store in the home that does not work, for a name that a server refuses, and for a champion
-    that does not exist any more. A server that does not answer may do so later: then this only warns.
+    that does not exist any more; OtherFormError for one that another rlft has registered. A server that does not answer
+    may do so later: then this only warns.
     """
     try:
         if own_store and tracker.run_id is None:
@@ -163,6 +164,8 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         with quick_http():
             open_name(tracking_uri, name)
             current_champion(tracking_uri, name)
+    except OtherFormError:  # the champion is one of another rlft
+        raise
     except TrackerError as odd:  # the champion is a version that is not there
         raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
     except Exception as cause:  # whatever MLflow, a driver or the network throws

@@ -9,8 +9,9 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.names import ABSENT
+from mlops.registry.names import ABSENT, FORM_TAG
 from rlft.errors import RlftError
+from rlft.forms import VERSION
 
 _SCHEME, _NAMED = "models:/", 10  # a message names at most so many
 _NO_VERSION = 2**31  # a number that is as large is no version: databases keep 32 bits
@@ -54,10 +55,15 @@ def version_number(text: str, where: str = "VERSION") -> str:
 
 
 def find_version(client: MlflowClient, name: str, text: str) -> ModelVersion:
-    """Return a version of a registered model. Raises RlftError if there is none, and what MLflow raises."""
+    """Return a version of a registered model.
+
+    Raises RlftError if there is none, or if another rlft made it that this one does not read, and what MLflow raises.
+    """
     number = version_number(text)
     try:
-        return client.get_model_version(name, number)
+        found = client.get_model_version(name, number)
+        VERSION.check(found.tags.get(FORM_TAG), where=f"models:/{name}/{number}")
+        return found
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise

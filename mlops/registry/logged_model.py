@@ -23,6 +23,8 @@ from mlflow.types.schema import AnyType, Array, Object, Property
 
 from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
+from rlft.forms import KEY
+from rlft.forms import POLICY as POLICY_FORM
 
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
@@ -41,7 +43,8 @@ REQUIREMENTS = ("mlflow", "torch", "transformers", "tokenizers", "peft", "safete
 def read_policy(folder: Path) -> dict[str, Any]:
     """Return the contents of `policy.json`.
 
-    Raises PolicyError if the folder holds no policy, and WeightsRemovedError if that has no weights any more.
+    Raises PolicyError if the folder holds no policy, WeightsRemovedError if that has no weights any more, and
+    OtherFormError for a form that is not read.
     """
     file = Path(folder) / "policy.json"
     if not file.is_file():
@@ -52,7 +55,9 @@ def read_policy(folder: Path) -> dict[str, Any]:
             where=str(folder),
             fix="keep its round (policy.keep)",
         )
-    return json.loads(file.read_text(encoding="utf-8"))
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    POLICY_FORM.check(stored.get(KEY), where=str(file))
+    return stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,17 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, SERVED, hash_files
-from mlops.registry.names import REGISTRATION, RUN_NAME_TAG
-from rlft.errors import DamagedError
+from mlops.registry.names import FORM_TAG, REGISTRATION, RUN_NAME_TAG
+from rlft.errors import DamagedError, OtherFormError
+from rlft.forms import VERSION
 
 
 def check_files(folder: Path, tags: Mapping[str, str], where: str) -> None:
-    """Raise DamagedError if a policy folder does not hold what was registered with these tags.
+    """Raise DamagedError if a policy folder does not hold what was registered with these tags, or OtherFormError.
 
     `where` names it to the user. Of a version without the hash of all files the weights are compared.
     """
+    VERSION.check(tags.get(FORM_TAG), where=where)
     run = tags.get(RUN_NAME_TAG, "")
     check_weights(folder, tags.get(HASH_TAG, ""), where, run)
     if not (expected := tags.get(FILES_TAG)):
@@ -76,8 +78,11 @@ def is_whole(client: MlflowClient, version: ModelVersion) -> bool:
     return True
 
 
-def damaged_versions(tracking_uri: str) -> Iterator[DamagedError]:
-    """Yield an error for each version of rlft's in a registry on this machine whose files have changed."""
+def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | OtherFormError]:
+    """Yield an error for each version of rlft's in a registry on this machine whose files have changed.
+
+    That of a version in a form that is not read is an OtherFormError.
+    """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
     token = None
     while True:
@@ -86,7 +91,7 @@ def damaged_versions(tracking_uri: str) -> Iterator[DamagedError]:
             if HASH_TAG in version.tags:
                 try:
                     check_version(client, version)
-                except DamagedError as damage:
+                except (DamagedError, OtherFormError) as damage:
                     yield damage
         token = page.token
         if not token:

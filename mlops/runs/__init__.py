@@ -1,6 +1,7 @@
 """A run: its name and note, its code and commits, how it is found, started and ended.
 
 - `starting`: what a run is started and resumed with
+- `settings`: its config, as it is stored with it
 - `finding`: finding, ending and choosing runs in ZenML
 - `listing`, `unknown`: the runs of a home, read without ZenML; what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code

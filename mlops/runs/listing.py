@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
@@ -24,7 +25,9 @@ from mlops.registry.verdicts import waits
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
+from rlft.errors import OtherFormError
 
+Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
@@ -142,7 +145,7 @@ def list_runs(home: Home) -> Listing:
     alive = {note.run_id for note in living_notes(home)}
     try:
         with opened(ZENML.file(home)) as database:
-            groups = _attempts(home, database)
+            groups = _attempts(home, database, listing.problems)
             tokens = dict(database.execute(_TOKENS, (ROLLOUTS.output,)))
     except sqlite3.Error as cause:
         if ZENML.file(home).is_file() or list(_summaries(home)):
@@ -150,8 +153,8 @@ def list_runs(home: Home) -> Listing:
                 f"ZenML's database cannot be read ({cause}): these are the runs that left a summary, and "
                 "`rlft doctor` says what to do"
             )
-        groups, tokens = _from_summaries(home), {}
-    listing.runs = [_run(home, name, attempts, alive, tokens) for name, attempts in groups.items()]
+        groups, tokens = _from_summaries(home, listing.problems), {}
+    listing.runs = [_run(home, name, attempts, alive, tokens, listing.problems) for name, attempts in groups.items()]
     try:
         with opened(MLFLOW.file(home)) as database:
             listing.runs = [_with_mlflow(database, run) for run in listing.runs]
@@ -162,11 +165,11 @@ def list_runs(home: Home) -> Listing:
     return listing
 
 
-def _attempts(home: Home, database: sqlite3.Connection) -> dict[str, list[Attempt]]:
+def _attempts(home: Home, database: sqlite3.Connection, problems: list[str]) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
     for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, EVALUATE)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
-        summary = read_summary(home, run_id)
+        summary = _told(problems, read_summary, home, run_id)
         first = _time(began or created)
         seconds = (_time(ended) - first).total_seconds() if ended else 0.0
         if summary and summary.seconds.total:
@@ -176,10 +179,10 @@ def _attempts(home: Home, database: sqlite3.Connection) -> dict[str, list[Attemp
     return groups
 
 
-def _from_summaries(home: Home) -> dict[str, list[Attempt]]:
+def _from_summaries(home: Home, problems: list[str]) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
     for file in _summaries(home):
-        if summary := read_summary(home, file.stem):
+        if summary := _told(problems, read_summary, home, file.stem):
             began = datetime.fromtimestamp(file.stat().st_mtime - summary.seconds.total, UTC)
             status = {"running": "running", "failed": "failed"}.get(summary.status, "completed")
             attempt = Attempt(file.stem, file.stem, status, began, summary.seconds.total, summary)
@@ -192,10 +195,22 @@ def _summaries(home: Home) -> list[Path]:
     return [file for file in (home.root / "runs").glob("*.json") if file.name.count(".") == 1]
 
 
-def _run(home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int]) -> ListedRun:
+def _told(problems: list[str], read: Callable[[Home, str], Read | None], home: Home, run_id: str) -> Read | None:
+    """Return what is read of a run; of one that another rlft has made nothing, and `problems` says so."""
+    try:
+        return read(home, run_id)
+    except OtherFormError as other:
+        problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
+        return None
+
+
+def _run(
+    home: Home, name: str, attempts: list[Attempt], alive: set[str], tokens: dict[str, int], problems: list[str]
+) -> ListedRun:
     own = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
     ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
-    ids += [one for a in attempts if a.is_evaluation for one in mlflow_ids(read_evaluation(home, a.id) or {})]
+    evaluations = [_told(problems, read_evaluation, home, a.id) for a in attempts if a.is_evaluation]
+    ids += [one for each in evaluations for one in mlflow_ids(each or {})]
     return ListedRun(
         name,
         tuple(attempts),

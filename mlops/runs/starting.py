@@ -6,7 +6,6 @@ runs that it belongs to. Neither they nor the model are part of a cache key.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +16,9 @@ from zenml.utils.tag_utils import Tag
 
 from mlops.ids import RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
+from mlops.runs.settings import as_parameter, stored_config
 from mlops.tracking.address import HOME
 from rlft.config import Config
-from rlft.config.file import apply_override, check_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:
     """Return the arguments of `train`; without an address MLflow is that of the home, wherever it lies."""
     return {
-        "config": config.model_dump(mode="json"),
+        "config": as_parameter(config),
         "tracking_uri": tracking_uri or HOME,
         "labels": labels.model_dump(mode="json"),
         "anew": anew,
@@ -69,13 +68,10 @@ def resumed(
     """Return how to resume a run: with the same model version and labels, and with MLflow where it is now.
 
     `overrides`, such as `promotion.looks=1`, change its config, and `anew` says that it is decided on once more. Raises
-    ConfigError if its config is from a version of rlft that had other settings, or for an override.
+    what `stored_config` raises.
     """
     parameters = run.config.parameters or {}
-    content = copy.deepcopy(parameters["config"])
-    for override in overrides:
-        apply_override(content, override)
-    config = check_config(content, where=run.name)
+    config = stored_config(parameters["config"], run.name, overrides)
     labels = labels_of(parameters.get("labels"), name_of_first(run.name))
     inputs = pipeline_inputs(config, labels, tracking_uri, anew=anew)
     return Resumed(resumed_name(labels.name), config, run_options(config, labels), inputs)

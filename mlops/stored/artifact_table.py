@@ -1,6 +1,7 @@
 """Keeps a table of a run's artifacts in its home, by which they are found without ZenML's database.
 
-runs/ID.artifacts.json: {"name": ..., "steps": {"generate_rollouts_r000": {"rollouts": "zenml/local_stores/..."}}}
+runs/ID.artifacts.json: {"format": 1, "name": ...,
+  "steps": {"generate_rollouts_r000": {"rollouts": "zenml/local_stores/..."}}}
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.ids import Stored
+from rlft.errors import OtherFormError
 from rlft.files import write_file
+from rlft.forms import KEY, PLACES
 from rlft.shortage import shortage_of
 
 logger = logging.getLogger(__name__)
@@ -36,8 +39,9 @@ def keep_artifacts(home: Home, run_id: str, name: str) -> None:
         steps: dict[str, dict[str, str]] = {}
         for step, output, uri in rows:
             steps.setdefault(step, {})[output] = uri.removeprefix(f"{home.root}/")
+        table = {KEY: PLACES.newest, "name": name, "steps": steps}
         if steps:
-            write_file(home.root / "runs" / f"{run_id}{_END}", json.dumps({"name": name, "steps": steps}, indent=1))
+            write_file(home.root / "runs" / f"{run_id}{_END}", json.dumps(table, indent=1))
     except (OSError, sqlite3.Error) as cause:
         # A disk that takes nothing is told of by whatever needs it more.
         level = logging.WARNING if shortage_of(cause) is None else logging.DEBUG
@@ -75,4 +79,11 @@ def _read(file: Path) -> dict[str, Any]:
         table = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return table if isinstance(table, dict) and isinstance(table.get("steps"), dict) else {}
+    if not isinstance(table, dict) or not isinstance(table.get("steps"), dict):
+        return {}
+    try:
+        PLACES.check(table.get(KEY), where=str(file))
+    except OtherFormError as other:  # there are others, and it is read only where ZenML's database is lost
+        logger.warning("%s", other)
+        return {}
+    return table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlops.ids import EVALUATION, REWARDS, ROLLOUTS
+from mlops.runs.settings import stored_settings
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.errors import RlftError
 from rlft.gates.identity import task_hash
@@ -79,8 +80,10 @@ def _parameters(run: Any) -> dict[str, Any]:
 
 
 def settings_of_run(run: Any) -> dict[str, Any]:
-    """Return the config of a run as a mapping; empty if none is stored."""
-    return _parameters(run).get("config") or {}
+    """Return the config of a run as a mapping; empty if none is stored. Raises OtherFormError."""
+    from mlops.runs.finding import name_of
+
+    return stored_settings(_parameters(run).get("config") or {}, name_of(run))
 
 
 def code_of_run(run: Any) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mlops.ids import EVALUATION, TRAIN_REPORT, round_name, validation_name
+from mlops.runs.settings import stored_config
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.config import Config
 from rlft.diagnosis import History
@@ -69,7 +70,9 @@ def _rounds(run: Any) -> Iterator[TrainReport]:
 
 def _config_of(run: Any) -> Config:
     """Return the config of the newest attempt at a run that has one."""
+    from mlops.runs.finding import name_of
+
     for attempt in attempts(run):
         if content := (attempt.config.parameters or {}).get("config"):
-            return Config.model_validate(content)
+            return stored_config(content, name_of(run))
     raise RlftError(f"the settings of {run.name} are not stored", where="RUN", fix="diagnose a newer run")

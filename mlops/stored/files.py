@@ -23,7 +23,8 @@ from mlops.stored.artifact_table import stored_file, tables_of
 from mlops.stored.rollouts import ScoredRound
 from mlops.stored.verification import stored_seal
 from rlft import storage
-from rlft.errors import DamagedError
+from rlft.errors import DamagedError, OtherFormError
+from rlft.forms import KEY, REPORT
 from rlft.seals import Seal
 
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
@@ -88,7 +89,7 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         None
         if rewards is None
         else read(rewards, REWARDS, lambda content: storage.rewards_from_table(_table(content))),
-        {} if report is None else read(report, TRAIN_REPORT, lambda content: dict(json.loads(content)["fates"])),
+        {} if report is None else read(report, TRAIN_REPORT, _fates),
         {} if tasks is None else _splits(home, tasks),
     )
 
@@ -103,17 +104,28 @@ def _splits(home: Home, file: Path) -> dict[str, str]:
 
 
 def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:
-    """Return what is stored in a file. Raises DamagedError if it is not what was stored, or cannot be read."""
+    """Return what is stored in a file.
+
+    Raises DamagedError if it is not what was stored, or cannot be read, and OtherFormError for a form that is not read.
+    """
     seal = stored_seal(home, file.parent) or Seal(str(file.parent), {})
     try:
         content = file.read_bytes()
         if seal.files:
             seal.check_bytes(file.name, content)
         return parse(content)
+    except OtherFormError as other:
+        raise other.at(str(file)) from other
     except DamagedError:
         raise
     except Exception as cause:  # whatever pyarrow and json make of bytes that are none of theirs
         raise seal.damage(file.name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
+
+
+def _fates(content: bytes) -> dict[str, str]:
+    stored = json.loads(content)
+    REPORT.check(stored.get(KEY))
+    return dict(stored["fates"])
 
 
 def _table(content: bytes) -> pa.Table:

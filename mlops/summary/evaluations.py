@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlops.home.folder import Home
 from rlft.files import write_file
+from rlft.forms import EVALUATION, KEY
 
 if TYPE_CHECKING:  # else commands that list runs would import scipy
     from rlft.suites.differences import Pair
@@ -43,6 +44,7 @@ class EvaluationSummary:
     mlflow_runs: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
+    format: int = EVALUATION.newest
 
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""
@@ -73,12 +75,19 @@ def keep_evaluation(home: Home, summary: EvaluationSummary) -> None:
 
 
 def read_evaluation(home: Home, run_id: str) -> Mapping[str, Any] | None:
-    """Return the summary of an evaluation; `None` if there is none that can be read."""
+    """Return the summary of an evaluation; `None` if there is none that can be read.
+
+    Raises OtherFormError for a form that is not read.
+    """
+    file = evaluation_file(home, run_id)
     try:
-        found = json.loads(evaluation_file(home, run_id).read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and "scenarios" in found else None
+    if not isinstance(found, dict) or "scenarios" not in found:
+        return None
+    EVALUATION.check(found.get(KEY), where=str(file))
+    return found
 
 
 def mlflow_ids(summary: Mapping[str, Any]) -> list[str]:

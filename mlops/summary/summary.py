@@ -22,6 +22,7 @@ from mlops.summary.sections import (
     SeveralAttempts,
     TextChange,
 )
+from rlft.forms import SUMMARY
 
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
@@ -32,6 +33,11 @@ NOT_PROMOTED = 7  # that of `rlft promote` for a policy that does not become the
 class Summary(Section):
     """What a run came to. Every key is there, whatever happened; what was not measured is empty or null."""
 
+    format: int = Field(
+        default=SUMMARY.newest,
+        description="Version of the form of this summary ([which are read](old-runs.md)); those that were "
+        "written before there were versions lack it.",
+    )
     status: Status = Field(
         description="`improved`: the whole interval of `difference` is above zero, also with errors counted against "
         "the trained model (`ci_low_errors`). `not_improved`: it is not. "

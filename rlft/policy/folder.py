@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
+from rlft.forms import KEY, POLICY
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, align, base_folder, first_line, hash_weights, load_base
 from rlft.seals import Seal
@@ -61,7 +62,8 @@ class PolicyFolder:
     def metadata(self) -> PolicyMetadata:
         """The contents of `policy.json`. Raises PolicyError if there is none, and DamagedError if it is not readable.
 
-        With a seal both are a DamagedError, and so is a file that has changed.
+        With a seal both are a DamagedError, and so is a file that has changed. Raises OtherFormError for a form that is
+        not read.
         """
         file = self.path / METADATA_FILE
         if self.seal is not None:
@@ -69,8 +71,10 @@ class PolicyFolder:
         elif not file.is_file():
             raise PolicyError("no policy.json here", where=str(self.path), fix="name the folder of a policy artifact")
         try:
-            return PolicyMetadata(**json.loads(file.read_bytes()))
-        except (ValueError, TypeError) as cause:
+            stored = json.loads(file.read_bytes())
+            POLICY.check(stored.pop(KEY, None), where=str(file))
+            return PolicyMetadata(**stored)
+        except (ValueError, TypeError, AttributeError) as cause:
             raise self.damage(METADATA_FILE, f"policy.json cannot be read: {cause}") from cause
 
     @property
@@ -134,7 +138,8 @@ def _write(policy: Policy, folder: Path, changes: dict[str, Any]) -> PolicyFolde
     weights_hash = hash_weights(folder / "model")
     metadata = dataclasses.replace(policy.metadata, weights_hash=weights_hash, **changes)
     policy.metadata = dataclasses.replace(metadata, content_hash=_hash_content(folder, metadata))
-    (folder / METADATA_FILE).write_text(json.dumps(dataclasses.asdict(policy.metadata), indent=1))
+    stored = {KEY: POLICY.newest, **dataclasses.asdict(policy.metadata)}
+    (folder / METADATA_FILE).write_text(json.dumps(stored, indent=1))
     return PolicyFolder(folder)
 
 
