@@ -3,7 +3,7 @@
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
 - `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
 - `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
-- `evaluate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all other commands
+- `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all other commands
 - `schedule`: the commands about schedules, in a folder of their own
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it

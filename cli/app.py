@@ -17,6 +17,7 @@ from cli.compare import compare
 from cli.delete import delete
 from cli.diagnose import diagnose
 from cli.doctor import doctor
+from cli.estimate import estimate
 from cli.evaluate import evaluate
 from cli.export import export
 from cli.history import history
@@ -40,7 +41,7 @@ _SERVE, _CLEAN_UP = "Serve models", "Clean up"
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-for command in (run, resume, audit, stack):
+for command in (run, resume, estimate, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
 app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)

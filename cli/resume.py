@@ -57,7 +57,6 @@ def resume(
         tracking_uri = connect(home, stack)
         keep_from_zenml()
         from mlops.resume.changed_code import steps_of_same_code
-        from mlops.resume.readable import check_readable
         from mlops.resume.redo import steps_to_keep
         from mlops.runs.finding import find_run, name_of, resumable_attempt
         from mlops.runs.starting import resumed
@@ -67,7 +66,6 @@ def resume(
         asked = find_run(run)
         if held_name != (name := name_of(asked)):
             held.enter_context(claimed(home, name, stack))
-        check_readable(home, asked)
         found = resumable_attempt(home, asked, redo=bool(redo))
         if (end := how_it_ended(home, name)) != KILLED:
             errors.print(end)

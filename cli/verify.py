@@ -11,14 +11,14 @@ from mlops.home.databases import MLFLOW
 from mlops.home.folder import Home
 from mlops.registry.stored import damaged_versions
 from mlops.stored.verification import verify_artifacts
-from rlft.errors import OtherFormError, RlftError, StorageError
+from rlft.errors import FormatVersionError, RlftError, StorageError
 
 
 def verify_stored(home: Home) -> dict[str, Any]:
     """Return how many `artifacts` there are, how many of them `without_seal`, and the `damages`, of versions too.
 
-    `others` are artifacts in a form that is not read. A damage, as these, says `where` it is, `what` is wrong and what
-    to do (`fix`). Raises StorageError if ZenML's database cannot be read.
+    `others` are artifacts in a format that is not read. A damage, as these, says `where` it is, `what` is wrong and
+    what to do (`fix`). Raises StorageError if ZenML's database cannot be read.
     """
     try:
         found = verify_artifacts(home)
@@ -28,8 +28,8 @@ def verify_stored(home: Home) -> dict[str, Any]:
     problems: list[RlftError] = [*found.damages, *found.others]
     if MLFLOW.file(home).is_file():
         problems += damaged_versions(home.tracking_uri)
-    told = [_told(each) for each in problems if not isinstance(each, OtherFormError)]
-    others = [_told(each) for each in problems if isinstance(each, OtherFormError)]
+    told = [_told(each) for each in problems if not isinstance(each, FormatVersionError)]
+    others = [_told(each) for each in problems if isinstance(each, FormatVersionError)]
     return {"artifacts": found.artifacts, "without_seal": found.without_seal, "damages": told, "others": others}
 
 

@@ -13,7 +13,7 @@ from zenml.enums import ArtifactType, VisualizationType
 
 from materializers.disk import writing
 from materializers.sealed import SealedMaterializer
-from rlft.forms import KEY, REPORT
+from rlft.formats import KEY, REPORT
 from rlft.types import Report
 
 _NAME = "report.json"
@@ -40,7 +40,7 @@ class ReportMaterializer(SealedMaterializer):
     def load(self, data_type: type[Any]) -> Any:
         """Read a report of this type; lists become tuples again where the type says so.
 
-        Raises DamagedError if the file is not what was stored, and OtherFormError for a form that is not read.
+        Raises DamagedError if the file is not what was stored, and FormatVersionError for a format that is not read.
         """
         content = self.read_file(_NAME)
         with self.reading(_NAME):

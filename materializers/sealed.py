@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from zenml.materializers.base_materializer import BaseMaterializer
 from zenml.steps.step_context import StepContext, get_step_context
 
-from rlft.errors import OtherFormError, RlftError, StorageError
+from rlft.errors import FormatVersionError, RlftError, StorageError
 from rlft.seals import SEALED, Seal, lost_seal, make_seal, read_seal, seal_place
 
 
@@ -57,12 +57,12 @@ class SealedMaterializer(BaseMaterializer):
     def reading(self, name: str, seal: Seal | None = None) -> Iterator[None]:
         """Raise DamagedError for a file that is gone or does not parse, and StorageError if the store fails.
 
-        An OtherFormError gets the file as its place.
+        An FormatVersionError gets the file as its place.
         """
         known = seal or Seal(self.uri, {})
         try:
             yield
-        except OtherFormError as other:
+        except FormatVersionError as other:
             raise other.at(os.path.join(self.uri, name)) from other
         except RlftError:
             raise

@@ -126,12 +126,12 @@ class DamagedError(StorageError):
         return DamagedError(self.what, where=self.where, run=run, step=step)
 
 
-class OtherFormError(RlftError):
-    """Something that another version of rlft has stored, in a form that this one does not read (`rlft.forms`)."""
+class FormatVersionError(RlftError):
+    """Something that another version of rlft has stored, in a format that this one does not read (`rlft.formats`)."""
 
-    def at(self, where: str) -> OtherFormError:
+    def at(self, where: str) -> FormatVersionError:
         """Return the same error with its place, for what was read without knowing that."""
-        return OtherFormError(self.what, where=self.where or where, fix=self.fix)
+        return FormatVersionError(self.what, where=self.where or where, fix=self.fix)
 
 
 def redo_command(run: str, step: str) -> str:

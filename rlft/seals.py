@@ -11,7 +11,7 @@ from typing import Any
 
 from rlft.errors import DamagedError
 from rlft.files import file_hash
-from rlft.forms import KEY, SEAL
+from rlft.formats import KEY, SEAL
 
 FOLDER = "seals"  # in the root of an artifact store
 SEALED = ".sealed"  # is in an artifact that has a seal, so that one that is gone is noticed
@@ -23,7 +23,7 @@ class Seal:
     """Holds size and sha256 of each file of an artifact, by its path in there, and who stored them.
 
     `place` is the address of the artifact now; it is no part of what is stored, as a store can be moved. `run` and
-    `step` are names, empty where the artifact was stored outside a run. `form` is the version of what is stored, on
+    `step` are names, empty where the artifact was stored outside a run. `format` is the version of what is stored, on
     which its digest depends.
     """
 
@@ -31,12 +31,14 @@ class Seal:
     files: Mapping[str, tuple[int, str]]
     run: str = ""
     step: str = ""
-    form: int = SEAL.newest
+    format: int = SEAL.newest
 
     def text(self) -> str:
         """Return what is stored of the seal."""
-        form = {KEY: self.form} if self.form else {}  # version 0 does not say so
-        return json.dumps({"run": self.run, "step": self.step, "files": self.files, **form}, indent=1, sort_keys=True)
+        version = {KEY: self.format} if self.format else {}  # version 0 does not say so
+        return json.dumps(
+            {"run": self.run, "step": self.step, "files": self.files, **version}, indent=1, sort_keys=True
+        )
 
     @property
     def digest(self) -> str:
@@ -119,13 +121,13 @@ def make_seal(place: str, contents: Mapping[str, bytes | Path], run: str = "", s
 def read_seal(place: str, text: str) -> Seal:
     """Return the seal of the artifact at `place` from its stored text.
 
-    Raises DamagedError if it cannot be read, and OtherFormError for a form that is not read.
+    Raises DamagedError if it cannot be read, and FormatVersionError for a format that is not read.
     """
     try:
         stored = json.loads(text)
-        form = SEAL.check(stored.get(KEY), where=place)
+        version = SEAL.check(stored.get(KEY), where=place)
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in stored["files"].items()}
-        return Seal(place, files, str(stored["run"]), str(stored["step"]), form)
+        return Seal(place, files, str(stored["run"]), str(stored["step"]), version)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
         raise DamagedError(f"the seal of this artifact cannot be read: {cause}", where=place) from cause
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from rlft import forms
+from rlft import formats
 from rlft.messages import as_messages
 from rlft.outcome import Failure, as_text
 from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
@@ -80,15 +80,15 @@ _CLOCK_COLUMNS = {"seconds"}  # left out of hashes, so that equal results of dif
 def tasks_to_table(task_set: TaskSet) -> pa.Table:
     """Return tasks as a table, with fingerprint and notes in its metadata."""
     extra = {"fingerprint": task_set.fingerprint, "notes": _dump(task_set.notes)}
-    return _to_table(task_set.tasks, TASK_SCHEMA, extra, forms.TASKS)
+    return _to_table(task_set.tasks, TASK_SCHEMA, extra, formats.TASKS)
 
 
 def tasks_from_table(table: pa.Table) -> TaskSet:
     """Return the tasks of a table that `tasks_to_table` made; older ones lack the column `question_key`.
 
-    Raises OtherFormError, as all readers here do, for a table in a form that is not read.
+    Raises FormatVersionError, as all readers here do, for a table in a format that is not read.
     """
-    extra = _metadata(table, forms.TASKS)
+    extra = _metadata(table, formats.TASKS)
     rows = _from_table(table, lambda row: Task(**{**row, "prompt": _messages(row["prompt"])}))
     return TaskSet(tasks=rows, fingerprint=extra["fingerprint"], notes=json.loads(extra["notes"]))
 
@@ -96,12 +96,12 @@ def tasks_from_table(table: pa.Table) -> TaskSet:
 def rollouts_to_table(rollouts: Rollouts) -> pa.Table:
     """Return rollouts as a table, with wall seconds and metrics of all of them in its metadata."""
     extra = {"seconds": repr(rollouts.seconds), "metrics": _dump(rollouts.metrics)}
-    return _to_table(rollouts.rows, ROLLOUT_SCHEMA, extra, forms.ROLLOUTS)
+    return _to_table(rollouts.rows, ROLLOUT_SCHEMA, extra, formats.ROLLOUTS)
 
 
 def rollouts_from_table(table: pa.Table) -> Rollouts:
     """Return the rollouts of a table that `rollouts_to_table` made."""
-    extra = _metadata(table, forms.ROLLOUTS)
+    extra = _metadata(table, formats.ROLLOUTS)
     rows = _from_table(table, _rollout)
     return Rollouts(rows=rows, seconds=float(extra["seconds"]), metrics=json.loads(extra.get("metrics", "{}")))
 
@@ -109,12 +109,12 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
 def rewards_to_table(rewards: Rewards) -> pa.Table:
     """Return rewards as a table, with weights, wall seconds and ranges in its metadata."""
     extra = {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds), "ranges": _dump(rewards.ranges)}
-    return _to_table(rewards.rows, REWARD_SCHEMA, extra, forms.REWARDS)
+    return _to_table(rewards.rows, REWARD_SCHEMA, extra, formats.REWARDS)
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
     """Return the rewards of a table that `rewards_to_table` made."""
-    extra = _metadata(table, forms.REWARDS)
+    extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, lambda row: Reward(**row))
     ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
     return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges)
@@ -136,8 +136,8 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _to_table(rows: Iterable[Any], schema: pa.Schema, extra: dict[str, str], form: forms.Form) -> pa.Table:
-    """Return rows as a table, with its form and `extra` as metadata."""
+def _to_table(rows: Iterable[Any], schema: pa.Schema, extra: dict[str, str], kind: formats.Format) -> pa.Table:
+    """Return rows as a table, with its format version and `extra` as metadata."""
     rows = list(rows)
     columns = []
     for field in schema:
@@ -146,7 +146,7 @@ def _to_table(rows: Iterable[Any], schema: pa.Schema, extra: dict[str, str], for
             # Keys are not sorted as they are for a hash, so that arguments of calls stay as they were written.
             values = [json.dumps(value, ensure_ascii=False) for value in values]
         columns.append(pa.array(values, type=field.type))
-    return pa.Table.from_arrays(columns, schema=schema.with_metadata({**extra, forms.KEY: str(form.newest)}))
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata({**extra, formats.KEY: str(kind.newest)}))
 
 
 def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tuple[_Row, ...]:
@@ -187,8 +187,8 @@ def _messages(stored: list[Any]) -> tuple[Message, ...]:
     return tuple(stored) if all("function" in call for call in calls) else as_messages(stored)
 
 
-def _metadata(table: pa.Table, form: forms.Form) -> dict[str, str]:
-    """Return the metadata of a table, whose form is looked at first."""
+def _metadata(table: pa.Table, kind: formats.Format) -> dict[str, str]:
+    """Return the metadata of a table, whose format version is looked at first."""
     extra = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    form.check(extra.get(forms.KEY))
+    kind.check(extra.get(formats.KEY))
     return extra

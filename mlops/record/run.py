@@ -41,7 +41,8 @@ from mlops.tracking.run import Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact, short
 from rlft.config import Config
-from rlft.errors import FixedSettingError, OtherFormError, StorageError, TrackerError
+from rlft.errors import FixedSettingError, FormatVersionError, StorageError, TrackerError
+from rlft.estimation.peak import peak_memory
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
 from rlft.types import Interval
@@ -154,8 +155,8 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
     """Open the model that a version will be added to, so that what cannot work is known before anything is trained.
 
     Raises StorageError for a store in the home that does not work, for a name that a server refuses, and for a champion
-    that does not exist any more; OtherFormError for one that another rlft has registered. A server that does not answer
-    may do so later: then this only warns.
+    that does not exist any more; FormatVersionError for one that another rlft has registered. A server that does not
+    answer may do so later: then this only warns.
     """
     try:
         if own_store and tracker.run_id is None:
@@ -164,7 +165,7 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         with quick_http():
             open_name(tracking_uri, name)
             current_champion(tracking_uri, name)
-    except OtherFormError:  # the champion is one of another rlft
+    except FormatVersionError:  # the champion is one of another rlft
         raise
     except TrackerError as odd:  # the champion is a version that is not there
         raise StorageError(f"{odd.what}, so nothing is trained", where=odd.where, fix=odd.fix) from odd
@@ -191,6 +192,9 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     gpus = torch.cuda.device_count()
     record.summary.mlflow_run_id = record.tracker.run_id
     record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
+    held = peak_memory()
+    record.summary.memory_megabytes = round(held.process / 1e6, 1)
+    record.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
     # A step of its own for each attempt, as a metric keeps the first value that it has at a step.
     record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=record.attempt)
     links = links_of(record.summary, record.tracker.experiment_id)

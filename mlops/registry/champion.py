@@ -10,9 +10,9 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.dangling import no_version
 from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, CHAMPION, FORM_TAG, RUN_TAG
+from mlops.registry.names import ABSENT, CHAMPION, FORMAT_TAG, RUN_TAG
 from mlops.registry.stored import check_version
-from rlft.forms import VERSION
+from rlft.formats import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class ChampionVersion:
 def current_champion(tracking_uri: str, name: str, registry_uri: str | None = None) -> ChampionVersion | None:
     """Return the version that `champion` names; `None` before the first promotion.
 
-    Raises TrackerError if the alias names a version that does not exist any more, OtherFormError for one in a form that
-    is not read, what MLflow raises, and ConnectionError for an answer to something else.
+    Raises TrackerError if the alias names a version that does not exist any more, FormatVersionError for one in a
+    format that is not read, what MLflow raises, and ConnectionError for an answer to something else.
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
     try:
@@ -48,7 +48,7 @@ def current_champion(tracking_uri: str, name: str, registry_uri: str | None = No
         if cause.error_code not in ABSENT:
             raise
         raise no_version(name, CHAMPION, str(number)) from cause
-    VERSION.check(found.tags.get(FORM_TAG), where=f"models:/{name}@{CHAMPION}")
+    VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}@{CHAMPION}")
     _check_answer((found.name, str(found.version)), (name, str(number)))
     return ChampionVersion(name, str(number), found.tags.get(HASH_TAG, ""), found.tags.get(RUN_TAG))
 

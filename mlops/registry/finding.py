@@ -9,9 +9,9 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.names import ABSENT, FORM_TAG
+from mlops.registry.names import ABSENT, FORMAT_TAG
 from rlft.errors import RlftError
-from rlft.forms import VERSION
+from rlft.formats import VERSION
 
 _SCHEME, _NAMED = "models:/", 10  # a message names at most so many
 _NO_VERSION = 2**31  # a number that is as large is no version: databases keep 32 bits
@@ -62,7 +62,7 @@ def find_version(client: MlflowClient, name: str, text: str) -> ModelVersion:
     number = version_number(text)
     try:
         found = client.get_model_version(name, number)
-        VERSION.check(found.tags.get(FORM_TAG), where=f"models:/{name}/{number}")
+        VERSION.check(found.tags.get(FORMAT_TAG), where=f"models:/{name}/{number}")
         return found
     except MlflowException as cause:
         if cause.error_code not in ABSENT:

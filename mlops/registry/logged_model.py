@@ -23,8 +23,8 @@ from mlflow.types.schema import AnyType, Array, Object, Property
 
 from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
-from rlft.forms import KEY
-from rlft.forms import POLICY as POLICY_FORM
+from rlft.formats import KEY
+from rlft.formats import POLICY as POLICY_FORMAT
 
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
@@ -44,7 +44,7 @@ def read_policy(folder: Path) -> dict[str, Any]:
     """Return the contents of `policy.json`.
 
     Raises PolicyError if the folder holds no policy, WeightsRemovedError if that has no weights any more, and
-    OtherFormError for a form that is not read.
+    FormatVersionError for a format that is not read.
     """
     file = Path(folder) / "policy.json"
     if not file.is_file():
@@ -56,7 +56,7 @@ def read_policy(folder: Path) -> dict[str, Any]:
             fix="keep its round (policy.keep)",
         )
     stored = json.loads(file.read_text(encoding="utf-8"))
-    POLICY_FORM.check(stored.get(KEY), where=str(file))
+    POLICY_FORMAT.check(stored.get(KEY), where=str(file))
     return stored
 
 

@@ -11,11 +11,11 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.finding import model_name, version_number
 from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, FORM_TAG
+from mlops.registry.names import ABSENT, FORMAT_TAG
 from mlops.registry.stored import check_version
 from mlops.registry.versions import MODEL_TAG, RUN_TAG
 from rlft.errors import RlftError
-from rlft.forms import VERSION
+from rlft.formats import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
             where=where,
             fix="name the folder or hub name of its weights",
         )
-    VERSION.check(found.tags.get(FORM_TAG), where=where)
+    VERSION.check(found.tags.get(FORMAT_TAG), where=where)
     return NamedVersion(name, number, found.tags[HASH_TAG], found.tags.get(MODEL_TAG), found.tags.get(RUN_TAG))
 
 

@@ -4,7 +4,7 @@ ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # MLflow's erro
 REGISTRATION = "register_policy"  # the id of a run's last step
 RUN_NAME_TAG = "zenml.run_name"  # of a version and an MLflow run: ZenML's name of the run that made it
 CHAMPION, CHALLENGER = "champion", "challenger"
-FORM_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.forms.VERSION`)
+FORMAT_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.formats.VERSION`)
 RUN_TAG, MODEL_TAG = "rlft.run_id", "rlft.model_id"
 # Of a version: that its aliases were set, that its gate was passed, and that changes of `champion` are noted since.
 DONE_TAG, PROMOTE_TAG, NOTED_TAG = "rlft.aliases_set", "rlft.promote", "rlft.changes_noted"

@@ -12,17 +12,17 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.logged_model import FILES_TAG, HASH_TAG, SERVED, hash_files
-from mlops.registry.names import FORM_TAG, REGISTRATION, RUN_NAME_TAG
-from rlft.errors import DamagedError, OtherFormError
-from rlft.forms import VERSION
+from mlops.registry.names import FORMAT_TAG, REGISTRATION, RUN_NAME_TAG
+from rlft.errors import DamagedError, FormatVersionError
+from rlft.formats import VERSION
 
 
 def check_files(folder: Path, tags: Mapping[str, str], where: str) -> None:
-    """Raise DamagedError if a policy folder does not hold what was registered with these tags, or OtherFormError.
+    """Raise DamagedError if a policy folder does not hold what was registered with these tags, or FormatVersionError.
 
     `where` names it to the user. Of a version without the hash of all files the weights are compared.
     """
-    VERSION.check(tags.get(FORM_TAG), where=where)
+    VERSION.check(tags.get(FORMAT_TAG), where=where)
     run = tags.get(RUN_NAME_TAG, "")
     check_weights(folder, tags.get(HASH_TAG, ""), where, run)
     if not (expected := tags.get(FILES_TAG)):
@@ -78,10 +78,10 @@ def is_whole(client: MlflowClient, version: ModelVersion) -> bool:
     return True
 
 
-def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | OtherFormError]:
+def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | FormatVersionError]:
     """Yield an error for each version of rlft's in a registry on this machine whose files have changed.
 
-    That of a version in a form that is not read is an OtherFormError.
+    That of a version in a format that is not read is an FormatVersionError.
     """
     client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
     token = None
@@ -91,7 +91,7 @@ def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | OtherFormErro
             if HASH_TAG in version.tags:
                 try:
                     check_version(client, version)
-                except (DamagedError, OtherFormError) as damage:
+                except (DamagedError, FormatVersionError) as damage:
                     yield damage
         token = page.token
         if not token:

@@ -28,7 +28,7 @@ from mlops.registry.names import (
     COMPARED_TAG,
     DECIDED_TAG,
     DONE_TAG,
-    FORM_TAG,
+    FORMAT_TAG,
     MODEL_TAG,
     NOTED_TAG,
     PROMOTE_TAG,
@@ -41,7 +41,7 @@ from mlops.registry.people import who_am_i
 from mlops.registry.stored import check_weights, is_whole
 from mlops.registry.verdicts import approval_of
 from rlft.blocks import Block
-from rlft.forms import VERSION
+from rlft.formats import VERSION
 from rlft.markdown import bullets, paragraph, plain
 from rlft.promotion import Decision, RegisteredVersion
 
@@ -143,7 +143,7 @@ def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> 
 def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dict[str, str]:
     """Return the tags that rlft itself gives to a version."""
     return {
-        FORM_TAG: str(VERSION.newest),
+        FORMAT_TAG: str(VERSION.newest),
         RUN_TAG: run_id,
         HASH_TAG: policy["weights_hash"],
         "rlft.round": str(policy.get("round", "")),

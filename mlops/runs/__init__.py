@@ -2,6 +2,7 @@
 
 - `starting`: what a run is started and resumed with
 - `settings`: its config, as it is stored with it
+- `readable`: whether this rlft reads what it has stored
 - `finding`: finding, ending and choosing runs in ZenML
 - `listing`, `unknown`: the runs of a home, read without ZenML; what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code

@@ -15,6 +15,7 @@ from mlops.ids import EVALUATE, EVALUATION, PIPELINE, RUN_TAG, depends_on_champi
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
+from mlops.runs.readable import check_readable
 from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary
 from mlops.summary.summary import Summary
@@ -108,7 +109,8 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
 
     It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
     that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
-    goes on, or has finished and nothing of it is to be done again (`redo`), and for an evaluation.
+    goes on, has finished and nothing of it is to be done again (`redo`), or was made by an rlft whose formats are not
+    read, and for an evaluation.
     """
     if run.pipeline is not None and run.pipeline.name == EVALUATE:
         raise RlftError(
@@ -127,6 +129,7 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
         if attempt.status in UNFINISHED and is_alive(home, attempt):
             fix = "wait for it, or end its process first"
             raise RlftError(f"{attempt.name} is still going on", where="RUN", fix=fix)
+    check_readable(home, attempts)
     for attempt in attempts:
         if attempt.status in UNFINISHED:
             mark_failed(home, attempt)

@@ -25,7 +25,7 @@ from mlops.registry.verdicts import waits
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
-from rlft.errors import OtherFormError
+from rlft.errors import FormatVersionError
 
 Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
@@ -199,7 +199,7 @@ def _told(problems: list[str], read: Callable[[Home, str], Read | None], home: H
     """Return what is read of a run; of one that another rlft has made nothing, and `problems` says so."""
     try:
         return read(home, run_id)
-    except OtherFormError as other:
+    except FormatVersionError as other:
         problems.append(f"{other.where}: {other.what}. Its results are not shown: {other.fix}")
         return None
 

@@ -1,4 +1,4 @@
-"""The config of a run as ZenML stores it with the run: a parameter of its pipeline, which says its form."""
+"""The config of a run as ZenML stores it with the run: a parameter of its pipeline, which says its format version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rlft.config import Config
 from rlft.config.file import apply_override, check_config
 from rlft.errors import ConfigError
-from rlft.forms import CONFIG, KEY
+from rlft.formats import CONFIG, KEY
 
 
 def as_parameter(config: Config) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def as_parameter(config: Config) -> dict[str, Any]:
 def stored_settings(parameter: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the settings that are stored with the run `where`, as a mapping that an older rlft may have made.
 
-    Raises OtherFormError for a form that is not read.
+    Raises FormatVersionError for a format that is not read.
     """
     settings = copy.deepcopy(dict(parameter))
     CONFIG.check(settings.pop(KEY, None), where=where)
@@ -30,8 +30,8 @@ def stored_settings(parameter: Mapping[str, Any], where: str) -> dict[str, Any]:
 def stored_config(parameter: Mapping[str, Any], where: str, overrides: Sequence[str] = ()) -> Config:
     """Return the config that is stored with the run `where`, with these changes, such as `promotion.looks=1`.
 
-    Raises OtherFormError for a form that is not read, and ConfigError if an rlft that had other settings stored it, or
-    for an override.
+    Raises FormatVersionError for a format that is not read, and ConfigError if an rlft that had other settings stored
+    it, or for an override.
     """
     settings = stored_settings(parameter, where)
     for override in overrides:

@@ -5,6 +5,7 @@
   before it begins
 - `retention`: which weights are kept
 - `verification`: whether what it has stored is still what it was
+- `past_work`: what the steps of past runs have taken, for an estimate of the next one
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `diagnosis`: what is needed of a run to say why its reward does not rise
 - `report`: what is needed for the page about it

@@ -15,9 +15,9 @@ from typing import Any
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.ids import Stored
-from rlft.errors import OtherFormError
+from rlft.errors import FormatVersionError
 from rlft.files import write_file
-from rlft.forms import KEY, PLACES
+from rlft.formats import KEY, PLACES
 from rlft.shortage import shortage_of
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     try:
         PLACES.check(table.get(KEY), where=str(file))
-    except OtherFormError as other:  # there are others, and it is read only where ZenML's database is lost
+    except FormatVersionError as other:  # there are others, and it is read only where ZenML's database is lost
         logger.warning("%s", other)
         return {}
     return table

@@ -80,7 +80,7 @@ def _parameters(run: Any) -> dict[str, Any]:
 
 
 def settings_of_run(run: Any) -> dict[str, Any]:
-    """Return the config of a run as a mapping; empty if none is stored. Raises OtherFormError."""
+    """Return the config of a run as a mapping; empty if none is stored. Raises FormatVersionError."""
     from mlops.runs.finding import name_of
 
     return stored_settings(_parameters(run).get("config") or {}, name_of(run))

@@ -23,8 +23,8 @@ from mlops.stored.artifact_table import stored_file, tables_of
 from mlops.stored.rollouts import ScoredRound
 from mlops.stored.verification import stored_seal
 from rlft import storage
-from rlft.errors import DamagedError, OtherFormError
-from rlft.forms import KEY, REPORT
+from rlft.errors import DamagedError, FormatVersionError
+from rlft.formats import KEY, REPORT
 from rlft.seals import Seal
 
 _EXACT = "SELECT id FROM pipeline_run WHERE id = ? OR name = ?"
@@ -106,7 +106,8 @@ def _splits(home: Home, file: Path) -> dict[str, str]:
 def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:
     """Return what is stored in a file.
 
-    Raises DamagedError if it is not what was stored, or cannot be read, and OtherFormError for a form that is not read.
+    Raises DamagedError if it is not what was stored, or cannot be read, and FormatVersionError for a format that is not
+    read.
     """
     seal = stored_seal(home, file.parent) or Seal(str(file.parent), {})
     try:
@@ -114,7 +115,7 @@ def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:
         if seal.files:
             seal.check_bytes(file.name, content)
         return parse(content)
-    except OtherFormError as other:
+    except FormatVersionError as other:
         raise other.at(str(file)) from other
     except DamagedError:
         raise

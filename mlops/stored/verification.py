@@ -13,7 +13,7 @@ from uuid import UUID
 from mlops.home.databases import ZENML, opened
 from mlops.home.folder import Home
 from mlops.ids import AS_STORED, MADE_AGAIN, name_of_first
-from rlft.errors import DamagedError, OtherFormError, StorageError
+from rlft.errors import DamagedError, FormatVersionError, StorageError
 from rlft.seals import SEALED, Seal, lost_seal, read_seal, seal_place
 
 _STORES = "zenml/local_stores"
@@ -50,13 +50,13 @@ WHERE step_run.pipeline_run_id = ? ORDER BY step_run.created
 class Verified:
     """What was found: how many artifacts were read, how many of them have no seal, and what is damaged.
 
-    `others` are artifacts that another rlft has sealed in a form that is not read.
+    `others` are artifacts that another rlft has sealed in a format that is not read.
     """
 
     artifacts: int = 0
     without_seal: int = 0
     damages: list[DamagedError] = field(default_factory=list)
-    others: list[OtherFormError] = field(default_factory=list)
+    others: list[FormatVersionError] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def verify_artifacts(home: Home) -> Verified:
         found.artifacts += 1
         try:
             found.damages += [damage.of(artifact.run, artifact.step) for damage in _damages(home, artifact, found)]
-        except OtherFormError as other:
+        except FormatVersionError as other:
             found.others.append(other)
     return found
 
@@ -108,7 +108,7 @@ def check_seals(home: Home, run_id: UUID, name: str, steps: Collection[str]) -> 
 def stored_seal(home: Home, place: Path) -> Seal | None:
     """Return the seal of the artifact at `place` in a home; `None` if it has none.
 
-    Raises DamagedError, and OtherFormError for a form that is not read.
+    Raises DamagedError, and FormatVersionError for a format that is not read.
     """
     file = seal_file(home, place)
     if file is not None and file.is_file():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlops.home.folder import Home
 from rlft.files import write_file
-from rlft.forms import EVALUATION, KEY
+from rlft.formats import EVALUATION, KEY
 
 if TYPE_CHECKING:  # else commands that list runs would import scipy
     from rlft.suites.differences import Pair
@@ -77,7 +77,7 @@ def keep_evaluation(home: Home, summary: EvaluationSummary) -> None:
 def read_evaluation(home: Home, run_id: str) -> Mapping[str, Any] | None:
     """Return the summary of an evaluation; `None` if there is none that can be read.
 
-    Raises OtherFormError for a form that is not read.
+    Raises FormatVersionError for a format that is not read.
     """
     file = evaluation_file(home, run_id)
     try:

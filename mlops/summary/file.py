@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from mlops.home.folder import Home
 from mlops.summary.summary import Summary
-from rlft.errors import OtherFormError
+from rlft.errors import FormatVersionError
 from rlft.files import write_file
-from rlft.forms import KEY, SUMMARY
+from rlft.formats import KEY, SUMMARY
 
 # A file's time is that of the kernel's last tick, which lies a few milliseconds before that of the clock.
 _TICK_SECONDS = 0.02
@@ -30,13 +30,15 @@ def keep_summary(home: Home, summary: Summary) -> None:
 def read_summary(home: Home, run_id: str) -> Summary | None:
     """Return the summary of a run; `None` if there is none that can be read.
 
-    Raises OtherFormError for a form that is not read.
+    Raises FormatVersionError for a format that is not read.
     """
     file = home.summary_file(run_id)
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(stored, dict):
-            stored[KEY] = max(SUMMARY.check(stored.get(KEY), where=str(file)), 1)  # with what it lacks it is of form 1
+            stored[KEY] = max(
+                SUMMARY.check(stored.get(KEY), where=str(file)), 1
+            )  # with what it lacks it is of version 1
         return Summary.model_validate(stored)
     except (OSError, ValueError):  # pydantic's and json's are both of them
         return None
@@ -46,7 +48,7 @@ def end_summary(home: Home, run_id: str, reason: str, seconds: float | None = No
     """Change a summary that still says `running`: the run failed for this reason, after so many seconds if known.
 
     One that was damaged is written anew, with nothing measured. Returns whether there was something to change.
-    Raises OtherFormError.
+    Raises FormatVersionError.
     """
     if not home.summary_file(run_id).is_file():
         return False
@@ -64,7 +66,7 @@ def summary_since(home: Home, started: float) -> Summary:
     """
     newest, when = Summary(status="failed"), started - _TICK_SECONDS
     for file in (home.root / "runs").glob("*.json"):
-        with suppress(OSError, OtherFormError):  # another process has removed it, or it is another rlft's
+        with suppress(OSError, FormatVersionError):  # another process has removed it, or it is another rlft's
             # `ID.json` is a summary; `ID.process.json` and `ID.missed.json` are not.
             if file.name.count(".") == 1 and (changed := file.stat().st_mtime) >= when:
                 found = read_summary(home, file.stem)

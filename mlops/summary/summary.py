@@ -22,7 +22,7 @@ from mlops.summary.sections import (
     SeveralAttempts,
     TextChange,
 )
-from rlft.forms import SUMMARY
+from rlft.formats import SUMMARY
 
 Status = Literal["running", "improved", "not_improved", "too_hard", "already_solved", "failed"]
 EXIT_CODES: dict[Status, int] = {"improved": 0, "not_improved": 0, "failed": 1, "too_hard": 3, "already_solved": 4}
@@ -35,7 +35,7 @@ class Summary(Section):
 
     format: int = Field(
         default=SUMMARY.newest,
-        description="Version of the form of this summary ([which are read](old-runs.md)); those that were "
+        description="Format version of this summary ([which are read](upgrading.md)); those that were "
         "written before there were versions lack it.",
     )
     status: Status = Field(
@@ -160,6 +160,12 @@ class Summary(Section):
         default=None, description="Why training ended early; empty or null if all its rounds were done."
     )
     disk_megabytes: float | None = Field(default=None, description="Size of `.rlft/` at the end.")
+    memory_megabytes: float | None = Field(
+        default=None, description="The most memory that the run's process has held, without those that it started."
+    )
+    gpu_memory_megabytes: float | None = Field(
+        default=None, description="The most memory of a GPU that torch had in use in that process; null without a GPU."
+    )
 
     @property
     def exit_code(self) -> int:

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rlft.errors import DamagedError, PolicyError, WeightsRemovedError
-from rlft.forms import KEY, POLICY
+from rlft.formats import KEY, POLICY
 from rlft.policy.live import Policy, PolicyMetadata
 from rlft.policy.origin import DTYPES, LOAD_ERRORS, align, base_folder, first_line, hash_weights, load_base
 from rlft.seals import Seal
@@ -62,8 +62,8 @@ class PolicyFolder:
     def metadata(self) -> PolicyMetadata:
         """The contents of `policy.json`. Raises PolicyError if there is none, and DamagedError if it is not readable.
 
-        With a seal both are a DamagedError, and so is a file that has changed. Raises OtherFormError for a form that is
-        not read.
+        With a seal both are a DamagedError, and so is a file that has changed. Raises FormatVersionError for a format
+        that is not read.
         """
         file = self.path / METADATA_FILE
         if self.seal is not None:

@@ -34,3 +34,13 @@ def check_device_with_torch(device: str) -> None:
         from rlft.policy.origin import choose_device
 
         choose_device(device)
+
+
+def gpus_here() -> list[int]:
+    """Return the bytes of memory of each GPU that torch sees. Torch is imported only where there may be one."""
+    if why_no_gpu() is not None:
+        return []
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [torch.cuda.get_device_properties(number).total_memory for number in range(count)]

@@ -49,6 +49,7 @@ def imported(folder, *arguments) -> tuple[int, list[str]]:
         (2, ["ui"]),  # nothing has been tracked
         (0, ["environments", "new", "cups"]),
         (2, ["run", TINY, "--set", "environment.name=nowhere:Thing"]),
+        (2, ["estimate", TINY, "--set", "environment.name=nowhere:Thing"]),
         (2, ["run", TINY, "--set", "tasks={source: jsonl, path: absent.jsonl}"]),
     ],
 )

@@ -1,0 +1,132 @@
+"""`rlft estimate`: what a run will take, before it is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, Verbose
+from cli.start import check_start
+from mlops.display.pace import duration
+from mlops.display.terminal import console, errors, styled
+from mlops.home.entries import check_entries
+from mlops.home.folder import find_home
+from rlft.config import Config
+from rlft.config.file import load_config
+
+if TYPE_CHECKING:  # they import numpy
+    from rlft.estimation.estimate import Estimate
+    from rlft.estimation.records import PastRun
+    from rlft.estimation.span import Span
+
+_SHOWN = 8  # settings that differ from those of the records
+
+
+def estimate(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON, and nothing else.")] = False,
+    price_per_hour: Annotated[
+        float | None, typer.Option(min=0, help="What an hour of the machine costs, in any currency.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=5, max=3600, help="The longest that a probe may take.")] = 60.0,
+    probe: Annotated[bool, typer.Option("--probe", help="Probe the machine although there are records.")] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say before a run how long it takes, how much memory and how many tokens, as ranges.
+
+    It rests on the last runs of the same experiment in this home. Where there are none, a probe of at most a minute
+    loads the model, samples a few attempts and trains on them; nothing of it is kept. The exit code is 2 if memory is
+    too small or the run could not start, and 0 otherwise.
+    """
+    with guarded(verbose, None):
+        home = find_home()
+        check_entries(home)
+        settings = load_config(config, overrides)
+        check_start(settings, home, stack=None)
+        from mlops.stored.past_work import past_runs
+
+        runs = [] if probe else past_runs(home, settings)
+        found = _from_records(settings, runs) if runs else _from_probe(settings, seconds)
+        if as_json:
+            console.write_json(found.as_json(price_per_hour))
+        else:
+            _show(found, settings.name, price_per_hour)
+        if found.room.verdict == "does_not_fit":
+            raise typer.Exit(2)
+
+
+def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
+    from rlft.estimation.busy import busy_now, said_of
+    from rlft.estimation.estimate import estimate_run
+    from rlft.estimation.records import changed_settings, counts_of, rates_of_runs
+    from rlft.estimation.work import work_of
+    from rlft.readiness.device import gpus_here
+    from rlft.readiness.policy import memory_bytes
+
+    many = f"{len(runs)} past runs" if len(runs) > 1 else "1 past run"
+    basis = [f"It rests on {many} of this experiment here: {', '.join(run.name for run in runs)}."]
+    if changed := changed_settings(runs, config):
+        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+        basis.append(
+            f"The newest of them had other settings: {', '.join(changed[:_SHOWN])}{more}. Of these the numbers of "
+            "rounds, tasks and attempts are counted with, and the length of attempts."
+        )
+    busy = busy_now()
+    rates, gpus = rates_of_runs(runs, config, busy), gpus_here()
+    basis += said_of(busy)
+    there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
+    work = work_of(config, counts_of(runs[0]))
+    return estimate_run(config, work, rates, len(gpus), basis, there)
+
+
+def _from_probe(config: Config, seconds: float) -> Estimate:
+    from rlft.estimation.estimate import estimate_run
+    from rlft.estimation.probing import run_probe
+    from rlft.estimation.samples import basis_of, counts_of_probe, rates_of_probe
+    from rlft.estimation.work import work_of
+    from rlft.readiness.device import gpus_here
+    from rlft.readiness.policy import memory_bytes
+
+    errors.print(f"No run of {config.name} is usable here: this machine is probed, for {seconds:g} s at most.")
+    probed = run_probe(config, seconds)
+    work = work_of(config, counts_of_probe(probed))
+    rates, gpus = rates_of_probe(probed, config, work), gpus_here()
+    there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
+    return estimate_run(config, work, rates, len(gpus), basis_of(probed, config), there)
+
+
+def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"What a run of {name} takes")
+    for column in ("stage", "time", "what is done"):
+        table.add_column(column)
+    for stage in found.stages:
+        table.add_row(stage.name, _times(stage.seconds), stage.what)
+    table.add_row(styled("in all", "bold"), styled(_times(found.seconds), "bold"), "after a start of about 20 s")
+    console.print(table)
+    console.print(
+        f"Tokens: {_counts(found.sampled)} are sampled in the rounds, {_counts(found.evaluated)} beside them."
+    )
+    console.print(styled(found.room.sentence, "" if found.room.verdict in ("fits", "unknown") else "red"))
+    if found.gpus:
+        hours = found.seconds.times(found.gpus / 3600)
+        console.print(f"GPU-hours: {hours.low:.2g} to {hours.high:.2g} on {found.gpus} GPU{'s' * (found.gpus > 1)}.")
+    if price_per_hour is not None:
+        cost = found.cost(price_per_hour)
+        console.print(f"Cost: {cost.low:,.2f} to {cost.high:,.2f} at {price_per_hour:,g} an hour.")
+    for sentence in (*found.basis, *found.endings):
+        console.print(sentence)
+
+
+def _times(span: Span) -> str:
+    low, high = duration(span.low), duration(span.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def _counts(span: Span) -> str:
+    return f"{span.low:,.0f} to {span.high:,.0f}"

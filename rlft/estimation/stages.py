@@ -1,0 +1,58 @@
+"""The stages of a run with the time that each takes: work times rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.estimation.rates import Rates
+from rlft.estimation.span import Span, exactly, total
+from rlft.estimation.work import Work
+
+SAMPLING, SCORING, TRAINING, EVALUATION = "sampling", "scoring", "training", "evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a run: its name, the wall seconds that it takes, and what is done in it, in words."""
+
+    name: str
+    seconds: Span
+    what: str
+
+
+def before_rounds(work: Work, rates: Rates) -> Span:
+    """Return the seconds from the start of a run to its first round, with the validation before that."""
+    warm = rates.warm_start if work.warm_start else Span()
+    return total([rates.setup, warm, rates.baseline, rates.validation, rates.between.times(10)])
+
+
+def one_round(work: Work, rates: Rates) -> Span:
+    """Return the seconds of one round, with its share of the validations that follow rounds."""
+    each = total([rates.sample, rates.score, rates.train]).times(work.attempts)
+    validating = rates.validation.times((work.validations - 1) / work.rounds)
+    return total([each, validating, rates.between.times(work.per_round)])
+
+
+def stages_of(work: Work, rates: Rates, rounds: Span) -> list[Stage]:
+    """Return the stages of a run of so many `rounds`, in their order; a run that a budget ends has fewer."""
+    attempts, share = rounds.times(work.attempts), rounds.times(1 / work.rounds)
+    validations = exactly(1) + share.times(work.validations - 1)
+    evaluated = [rates.baseline, rates.validation.times(validations), rates.arm.times(work.arms), rates.often]
+    per_round = f"{_counted(rounds)} rounds of {work.attempts:,} attempts"
+    arms = f"{_counted(work.arms)} models at the end"
+    return [
+        Stage("setup", rates.setup, "reading tasks, the reward audit, making the model"),
+        *([Stage("warm start", rates.warm_start, "imitating demonstrations")] if work.warm_start else []),
+        Stage(SAMPLING, rates.sample.times(attempts), per_round),
+        Stage(SCORING, rates.score.times(attempts), "of the same attempts"),
+        Stage(TRAINING, rates.train.times(attempts), "on those whose groups differ in reward"),
+        Stage(EVALUATION, total(evaluated), f"baseline, {_counted(validations)} validations, {arms}"),
+        *([Stage("controls", rates.controls.times(attempts), "at most the FLOPs of the rounds")] * work.controls),
+        Stage("conclusion", rates.closing, "constant answers, contamination, decision, registration, report"),
+        Stage("storing", rates.between.times(work.steps.times(share)), f"{_counted(work.steps)} steps of the pipeline"),
+    ]
+
+
+def _counted(span: Span) -> str:
+    low, high = round(span.low), round(span.high)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

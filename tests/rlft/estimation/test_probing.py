@@ -1,0 +1,107 @@
+"""The probe in its process: what it measures of a tiny model, and how it ends."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from rlft.config.file import load_config
+from rlft.errors import EngineError, EnvironmentSetupError, MemoryShortError, RlftError
+from rlft.estimation import probing
+from rlft.estimation.probing import run_probe
+from rlft.estimation.samples import counts_of_probe
+from tests.rlft.estimation.made import make_config
+
+TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
+
+
+@pytest.mark.slow
+def test_a_whole_round_of_a_tiny_model_is_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    probed = run_probe(load_config(TINY), 400)
+    assert not probed.cut
+    kinds = [line["kind"] for line in probed.lines]
+    assert kinds[:3] == ["tasks", "model", "round"]
+    assert kinds[-1] == "audit"
+    counts = counts_of_probe(probed)
+    assert (counts.validation, counts.test, counts.final) == (12, 12, 36)
+    # 1 task, then after the warm start 2, 4 and 8, each with 4 attempts.
+    assert [line["attempts"] for line in probed.of("round")] == [4, 8, 16, 32]
+    assert [line["whole"] for line in probed.of("warm_start")] == [0.0, 1.0]
+    assert all(line["train"] > 0 for line in probed.of("round"))
+    # An attempt has 1 to 4 tokens.
+    assert all(line["attempts"] <= line["tokens"] <= 4 * line["attempts"] for line in probed.of("round"))
+    assert all(1e8 < line["memory"] < 1e10 for line in probed.lines)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_ended_when_its_time_is_over():
+    began = time.time()
+    with pytest.raises(RlftError, match=r"no attempt could be measured: its \d s were over after nothing") as caught:
+        run_probe(load_config(TINY), 0.5)
+    assert time.time() - began < 20
+    assert "--seconds" in caught.value.fix
+
+
+def test_servers_are_left_alone():
+    config = make_config(rollout={"engine": "vllm_server", "server": {"addresses": ["http://127.0.0.1:9"]}})
+    with pytest.raises(EngineError, match="other weights"):
+        run_probe(config, 5)
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Lets a line of Python be the probe; its last argument is the descriptor that answers are written to."""
+
+    def as_probe(code):
+        monkeypatch.setattr(
+            probing, "_START", f"import os, sys, json; json.load(sys.stdin); fd = int(sys.argv[-1]); {code}"
+        )
+
+    return as_probe
+
+
+def _write(line):
+    return f"os.write(fd, (json.dumps({line!r}) + chr(10)).encode())"
+
+
+def test_memory_that_runs_out_names_the_settings(pretend):
+    pretend(_write({"kind": "error", "after": "model", "shortage": "memory", "what": "you tried to allocate 4096 MiB"}))
+    with pytest.raises(MemoryShortError, match="asked for 4 GiB") as caught:
+        run_probe(make_config(), 60)
+    assert "--set rollout.max_completion_length=50" in caught.value.fix
+
+
+def test_a_probe_that_the_system_ends_had_too_little_memory(pretend):
+    pretend("os.kill(os.getpid(), 9)")
+    with pytest.raises(MemoryShortError, match="too little memory"):
+        run_probe(make_config(), 60)
+
+
+def test_an_error_of_the_set_up_is_told_as_it_is(pretend):
+    pretend(_write({"kind": "error", "after": "tasks", "shortage": None, "what": "no", "where": "there", "fix": "do"}))
+    with pytest.raises(RlftError, match="there: no\n  what to do: do") as caught:
+        run_probe(make_config(), 60)
+    assert not isinstance(caught.value, EnvironmentSetupError)
+
+
+def test_what_was_measured_before_its_time_was_over_counts(pretend):
+    whole, half = _write({"kind": "round", "attempts": 4}), 'os.write(fd, b\'{"kind": "rou\')'
+    pretend(f"import time; {whole}; {half}; time.sleep(600)")
+    probed = run_probe(make_config(), 5)
+    assert probed.cut
+    assert probed.lines == [{"kind": "round", "attempts": 4}]
+
+
+def test_what_it_has_started_ends_with_it(pretend, tmp_path):
+    started = tmp_path / "pid"
+    pretend(
+        "import subprocess, time; p = subprocess.Popen(['sleep', '600']); "
+        f"open({str(started)!r}, 'w').write(str(p.pid)); {_write({'kind': 'round'})}; time.sleep(600)"
+    )
+    run_probe(make_config(), 5)
+    state = Path(f"/proc/{started.read_text()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"

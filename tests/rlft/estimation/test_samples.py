@@ -1,0 +1,101 @@
+"""What follows from a probe, with lines as the probe writes them."""
+
+from dataclasses import replace
+
+from rlft.estimation.probing import Probed
+from rlft.estimation.samples import basis_of, counts_of_probe, rates_of_probe
+from rlft.estimation.span import Span
+from rlft.estimation.work import work_of
+from tests.rlft.estimation.made import make_config, near
+
+CONFIG = make_config(training={"tasks_per_round": 8, "num_generations": 4}, rollout={"batch_size": 16})  # 32 attempts
+HELD = {"memory": 1e9, "gpu_memory": None}
+BEFORE = [
+    {"kind": "tasks", "seconds": 2.0, "validation": 10, "test": 20, "final": 50, **HELD},
+    {"kind": "model", "seconds": 3.0, "memory": 1.5e9, "gpu_memory": None},
+]
+
+
+def _round(attempts, seconds, **changes):
+    line = {
+        "kind": "round",
+        "attempts": attempts,
+        "sample": seconds,
+        "score": 0.5,
+        "train": 2.0,
+        "tokens": 10 * attempts,
+    }
+    return {**line, "varied": 0.5, "memory": 1.7e9, "gpu_memory": None, **changes}
+
+
+def _rates(*rounds, busy=1.0, config=CONFIG):
+    probed = Probed([*BEFORE, *rounds], 20.0, False, busy)
+    return rates_of_probe(probed, config, work_of(config, counts_of_probe(probed)))
+
+
+def test_a_whole_round_says_what_a_round_takes():
+    rates = _rates(_round(4, 9.0), _round(32, 8.0))
+    assert near(rates.sample, 0.6 * 0.25, 1.6 * 0.25)  # 8 s for 32 attempts, however slow the first was
+    assert near(rates.tokens, 6, 16)
+    # Half of the groups differed: at least as many are trained on, at most all.
+    assert near(rates.train, 0.6 * 0.0625 * 0.5, 1.6 * 0.0625)
+
+
+def test_a_part_of_a_round_is_carried_over_by_a_line():
+    # 8 attempts in 3 s, 16 in 4 s: 32 take 6 s by the line, and 8 s at the rate of the largest.
+    rates = _rates(_round(4, 9.0), _round(8, 3.0), _round(16, 4.0))
+    assert near(rates.sample, 0.6 * 6 / 32, 1.6 * 8 / 32)
+
+
+def test_times_that_fall_with_more_attempts_are_not_carried_on():
+    rates = _rates(_round(4, 9.0), _round(8, 5.0), _round(16, 4.0))
+    assert near(rates.sample, 0.6 * 4 / 32, 1.6 * 8 / 32)
+
+
+def test_evaluations_take_what_their_attempts_take():
+    rates = _rates(_round(32, 8.0))
+    each = Span(0.6 * 8.5 / 32, 1.6 * 8.5 / 32)
+    assert near(rates.validation, *(10 * end for end in (each.low, each.high)))
+    assert near(rates.arm, *(50 * end for end in (each.low, each.high)))
+
+
+def test_the_audit_is_unknown_if_there_was_no_time_for_it():
+    assert near(_rates(_round(32, 8.0)).setup, 0.6 * 5 + 0.2, 1.6 * 5 + 30)
+    audited = _rates(_round(32, 8.0), {"kind": "audit", "seconds": 1.0, **HELD})
+    assert near(audited.setup, 0.6 * 6, 1.6 * 6)
+    assert near(_rates(_round(32, 8.0), config=make_config(reward={"audit": False})).setup, 3, 8)
+
+
+def test_a_busy_machine_makes_what_was_not_measured_slower():
+    alone, busy = _rates(_round(32, 8.0)), _rates(_round(32, 8.0), busy=3.0)
+    assert busy.between == Span(alone.between.low, 3 * alone.between.high)
+    assert busy.closing == Span(alone.closing.low, 3 * alone.closing.high)
+    assert busy.sample == alone.sample  # that was measured
+
+
+def test_memory_with_more_attempts_side_by_side():
+    # 8 attempts added 0.2 GB to the model's 1.5: 16, the batch size, add 0.2 more; another copy of the weights is 0.5.
+    memory = _rates(_round(8, 1.0)).memory
+    assert near(memory, 1.7e9 + 2e8, 1.7e9 + 0.2e9 + 0.5e9 + 8e8)
+
+
+def test_memory_of_a_gpu_has_no_pipeline_in_it():
+    held = {"memory": 9e9, "gpu_memory": 4e9}
+    lines = [{**BEFORE[0], "gpu_memory": 0}, {**BEFORE[1], "gpu_memory": 3e9}, {**_round(16, 1.0), **held}]
+    probed = Probed(lines, 20.0, False)
+    rates = rates_of_probe(probed, CONFIG, work_of(CONFIG, counts_of_probe(probed)))
+    assert rates.on_gpu
+    assert near(rates.memory, 4e9, 7e9)
+
+
+def test_it_is_said_what_the_numbers_rest_on():
+    probed = Probed([*BEFORE, _round(16, 4.0)], 20.4, True)
+    said = " ".join(basis_of(probed, CONFIG))
+    assert "a probe of 20 s: a round of 16 attempts, where one of the run has 32" in said
+    assert "no time to measure the reward audit" in said
+    assert "untrained" not in said
+    part = [*probed.lines, {"kind": "warm_start", "seconds": 9.0, "whole": 0.0, **HELD}]
+    assert "those of an untrained model" in " ".join(basis_of(replace(probed, lines=part), CONFIG))
+    whole = [*part, {"kind": "warm_start", "seconds": 9.0, "whole": 1.0, **HELD}]
+    assert "untrained" not in " ".join(basis_of(replace(probed, lines=whole), CONFIG))
+    assert "busy with 4.0 programs" in " ".join(basis_of(replace(probed, busy=4.0), CONFIG))
