@@ -2,6 +2,7 @@
 
 - `__main__`, `app`: where every command starts; the Typer application that the commands are attached to
 - `run`, `resume`, `runs`, `show`, `report`, `diagnose`, `compare`, `delete`, `prune`: the commands about runs, by name
+- `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
 - `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all other commands
 - `schedule`: the commands about schedules, in a folder of their own

@@ -25,7 +25,9 @@ from cli.promote import promote
 from cli.prune import prune
 from cli.reject import reject
 from cli.report import report
+from cli.rescore import rescore
 from cli.resume import resume
+from cli.retrain import retrain
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
@@ -41,7 +43,7 @@ _SERVE, _CLEAN_UP = "Serve models", "Clean up"
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-for command in (run, resume, estimate, audit, stack):
+for command in (run, resume, estimate, retrain, rescore, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
 app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)

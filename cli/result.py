@@ -75,12 +75,12 @@ def _goes_on(run_id: str) -> bool:
 def show_summary(summary: Summary, console: Terminal, *, where: list[str]) -> None:
     """Print the result: before and after with an interval, the promotion, and `where` to look next (lines of text)."""
     colour = COLOURS.get(summary.status, "yellow")
-    parts = [part for block in blocks(summary) for part in _parts(block, colour)]
+    parts = [part for block in blocks(summary) for part in shown(block, colour)]
     parts += where
     console.print(Panel(Group(*parts), title=styled(f"rlft: {summary.status}"), expand=False))
 
 
-def _parts(block: Block, colour: str) -> Iterator[RenderableType]:
+def shown(block: Block, colour: str) -> Iterator[RenderableType]:
     """Yield what the terminal shows of a block; `colour` is that of the headline."""
     match block:
         case Headline(text):

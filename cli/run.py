@@ -92,7 +92,7 @@ def run(
         pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
         pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
         arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-        begin = partial(_run, pipeline, arguments, labels.name, interrupt)
+        begin = partial(run_pipeline, pipeline, arguments, labels.name, interrupt)
         finish(home, run_id_of(begin, home, interrupt.started), summary, stack, as_json=as_json)
 
 
@@ -108,8 +108,8 @@ def _connect(home: Home, settings: Config, stack: str | None) -> str:
     return tracking_uri
 
 
-def _run(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:
-    """Run the pipeline, and once more under another name if weights that it takes from the cache were removed."""
+def run_pipeline(pipeline: Any, arguments: dict[str, Any], name: str, interrupt: Interrupt) -> Any:
+    """Run a pipeline, and once more under another name if weights that it takes from the cache were removed."""
     try:
         return pipeline(**arguments)
     except WeightsRemovedError as removed:

@@ -47,7 +47,8 @@ def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
         table.add_column(heading, overflow="fold", no_wrap=heading != "version")
     for run in shown:
         began = f"{run.began.astimezone():%Y-%m-%d\n%H:%M}"
-        cells = [began, styled(run.status, _COLOURS.get(run.status, "")), gain(run), cost(run), version(run)]
+        status = run.status if run.kind == "training" else f"{run.status}\n{run.kind}"
+        cells = [began, styled(status, _COLOURS.get(run.status, "")), gain(run), cost(run), version(run)]
         table.add_row(run.name, *cells)
     console.print(table)
     if len(shown) < len(runs):

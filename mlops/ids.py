@@ -12,6 +12,9 @@ from datetime import datetime
 from mlops.registry.names import REGISTRATION
 
 PIPELINE, EVALUATE = "train", "evaluate"
+RESCORE, RETRAIN = "rescore", "retrain"
+OTHERS = (EVALUATE, RESCORE, RETRAIN)  # pipelines whose runs are not resumed: their command is given again
+REPLAY_TAG = "replay_of"  # the key of the tag `replay_of=NAME`, and, after `rlft.`, of the tag of the MLflow run
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
 SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
 # When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.
@@ -36,6 +39,7 @@ class Stored:
 ROLLOUTS = Stored("generate_rollouts", "rollouts", "rollouts.parquet")
 REWARDS = Stored("score_rewards", "rewards", "rewards.parquet")
 TRAIN_REPORT = Stored("train_grpo", "train_report", "report.json")
+AUDIT = Stored("audit_rewards", "reward_audit", "report.json")
 TRAINED = "trained"  # the name of the evaluation of the trained policy
 EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
 TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")

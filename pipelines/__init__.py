@@ -1,5 +1,8 @@
 """Pipelines chain steps into runs: `train` is the whole way from tasks to the registry, `evaluate` compares models.
 
+Two use the attempts again that a run has stored: `rescore` scores them by another reward, and `retrain` trains
+otherwise on them.
+
 What pipelines share:
 
 - `stages`: calls the steps with a config's settings
@@ -12,5 +15,6 @@ What pipelines share:
 - `scenarios`, `models`: evaluates policies on a suite; opens the models that `evaluate` is given
 - `suite_caveats`: what stands beside an evaluation: tasks that are not new, and how models predict other texts
 - `reporting`: tells MLflow what an evaluation came to
+- `replay`: what `rescore` and `retrain` share
 - `promote`: plans how a run that is over is decided on once more, by the end of `train`
 """

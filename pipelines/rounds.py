@@ -97,9 +97,13 @@ def run_rounds(
     tracker: Tracker,
     account: Account,
     keep: Callable[[], None] | None = None,
+    *,
+    numbers: range | None = None,
+    reference: Artifact | None = None,
 ) -> Rounds:
-    """Train from `start`, which is the reference policy too. `keep` is called at the end of each round.
+    """Train from `start`, which is the reference policy too if there is no other. `keep` is called after each round.
 
+    `numbers` are those of the rounds that are done, all by default: those of a replay begin later.
     Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
     (`evaluation.patience`), or at a round that had to be undone because its numbers went wrong (`TrainReport.stopped`).
     """
@@ -108,25 +112,21 @@ def run_rounds(
     policy = start
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
-    before = _validate(stages, tasks, start, 0, tracker, account)
-    rounds.start_report = rounds.validated[0] = before.splits["validation"]
+    numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
+    before = _validate(stages, tasks, start, numbers.start, tracker, account)
+    rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
     rounds.validations.append(before.flops or 0.0)
-    for number in _numbers(config.training.rounds, stages.show):
+    for number in _numbers(numbers, stages.show):
         started = time.perf_counter()
         scored = stages.sample_round(policy, tasks, number)
-        policy, report_artifact = stages.train(policy, start, scored, number)
+        policy, report_artifact = stages.train(policy, reference, scored, number)
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
         _log_round(tracker, report, number, time.perf_counter() - started)
         _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
         account.add_round(report, time.perf_counter() - started)
-        last = number + 1 == config.training.rounds
-        if report.stopped:
-            rounds.stopped = f"round {number}: {report.stopped}"
-            logger.warning("training stopped in %s; going on with the policy before it", rounds.stopped)
-        elif not last and (spent := account.reason_to_end()):
-            rounds.stopped = spent
-            logger.info("training ends after round %d. %s", number, spent)
+        last = number + 1 == numbers.stop
+        rounds.stopped = _why_to_end(report, number, "" if last else account.reason_to_end())
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
@@ -145,6 +145,17 @@ def run_rounds(
             logger.info("training ends after round %d at a %s", number, rounds.stopped)
             break
     return rounds
+
+
+def _why_to_end(report: TrainReport, number: int, spent: str) -> str:
+    """Return why training ends with a round: it was undone, or the budget is `spent`; empty if it goes on."""
+    if report.stopped:
+        stopped = f"round {number}: {report.stopped}"
+        logger.warning("training stopped in %s; going on with the policy before it", stopped)
+        return stopped
+    if spent:
+        logger.info("training ends after round %d. %s", number, spent)
+    return spent
 
 
 def _seconds(reports: Sequence[TrainReport]) -> dict[str, float]:
@@ -197,9 +208,9 @@ def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int
         tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)
 
 
-def _numbers(count: int, show: Show) -> Iterator[int]:
+def _numbers(numbers: range, show: Show) -> Iterator[int]:
     """Yield the numbers of rounds, within a stage `training` that shows how many are done."""
     with show("training") as progress:
-        for number in range(count):
-            progress(number, count, "rounds")
+        for done, number in enumerate(numbers):
+            progress(done, len(numbers), "rounds")
             yield number

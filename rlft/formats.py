@@ -43,6 +43,7 @@ class Format:
 
 SUMMARY = Format("the summary of a run", newest=1)
 EVALUATION = Format("the summary of an evaluation", newest=1)
+REPLAY = Format("the summary of a replay", newest=1)
 CONFIG = Format("the config of a run", newest=1)
 TASKS = Format("a table of tasks", newest=1)
 ROLLOUTS = Format("a table of rollouts", newest=1)

@@ -47,7 +47,7 @@ TERMS = [
         "sweep",
         "home",
     ),
-    *("seal", "look", "schedule", "firing"),
+    *("seal", "look", "schedule", "firing", "replay", "effective sample size"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -55,6 +55,7 @@ _OF_RUNS = {
     ".artifacts.json": "a table of a run's artifacts, which is needed only without ZenML's database",
     ".lock": _NOTHING,
     ".evaluation.json": "what an evaluation of models came to. MLflow has it, too",
+    ".replay.json": "what a rescoring or a retraining came to. MLflow has it, too",
     ".json": "the summary of a run. MLflow has it, too, and its artifacts are in zenml/",
 }
 

@@ -25,7 +25,7 @@ _STARTING_SECONDS = 60  # so long a run without a note of its process may be sta
 class Note:
     """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id.
 
-    `resumes` says whether `rlft resume` goes on with it; an evaluation is given again instead.
+    `resumes` says whether `rlft resume` goes on with it; an evaluation or a replay is given again instead.
     """
 
     run_id: str

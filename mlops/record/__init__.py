@@ -1,5 +1,6 @@
 """What is written of runs that go on.
 
 - `run`: into the MLflow run and the summary of one run
+- `replay`: into the MLflow run and the summary of a rescoring or a retraining
 - `sweep`: into the MLflow run above the runs of a sweep, with their means
 """

@@ -136,7 +136,15 @@ def _left_by_kills(home: Home, database: sqlite3.Connection) -> list[str]:
     return [str(part) for folder in begun for part in folder.iterdir() if str(part) not in named]
 
 
-_OF_AN_ATTEMPT = (".json", ".missed.json", ".process.json", ".artifacts.json", ".calls", ".evaluation.json")
+_OF_AN_ATTEMPT = (
+    ".json",
+    ".missed.json",
+    ".process.json",
+    ".artifacts.json",
+    ".calls",
+    ".evaluation.json",
+    ".replay.json",
+)
 
 
 def own_files(home: Home, run: ListedRun) -> list[Path]:

@@ -11,7 +11,17 @@ from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 from mlops.home.folder import Home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on
-from mlops.ids import EVALUATE, EVALUATION, PIPELINE, RUN_TAG, depends_on_champion, name_of_first
+from mlops.ids import (
+    EVALUATE,
+    EVALUATION,
+    OTHERS,
+    PIPELINE,
+    RESCORE,
+    RETRAIN,
+    RUN_TAG,
+    depends_on_champion,
+    name_of_first,
+)
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
@@ -21,6 +31,7 @@ from mlops.summary.file import end_summary
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 
+KINDS = {EVALUATE: "an evaluation", RESCORE: "a rescoring", RETRAIN: "a retraining"}
 UNFINISHED = (ExecutionStatus.INITIALIZING, ExecutionStatus.RUNNING)
 
 
@@ -30,6 +41,17 @@ def find_run(name: str) -> PipelineRunResponse:
         return Client().get_pipeline_run(name)
     except (KeyError, ValueError) as cause:
         raise unknown_run(name, list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))) from cause
+
+
+def pipeline_of(run: PipelineRunResponse) -> str:
+    """Return the name of the pipeline that a run is of."""
+    return PIPELINE if run.pipeline is None else run.pipeline.name
+
+
+def refuse_others(run: PipelineRunResponse, way_on: str) -> None:
+    """Raise RlftError for an evaluation or a replay, of which there is less than of a run that trains."""
+    if (kind := pipeline_of(run)) in OTHERS:
+        raise RlftError(f"{name_of(run)} is {KINDS[kind]}", where="RUN", fix=way_on)
 
 
 def recent_runs(count: int) -> list[PipelineRunResponse]:
@@ -73,7 +95,7 @@ def killed_runs(home: Home) -> list[PipelineRunResponse]:
     """Return the runs that ZenML takes for running, and whose process is gone."""
     running = [
         run
-        for pipeline in (PIPELINE, EVALUATE)
+        for pipeline in (PIPELINE, *OTHERS)
         for status in UNFINISHED
         for run in Client().list_pipeline_runs(pipeline=pipeline, status=status, size=100)
     ]
@@ -110,13 +132,14 @@ def resumable_attempt(home: Home, run: PipelineRunResponse, *, redo: bool = Fals
     It is not simply the newest: a resume that was cut short may have repeated less than the run that it resumes. A run
     that began anew, since weights were missing, leaves those before it behind. Raises RlftError if an attempt still
     goes on, has finished and nothing of it is to be done again (`redo`), or was made by an rlft whose formats are not
-    read, and for an evaluation.
+    read, and for an evaluation or a replay.
     """
-    if run.pipeline is not None and run.pipeline.name == EVALUATE:
+    if (kind := pipeline_of(run)) in OTHERS:
+        anew = " (--no-cache makes it anew)" if kind == EVALUATE else ""
         raise RlftError(
-            f"{run.name} is an evaluation, and no run that is resumed",
+            f"{run.name} is {KINDS[kind]}, and no run that is resumed",
             where="RUN",
-            fix="give its `rlft evaluate` command again: what is done is in the cache (--no-cache makes it anew)",
+            fix=f"give its `rlft {kind}` command again: what is done is in the cache{anew}",
         )
     attempts = attempts_of(run)
     newest = root_run(attempts[0]).id

@@ -22,7 +22,7 @@ from rlft.sweep import short_name
 from rlft.visible import visible
 
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
-RESERVED = ("experiment", "run", "round", "outcome")
+RESERVED = ("experiment", "run", "replay_of", "round", "outcome")
 STAGES = ("none", "staging", "production", "archived", "latest")
 LONGEST_NOTE, LONGEST_TAG = 5000, 250  # characters
 _SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold

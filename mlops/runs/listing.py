@@ -17,25 +17,27 @@ from typing import Any, TypeVar
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
-from mlops.ids import EVALUATE, PIPELINE, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.ids import EVALUATE, OTHERS, PIPELINE, RESCORE, RETRAIN, ROLLOUTS, RUN_TAG, name_of_first
 from mlops.registry.changes import read_changes
 from mlops.registry.names import CHAMPION
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
+from mlops.summary.replays import read_replay
 from mlops.summary.summary import Summary
 from rlft.errors import FormatVersionError
 
 Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
+_KINDS = {PIPELINE: "training", EVALUATE: "evaluation", RESCORE: RESCORE, RETRAIN: RETRAIN}
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
 SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time, pipeline.name,
   (SELECT substr(tag.name, {len(RUN_TAG) + 2}) FROM tag_resource JOIN tag ON tag.id = tag_resource.tag_id
    WHERE tag_resource.resource_id = run.id AND tag.name LIKE '{RUN_TAG}=%')
 FROM pipeline_run AS run JOIN pipeline ON pipeline.id = run.pipeline_id
-WHERE pipeline.name IN (?, ?) ORDER BY run.created DESC
+WHERE pipeline.name IN (?, ?, ?, ?) ORDER BY run.created DESC
 """
 # The tokens that a run has sampled itself; what came from the cache was sampled by another one.
 _TOKENS = """
@@ -57,7 +59,7 @@ class Attempt:
     began: datetime
     seconds: float
     summary: Summary | None
-    is_evaluation: bool = False
+    pipeline: str = PIPELINE
 
     @property
     def key(self) -> str:
@@ -105,19 +107,19 @@ class ListedRun:
         """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
         last = self.attempts[0].summary
         is_hopeless = last is not None and last.needs_new_settings
-        return self.status in ("failed", "killed") and not self.is_evaluation and not is_hopeless
+        return self.status in ("failed", "killed") and self.kind == "training" and not is_hopeless
 
     @property
-    def is_evaluation(self) -> bool:
-        """Whether it is an evaluation of models (`rlft evaluate`), which trains none."""
-        return self.attempts[0].is_evaluation
+    def kind(self) -> str:
+        """What it is: `training`, an `evaluation` of models, or a replay of another run, a `rescore` or `retrain`."""
+        return _KINDS[self.attempts[0].pipeline]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `rlft runs --json` prints it."""
         difference = self.summary.difference if self.summary else None
         return {
             "name": self.name,
-            "kind": "evaluation" if self.is_evaluation else "training",
+            "kind": self.kind,
             "began": self.began.isoformat(),
             "status": self.status,
             "attempts": [attempt.id for attempt in self.attempts],
@@ -167,14 +169,14 @@ def list_runs(home: Home) -> Listing:
 
 def _attempts(home: Home, database: sqlite3.Connection, problems: list[str]) -> dict[str, list[Attempt]]:
     groups: dict[str, list[Attempt]] = {}
-    for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, EVALUATE)):
+    for key, name, status, created, began, ended, pipeline, tag in database.execute(_ATTEMPTS, (PIPELINE, *OTHERS)):
         run_id = f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}"
         summary = _told(problems, read_summary, home, run_id)
         first = _time(began or created)
         seconds = (_time(ended) - first).total_seconds() if ended else 0.0
         if summary and summary.seconds.total:
             seconds = summary.seconds.total
-        attempt = Attempt(run_id, name, status, first, seconds, summary, is_evaluation=pipeline == EVALUATE)
+        attempt = Attempt(run_id, name, status, first, seconds, summary, pipeline)
         groups.setdefault(tag or name_of_first(name), []).append(attempt)
     return groups
 
@@ -209,8 +211,10 @@ def _run(
 ) -> ListedRun:
     own = [tokens[attempt.key] for attempt in attempts if attempt.key in tokens]
     ids = [a.summary.mlflow_run_id for a in attempts if a.summary and a.summary.mlflow_run_id]
-    evaluations = [_told(problems, read_evaluation, home, a.id) for a in attempts if a.is_evaluation]
+    evaluations = [_told(problems, read_evaluation, home, a.id) for a in attempts if a.pipeline == EVALUATE]
     ids += [one for each in evaluations for one in mlflow_ids(each or {})]
+    replays = [_told(problems, read_replay, home, a.id) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
+    ids += [replay["mlflow_run_id"] for replay in replays if replay and replay["mlflow_run_id"]]
     return ListedRun(
         name,
         tuple(attempts),

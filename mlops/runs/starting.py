@@ -14,7 +14,7 @@ from zenml import Model
 from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
-from mlops.ids import RUN_TAG, name_of_first, resumed_name
+from mlops.ids import REPLAY_TAG, RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.settings import as_parameter, stored_config
 from mlops.tracking.address import HOME
@@ -50,6 +50,14 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
     shared = {"experiment": experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
     return {"tags": [*cascading, *own], "model": model}
+
+
+def replay_options(source: str, experiment: str, labels: Labels) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes: its name, and tags, which name the run that it is made from."""
+    own = [f"{key}={value}" for key, value in labels.tags.items()]
+    shared = {"experiment": experiment, RUN_TAG: labels.name}
+    cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
+    return {"run_name": labels.name, "tags": [*cascading, f"{REPLAY_TAG}={source}", *own]}
 
 
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:

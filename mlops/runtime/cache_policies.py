@@ -90,6 +90,12 @@ def forgetting_code() -> str:
     return code_fingerprint("rlft.forgetting.bits")
 
 
+@cache
+def rescoring_code() -> str:
+    """Return the fingerprint of the code behind `compare_rewards`."""
+    return code_fingerprint("rlft.rewards.rescored")
+
+
 def _policy(function: str) -> CachePolicy:
     """Make a cache policy of a function's name. Of the function itself ZenML would look up the source at the import."""
     return CachePolicy.model_validate({"cache_func": f"{__name__}.{function}"})
@@ -107,4 +113,5 @@ SCENARIO = _policy("scenario_code")
 CONSTANT = _policy("constant_code")
 PROMPT = _policy("prompt_code")
 CONTAMINATION = _policy("contamination_code")
+RESCORING = _policy("rescoring_code")
 FORGETTING = _policy("forgetting_code")

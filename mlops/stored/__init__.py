@@ -3,6 +3,7 @@
 - `rollouts`, `files`: its rollouts and tasks; where their files lie
 - `policies`, `named_models`: the policies of a run by name; the models that are named for an evaluation, looked up
   before it begins
+- `replayed`: what a rescoring or a retraining uses again
 - `retention`: which weights are kept
 - `verification`: whether what it has stored is still what it was
 - `past_work`: what the steps of past runs have taken, for an estimate of the next one

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlops.ids import EVALUATION, REWARDS, ROLLOUTS
+from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.errors import RlftError
@@ -21,8 +21,10 @@ _TRAINED = "trained"
 class StoredRun:
     """A run that has evaluated its trained policy on a split, whose `report` this is.
 
-    `settings` is its config as a mapping, `code` has the commits and fingerprints of what it ran, `asked` what each
-    task of the split asks, {id: hash}, and `fingerprint` is that of all its tasks. `found` is ZenML's run.
+    `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
+    fingerprints of what it ran, `asked` what each task of the split asks, {id: hash}, and `fingerprint` is that of all
+    its tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
+    about its attempts under another reward.
     """
 
     name: str
@@ -32,6 +34,7 @@ class StoredRun:
     asked: Mapping[str, str]
     fingerprint: str
     report: EvaluationReport
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,33 @@ def _stored_run(run: str, split: Split) -> StoredRun:
         known = ", ".join(evaluation.splits)
         raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
     asked = {task.id: task_hash(task) for task in tasks.split(split)}
+    replay = replay_of_run(found)
     return StoredRun(
-        name, found, settings_of_run(found), code_of_run(found), asked, tasks.fingerprint, evaluation.splits[split]
+        name,
+        found,
+        {**settings_of_run(found), **({"replay": replay} if replay else {})},
+        code_of_run(found),
+        asked,
+        tasks.fingerprint,
+        evaluation.splits[split],
+        str(replay["of"]) if replay.get("kind") == RESCORE else name,
     )
 
 
 def _parameters(run: Any) -> dict[str, Any]:
     """Return the parameters of the newest attempt at a run that has a config; empty if none has one."""
     return next((each.config.parameters for each in attempts(run) if (each.config.parameters or {}).get("config")), {})
+
+
+def replay_of_run(run: Any) -> dict[str, Any]:
+    """Return what a replay is made of: its `kind`, the run, and how it was trained; empty of any other run."""
+    from mlops.runs.finding import pipeline_of
+
+    if (kind := pipeline_of(run)) not in (RESCORE, RETRAIN):
+        return {}
+    given = _parameters(run)
+    of_training = {key: given[key] for key in ("from_round", "correction") if key in given}
+    return {"kind": kind, "of": given.get("source"), **of_training}
 
 
 def settings_of_run(run: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rlft.errors import RlftError
 from rlft.types import EvaluationReport
 
 Reports = Mapping[str, EvaluationReport]
+_SAME_ATTEMPTS = "these are the same attempts of one model, scored by two rewards"
 
 
 def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
         "groups": groups,
-        "pairs": _pairs(reports, metric),
+        "pairs": _pairs(reports, metric, {name: run.model for name, run in runs.items()}),
         "of_settings": _settings(groups, reports, metric),
         "solved_by_one": _tasks(runs, reports, count),
     }
@@ -56,9 +57,10 @@ def _means(report: EvaluationReport) -> dict[str, float]:
     return {name: sum(scores.values()) / len(scores) for name, scores in report.per_task.items() if scores}
 
 
-def _pairs(reports: Reports, metric: str) -> list[dict[str, Any]]:
+def _pairs(reports: Reports, metric: str, models: Mapping[str, str]) -> list[dict[str, Any]]:
     made = []
     for pair in compare_pairs(reports, metric):
+        is_same = models[pair.first] == models[pair.second]
         one, two = reports[pair.first], reports[pair.second]
         others = [name for name in one.per_task if name in two.per_task and name != metric]
         rest = {name: compare(two, one, name) for name in others}
@@ -68,8 +70,8 @@ def _pairs(reports: Reports, metric: str) -> list[dict[str, Any]]:
                 "second": pair.second,
                 "confidence": pair.confidence,
                 "difference": _interval(pair.found),
-                "stands": pair.stands,
-                "obstacle": pair.obstacle,
+                "stands": pair.stands and not is_same,
+                "obstacle": _SAME_ATTEMPTS if is_same else pair.obstacle,
                 "other_metrics": {name: _interval(each) for name, each in rest.items() if each is not None},
             }
         )

@@ -37,9 +37,10 @@ def stored_history(run: str) -> History:
 
     Raises RlftError for a run that has trained no round.
     """
-    from mlops.runs.finding import find_run
+    from mlops.runs.finding import find_run, refuse_others
 
     found = find_run(run)
+    refuse_others(found, "diagnose the run whose attempts it has used; `rlft ui` shows its own curves")
     rounds, validations = stored_curves(found)
     if not rounds:
         raise RlftError(

@@ -11,6 +11,7 @@ from mlops.ids import TRAIN_REPORT, round_name, round_of
 from mlops.runs.finding import attempts_of, find_run, name_of
 from mlops.stored.retention import removed_by_keep
 from mlops.summary.file import read_summary
+from mlops.summary.replays import read_replay
 from rlft.errors import RlftError, WeightsRemovedError, redo_command
 
 _OUTPUT = "policy"
@@ -29,7 +30,9 @@ def stored_policy(home: Home, run: str, policy: str, round: int | None) -> Any:
     where = f"{run}:{policy if round is None else f'round={round}'}"
     if policy == "best":
         summaries = [read_summary(home, str(attempt.id)) for attempt in attempts]
-        best = next((each.best_round for each in summaries if each and each.best_round is not None), None)
+        found_best = [each.best_round for each in summaries if each]
+        found_best += [(read_replay(home, str(attempt.id)) or {}).get("best_round") for attempt in attempts]
+        best = next((each for each in found_best if each is not None), None)
         if best is None:
             raise RlftError(
                 "the run has no best policy yet: it has not come to its end, or its summary is not on this machine",
@@ -74,14 +77,29 @@ def _rounds(attempts: list[Any]) -> dict[int, Any]:
     return dict(sorted(steps.items()))
 
 
-def _kept(attempts: list[Any]) -> str:
-    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
-    newest = list(_rounds(attempts).items())[-_LOOKED_AT:]
+def noted_weights(artifact: Any) -> str:
+    """Return the hash of a policy's weights as ZenML has noted it: those of a policy from the cache may be removed."""
+    # An output of a step of a run that goes on cannot be asked itself.
+    return str(Client().get_artifact_version(artifact.id).run_metadata["weights_hash"])
+
+
+def kept_rounds(run: Any) -> list[int]:
+    """Return after how many rounds the weights of a run's policy are still there, of its newest rounds."""
+    return _with_weights(attempts_of(run))
+
+
+def _with_weights(attempts: list[Any]) -> list[int]:
     kept = []
-    for number, step in newest:
+    for number, step in list(_rounds(attempts).items())[-_LOOKED_AT:]:
         versions = Client().get_run_step(step.id).outputs.get(_OUTPUT)
         if versions and not removed_by_keep(versions[0].uri):
-            kept.append(str(number))
+            kept.append(number)
+    return kept
+
+
+def _kept(attempts: list[Any]) -> str:
+    """Say after how many rounds the weights of a run's policy are still there, of the newest rounds."""
+    kept = list(map(str, _with_weights(attempts)))
     if not kept:
         return "none of them has its weights"
     *others, last = kept

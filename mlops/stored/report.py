@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from mlops.home.folder import Home
-from mlops.ids import REWARDS, ROLLOUTS, Stored
+from mlops.ids import AUDIT, REWARDS, ROLLOUTS
 from mlops.stored.contrast import code_of_run, settings_of_run
 from mlops.stored.diagnosis import stored_curves
 from mlops.stored.rollouts import stored_output, stored_tasks
@@ -24,7 +24,6 @@ from rlft.secrets import hide, hide_secrets
 from rlft.types import TrainReport
 
 EXAMPLES = 10  # attempts of either end
-_AUDIT = Stored("audit_rewards", "reward_audit", "report.json")
 _TRAINED = "trained"
 
 
@@ -33,9 +32,10 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
 
     Raises RlftError if there is no such run, or no summary of it.
     """
-    from mlops.runs.finding import attempts_of, find_run, name_of
+    from mlops.runs.finding import attempts_of, find_run, name_of, refuse_others
 
     found = find_run(run)
+    refuse_others(found, "its page in MLflow says what came of it (`rlft ui`), and so does the file of its summary")
     name = name_of(found)
     for attempt in [found, *attempts_of(found)]:
         summary = summary or read_summary(home, str(attempt.id))
@@ -44,7 +44,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
     rounds, validations = stored_curves(found)
     settings = settings_of_run(found)
     best, worst = _examples(found)
-    audit = stored_output(found, _AUDIT, "")
+    audit = stored_output(found, AUDIT, "")
     return ReportFacts(
         name=name,
         verdict=list(blocks(summary)),

@@ -11,7 +11,7 @@ from zenml.client import Client
 from zenml.io import fileio
 from zenml.models import StepRunResponse
 
-from mlops.ids import PIPELINE, RUN_TAG, TRAIN_REPORT
+from mlops.ids import PIPELINE, RETRAIN, RUN_TAG, TRAIN_REPORT
 from rlft.config import KeepConfig
 from rlft.seals import REMOVED, SEALED
 
@@ -83,7 +83,8 @@ def forget_removed() -> None:
     Every run that holds such a result is gone through: a cached step of one run is a source for the next.
     """
     client = Client()
-    for run in client.list_pipeline_runs(pipeline=PIPELINE, size=1000):
+    runs = [run for name in (PIPELINE, RETRAIN) for run in client.list_pipeline_runs(pipeline=name, size=1000)]
+    for run in runs:
         for step in client.list_run_steps(pipeline_run_id=run.id, size=1000):
             if step.name.startswith(TRAIN_REPORT.step) and not _has_weights(client.get_run_step(step.id)):
                 # ZenML's times are in UTC, without a zone.

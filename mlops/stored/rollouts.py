@@ -10,12 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from mlops.ids import FITTING_TASKS, REWARDS, ROLLOUTS, TASKS, TRAIN_REPORT, TRAINED, Stored, round_name
+from mlops.ids import (
+    EVALUATION,
+    FITTING_TASKS,
+    REWARDS,
+    ROLLOUTS,
+    TASKS,
+    TRAIN_REPORT,
+    TRAINED,
+    Stored,
+    round_name,
+    step_id,
+)
 from rlft.errors import DamagedError, RlftError
 from rlft.outcome import as_text
 from rlft.types import Reward, Rewards, Rollout, Rollouts, TaskSet
 
 _ARRAYS = ("token_ids", "loss_mask", "logprobs")
+# Steps that a replay has given what another run has stored, as an input of the output's name.
+_READERS = {
+    ROLLOUTS.output: (REWARDS.step, TRAIN_REPORT.step),
+    REWARDS.output: (TRAIN_REPORT.step,),
+    TASKS.output: (EVALUATION.step,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +149,33 @@ def _splits(run: Any) -> dict[str, str]:
 def stored_output(run: Any, stored: Stored, name: str) -> Any:
     """Return what a step stored at the call of this name, or `None` if there is no such call or it has not ended.
 
-    Raises DamagedError if the output's files are gone, or are not what was stored.
+    What a replay has taken from the run that it is made of counts as its own. Raises DamagedError if the output's files
+    are gone, or are not what was stored.
     """
-    from zenml.client import Client
-
     from mlops.runs.finding import name_of
 
-    step = stored.step_id(name)
+    artifact = stored_artifact(run, stored, name)
+    if artifact is None:
+        return None
+    try:
+        return artifact.load()
+    except DamagedError as damage:
+        raise damage.of(name_of(run), stored.step_id(name)) from damage
+
+
+def stored_artifact(run: Any, stored: Stored, name: str) -> Any:
+    """Return ZenML's artifact version of what `stored_output` returns, which steps of other runs can be given."""
+    from zenml.client import Client
+
     for attempt in attempts(run):
-        for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=step, size=1):
+        for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=stored.step_id(name), size=1):
             if versions := Client().get_run_step(found.id).outputs.get(stored.output):
-                try:
-                    return versions[0].load()
-                except DamagedError as damage:
-                    raise damage.of(name_of(run), step) from damage
+                return versions[0]
+        for reader in _READERS.get(stored.output, ()):
+            id_of_reader = step_id(reader, name or TRAINED)
+            for found in Client().list_run_steps(pipeline_run_id=attempt.id, name=id_of_reader, size=1):
+                if versions := Client().get_run_step(found.id).inputs.get(stored.output):
+                    return versions[0]
     return None
 
 

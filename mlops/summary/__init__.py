@@ -9,4 +9,5 @@
 - `result`: how MLflow shows it first
 - `version_facts`: what is known of a version when its policy is registered
 - `evaluations`: what an evaluation of models came to
+- `replays`, `replay_blocks`: what a rescoring or a retraining of a run came to, and how that is told
 """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-# What the trained weights do not depend on: the name, what is told to MLflow and the registry, what is compared.
-_ASIDE = ("name", "seed", "tracking", "promotion", "controls", "suite", "baseline", "policy.keep")
+# What the trained weights do not depend on: the name, what is told to MLflow and the registry, what is compared,
+# and of which run of a setting a replay is.
+_ASIDE = ("name", "seed", "tracking", "promotion", "controls", "suite", "baseline", "policy.keep", "replay.of")
 ABSENT = "(not set)"
 
 

@@ -7,5 +7,7 @@
 - `one_rollout`: makes the reward of one rollout from its score
 - `harmless`: answers that should be easy to score, to tell a reward that always hangs from one that sometimes does
 - `rubric`: what scores, weights, maxima and minima of parts may be, and how parts add up
+- `rescored`: what another reward says of the same attempts, group by group
+- `same_prompts`: whether stored attempts answer what an environment asks now
 - `ranges`: which scores and totals are possible, for intervals
 """

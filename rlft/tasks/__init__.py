@@ -10,6 +10,7 @@
 - `ingest`: does all of it, and computes the fingerprint
 - `moves`: compares the splits with those of an earlier run
 - `fitting`: takes out the tasks that a model cannot read
+- `matching`: finds the tasks of a past run among those that were read anew
 """
 
 from rlft.tasks.ingest import ingest_tasks, read_tasks

@@ -3,6 +3,6 @@
 `trainer` is the entry. `ledger` and `advantage` decide which rollouts are trained on and with which advantages,
 `batching` makes tensors of them, `logprobs` runs the model, `loss` with `importance`, `kl` and `chosen_loss` computes
 the loss, `update` takes the steps of the `optimizer` over the `parts` of a round, and `tally` collects the metrics.
-`imitation` is supervised training on such batches, `checkpointing` saves memory for time, and `loss_trial` tries a loss
-of the user's own on a few tokens.
+`off_policy` is about rollouts that another policy sampled. `imitation` is supervised training on such batches,
+`checkpointing` saves memory for time, and `loss_trial` tries a loss of the user's own on a few tokens.
 """

@@ -1,7 +1,8 @@
-"""Importance ratios: of the policy to itself before the update, and of the trainer to the engine that sampled."""
+"""Importance ratios: of the policy to itself before the update, and to what sampled: its engine, or another policy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import torch
@@ -79,3 +80,16 @@ def engine_correction(
     ratio = log_ratio.exp()
     bounded = ratio.clamp(minimum, maximum)
     return bounded if how == "truncate" else ratio.masked_fill((ratio < bounded) | (ratio > bounded), 0.0)
+
+
+def effective_share(log_weights: Sequence[float]) -> float:
+    """Return the effective sample size of weighted samples (Kish 1965) divided by their number, from 1/n to 1.
+
+    It is (sum of w)^2 / (n * sum of w^2): 1 where all weights are equal, 1/n where a single sample has all of it.
+    `log_weights` are natural logarithms, those of rollouts the sums over their tokens. Raises ValueError without any.
+    """
+    if not log_weights:
+        raise ValueError("no samples have no effective number")
+    logs = torch.tensor(log_weights, dtype=torch.float64)
+    weights = (logs - logs.max()).exp()  # a common factor changes nothing, and the largest is 1: nothing overflows
+    return float(weights.sum() ** 2 / (len(logs) * (weights**2).sum()))

@@ -8,10 +8,12 @@ import numpy as np
 from torch import Tensor
 
 from rlft.training.batching import Batch
+from rlft.training.importance import effective_share
 from rlft.training.loss import LossReport
 
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference"
 RATIO = "sampling/importance_sampling_ratio"
+EFFECTIVE = "sampling/effective_sample_ratio"
 
 
 class Tally:
@@ -22,6 +24,7 @@ class Tally:
         self.per_update: dict[str, list[float]] = defaultdict(list)
         self.ratio_bounds: tuple[float, float] | None = None
         self.largest_difference = 0.0
+        self.log_weights: list[float] = []  # of rollouts: trainer to what sampled, before truncation or masking
 
     def note_part(self, report: LossReport, entropy: Tensor) -> None:
         """Add the sums of one part of an update; `entropy` is [rollouts, tokens] in nats, 0 outside the mask."""
@@ -37,7 +40,8 @@ class Tally:
 
         `ratio` holds the importance ratios that the loss used; `None` where it used none.
         """
-        difference = (logprobs - batch.logprobs)[batch.mask]
+        apart = (logprobs - batch.logprobs).where(batch.mask, 0.0)
+        difference = apart[batch.mask]
         if ratio is None:
             ratio = difference.exp()
         if not len(difference) or not len(ratio):
@@ -51,6 +55,7 @@ class Tally:
         self.sums["compared"] += len(difference)
         self.sums["engine_ratio"] += ratio.sum().item()
         self.sums["engine_ratios"] += len(ratio)
+        self.log_weights += apart.double().sum(-1)[batch.mask.any(-1)].tolist()
 
     def note_update(self, **values: float) -> None:
         """Append the numbers of one whole update, by metric name."""
@@ -78,4 +83,5 @@ class Tally:
             found[f"{LOGP_DIFFERENCE}/max"] = self.largest_difference
             found[f"{RATIO}/min"], found[f"{RATIO}/max"] = self.ratio_bounds
             found[f"{RATIO}/mean"] = sums["engine_ratio"] / sums["engine_ratios"]
+            found[EFFECTIVE] = effective_share(self.log_weights)
         return found

@@ -31,6 +31,8 @@ _CHECKED_SHARE = 1 / 16
 # So few tokens may show a fraction of the true KL: from this share of `max_kl` on all tokens are measured (docs/LOG.md,
 # "which KL tells an update that teaches from one that destroys").
 _SUSPECT = 1 / 4
+_LOWER_RATE = "lower training.learning_rate, or let it rise over training.warmup_updates"
+_TOO_FAR = "another policy sampled these rollouts, which is too far away by now to learn from them"
 
 
 class TrainingStopped(Exception):
@@ -214,9 +216,10 @@ class Updater:
             assert kl is not None
         self.tally.note_update(kl_update=kl)
         if not kl <= self.settings.max_kl:
+            own = all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
             raise TrainingStopped(
                 f"KL {kl:g} to the sampling policy after update {self.count} exceeds training.max_kl "
-                f"{self.settings.max_kl:g}; lower training.learning_rate, or let it rise over training.warmup_updates"
+                f"{self.settings.max_kl:g}; " + (_LOWER_RATE if own else _TOO_FAR)
             )
 
     def _distance(self, group: list[Pair]) -> float | None:

@@ -169,3 +169,20 @@ def test_the_start_is_no_candidate_for_best_even_when_training_made_it_worse():
     stages = FakeStages(scores=[0.8, 0.3, 0.4], rounds=2)
     result = run_rounds(stages, None, artifact("start"), FakeTracker(), free())
     assert (result.best.name, result.best_round) == ("policy 2", 2)
+
+
+def test_a_replay_does_its_own_rounds_with_the_reference_of_the_whole_run():
+    stages, tracker, references, names = FakeStages([0.1, 0.3], 5), FakeTracker(), [], []
+    stages.train = lambda policy, reference, scored, number, train=stages.train: (
+        references.append(reference.name) or train(policy, reference, scored, number)
+    )
+    stages.evaluate = lambda policy, tasks, splits, name, evaluate=stages.evaluate: (
+        names.append(name) or evaluate(policy, tasks, splits, name)
+    )
+    whole = artifact("before all")
+    result = run_rounds(stages, None, artifact("before 3"), tracker, free(), numbers=range(3, 4), reference=whole)
+    assert ([policy.name for policy in stages.trained], references) == (["before 3"], ["before all"])
+    assert (result.best_round, result.best.name) == (4, "policy 4")
+    assert names == ["validation_r003", "validation_r004"]
+    assert sorted(tracker.logged) == [3, 4]
+    assert (0, 1, "rounds") in stages.shown

@@ -20,9 +20,10 @@ from mlops.registry.changes import next_change
 from mlops.registry.people import Person
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import Verdict, waits
-from mlops.removal.plan import why_kept
+from mlops.removal.plan import own_files, why_kept
 from mlops.runs.listing import list_runs, to_json
 from mlops.summary.file import keep_summary
+from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 
@@ -222,3 +223,19 @@ def test_times(seconds, said):
 def test_the_cost_names_what_is_known(made):
     made.attempt("sums", "completed", 1, mlflow_run_id="m1", status="improved", tokens={"completed": 12_345})
     assert cost(list_runs(made.home).runs[0]) == "60 min\n1.5 GPU h\n12.3k tokens"
+
+
+def test_replays_are_listed_by_their_kind_and_are_not_resumed(made):
+    made.zenml("INSERT INTO pipeline VALUES ('r', 'retrain')")
+    run_id = made.attempt("again", "failed", 3, tag="again", pipeline="r")
+    summary = RetrainSummary("retrain", "again", "first", "1", pipeline_run_id=run_id, mlflow_run_id="m1")
+    keep_replay(made.home, summary)
+    made.attempt("first", "failed", 4, tag="first")
+    again, first = list_runs(made.home).runs
+    assert (again.kind, again.mlflow_runs, again.is_resumable) == ("retrain", ("m1",), False)
+    assert (first.kind, first.is_resumable) == ("training", True)
+    [file] = own_files(made.home, again)
+    assert file.name == f"{run_id}.replay.json"
+    terminal = Terminal(file=StringIO(), width=100)
+    show_runs(terminal, [again, first], 0)
+    assert "retrain" in terminal.file.getvalue()

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlft.training.importance import engine_correction, importance_ratio
+from rlft.training.importance import effective_share, engine_correction, importance_ratio
 
 MASK = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
 OLD = torch.tensor([[-1.0, -2.0, math.nan], [-math.inf, -3.0, -4.0], [math.nan, 7.0, 0.0]], dtype=torch.float64)
@@ -99,3 +99,14 @@ def test_bounds_that_bound_nothing(correction, bounds, match):
 def test_an_unknown_level():
     with pytest.raises(ValueError, match="use one of token, sequence"):
         importance_ratio(OLD, OLD, MASK, "rollout")
+
+
+def test_effective_share_of_weighted_samples():
+    # weights 2, 1, 1: 4^2 / (3 * 6); a common factor of e^800 changes nothing and overflows nowhere
+    logs = [math.log(2), 0.0, 0.0]
+    assert effective_share(logs) == pytest.approx(16 / 18)
+    assert effective_share([each + 800 for each in logs]) == pytest.approx(16 / 18)
+    assert effective_share([0.5] * 7) == pytest.approx(1.0)
+    assert effective_share([0.0, -900.0, -900.0, -900.0]) == pytest.approx(1 / 4)
+    with pytest.raises(ValueError, match="no samples"):
+        effective_share([])

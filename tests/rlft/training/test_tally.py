@@ -68,6 +68,8 @@ def test_trainer_and_engine_compared():
             f"{RATIO}/min": 0.25,
             f"{RATIO}/max": 2.0,
             f"{RATIO}/mean": 3.25 / 3,
+            # the rollouts weigh 2 * 1 and 1/4: (2.25)^2 / (2 * (4 + 1/16))
+            "sampling/effective_sample_ratio": 5.0625 / 8.125,
         },
         abs=1e-6,
     )

@@ -564,7 +564,7 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
         moved.append((new - torch.from_numpy(rollout.logprobs[rollout.prompt_length :]))[mask])
     distance = torch.cat(moved)
     assert found["kl_update"] == pytest.approx((distance.exp() - 1 - distance).mean().item(), abs=1e-5)
-    assert found.keys() == expected.keys() | {"kl_update"} | {
+    assert found.keys() == expected.keys() | {"kl_update", "sampling/effective_sample_ratio"} | {
         f"sampling/importance_sampling_ratio/{name}" for name in ("min", "mean", "max")
     }
 
@@ -590,7 +590,8 @@ def test_the_ratio_of_trainer_and_engine_that_is_reported_is_the_one_that_was_us
     policy = make_small_policy("qwen3", sharpness=2.0)
     groups = make_groups(policy, noise=1.0)
     ratios = (own_logprobs(policy, groups) - engine_logprobs(groups)).exp()
-    ratios = torch.cat([row[: r.completion_length] for row, (r, _) in zip(ratios, flat(groups), strict=True)])
+    rows = [row[: r.completion_length] for row, (r, _) in zip(ratios, flat(groups), strict=True)]
+    ratios, weights = torch.cat(rows), torch.stack([row.prod() for row in rows])  # of tokens, and of whole rollouts
     assert ratios.max() > 1.5
     updater = make_updater(policy, importance_sampling_correction="token_truncate", importance_sampling_max=1.5)
     updater.step(groups)
@@ -599,6 +600,17 @@ def test_the_ratio_of_trainer_and_engine_that_is_reported_is_the_one_that_was_us
         value = getattr(used, name)().item()
         assert found[f"sampling/importance_sampling_ratio/{name}"] == pytest.approx(value, abs=1e-5)
     assert found["sampling/sampling_logp_difference/max"] == pytest.approx(ratios.log().abs().max().item(), abs=1e-5)
+    share = weights.sum() ** 2 / (len(weights) * (weights**2).sum())
+    assert found["sampling/effective_sample_ratio"] == pytest.approx(share.item(), abs=1e-5)
+    assert share < 0.9
+
+
+def test_a_round_of_another_policy_that_is_too_far_away_says_so():
+    policy = make_small_policy("qwen3")
+    for fresh, said in ((True, "lower training.learning_rate"), (False, "another policy sampled these rollouts")):
+        updater = make_updater(policy, max_kl=1e-12)
+        with pytest.raises(TrainingStopped, match=said):
+            updater.step(make_groups(policy, fresh=fresh))
 
 
 def test_only_the_first_update_is_compared_with_the_engine():

@@ -1,0 +1,90 @@
+"""What `rlft rescore` and `rlft retrain` share: how they begin, and how what they came to is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.panel import Panel
+
+from cli.result import shown
+from cli.resume import claim_early
+from cli.start import check_kept, say_start
+from mlops.display.terminal import console, styled
+from mlops.home.backups import back_up
+from mlops.home.entries import check_entries
+from mlops.home.folder import Home
+from mlops.runs.labels import Labels, make_labels, refuse_taken
+from mlops.runtime.last_words import write_asked
+from mlops.runtime.signals import keep_from_zenml
+from mlops.summary.replay_blocks import replay_blocks
+from mlops.summary.replays import read_replay, replay_file
+from mlops.tracking.address import HOME
+from rlft.errors import StorageError
+
+if TYPE_CHECKING:
+    from mlops.stored.replayed import Source
+
+
+def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
+    """Connect ZenML to the home or to a stack, and hold the name of the run that is replayed, so that it stays.
+
+    Returns where MLflow is, as a pipeline is given it. Raises RlftError if the home has no such run, or if it goes on.
+    """
+    check_entries(home)
+    check_kept(home)
+    claim_early(home, run, stack, held)
+    say_start(f"the replay of {run}")
+    from mlops.stacks.stack import connect
+
+    tracking_uri = connect(home, stack)
+    keep_from_zenml()
+    if stack is None:
+        held.callback(back_up, home)
+    return tracking_uri if stack else HOME
+
+
+def options_for(source: Source, labels: Labels) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes. Raises RlftError if there is a run of its name."""
+    from mlops.record.replay import experiment_of
+    from mlops.runs.starting import replay_options
+
+    refuse_taken(labels.name)
+    return replay_options(source.name, experiment_of(source), labels)
+
+
+def labels_for(
+    kind: str, source: str, name: str | None, note: str | None, commits: dict[str, str] | None = None
+) -> Labels:
+    """Return the labels of a replay; without a name it is called after the run that it is made from, and the time.
+
+    `commits` are those of the code that a config names, as `users_commits` finds them.
+    Raises RlftError for a name or a note that cannot be one.
+    """
+    made = name or f"{source}-{kind}-{datetime.now():%H%M%S-%f}"
+    return make_labels(source, name=made, note=note, tags=[], commits=commits or {})
+
+
+def finish_replay(home: Home, run_id: str, target: Path | None, *, as_json: bool) -> Mapping[str, Any]:
+    """Print the summary of a replay, write it to `target` if there is one, and return it.
+
+    Raises StorageError if it cannot be read.
+    """
+    found = read_replay(home, run_id)
+    if found is None:
+        file = replay_file(home, run_id)
+        raise StorageError("the summary cannot be read", where=str(file), fix="give the same command again")
+    if target is not None and not write_asked(target, json.dumps(found, indent=1)):
+        target = None
+    if as_json:
+        console.write_json(found)
+        return found
+    parts = [part for block in replay_blocks(found) for part in shown(block, "bold")]
+    parts += [f"Summary: {target or replay_file(home, run_id)}", "MLflow: rlft ui"]
+    console.print(Panel(Group(*parts), title=styled(f"rlft {found['kind']}: {found['name']}"), expand=False))
+    return found

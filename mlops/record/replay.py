@@ -1,0 +1,114 @@
+"""What a rescoring or a retraining writes: its MLflow run, which names the run that it is from, and its summary."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zenml import log_metadata
+from zenml.metadata.metadata_types import MetadataType
+
+from mlops.home.folder import find_home
+from mlops.home.processes import forget_process, note_process
+from mlops.ids import REPLAY_TAG
+from mlops.record.run import DESCRIPTION
+from mlops.registry.names import RUN_NAME_TAG
+from mlops.runs.identity import identity_facts, identity_tags
+from mlops.runs.labels import Labels
+from mlops.stored.artifact_table import keep_artifacts
+from mlops.stored.replayed import Source
+from mlops.summary.replay_blocks import replay_blocks
+from mlops.summary.replays import ReplaySummary, keep_replay
+from mlops.tracking.evaluation_runs import KIND_TAG
+from mlops.tracking.run import Tracker
+from rlft.config import Config
+from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.markdown import paragraph, plain
+from rlft.secrets import hide
+
+_SOURCE = f"rlft.{REPLAY_TAG}"  # of an MLflow run: the name of the run that it is made from
+_SOURCE_RUN = f"{_SOURCE}.mlflow_run_id"
+
+
+def experiment_of(source: Source) -> str:
+    """Return the MLflow experiment of a run, in which its replays are, too."""
+    settings = source.settings
+    return str((settings.get("tracking") or {}).get("experiment") or settings["name"])
+
+
+@contextmanager
+def open_replay(
+    summary: ReplaySummary,
+    source: Source,
+    config: Config,
+    fingerprints: EnvironmentFingerprints,
+    tracking_uri: str,
+    labels: Labels,
+    run: Any,
+) -> Iterator[Tracker]:
+    """Open the MLflow run of a replay, in the experiment of its source, and write its summary at the end.
+
+    `run` is ZenML's. One that fails leaves a summary with the reason, and the error is raised again. A process that is
+    killed leaves one that says `failed`, and the same command goes on from the cache.
+    """
+    home, root, started = find_home(), str(run.id), time.perf_counter()
+    summary.pipeline_run_id, summary.source_mlflow_run_id = root, source.mlflow_run_id
+    note_process(home, root, run.name, resumes=False)
+    keep_replay(home, summary)  # all that a kill leaves
+    tracker = Tracker.open(
+        tracking_uri,
+        experiment_of(source),
+        root,
+        run.name,
+        artifact_location=home.mlflow_artifacts.as_uri() if tracking_uri == home.tracking_uri else None,
+        tags={**_tags(summary, run), **identity_tags(config, labels)},
+        missed_path=home.missed_file(root),
+    )
+    summary.mlflow_run_id = tracker.run_id
+    tracker.log_params(config.model_dump())
+    tracker.log_json("identity/attempt-1.json", identity_facts(fingerprints, labels))
+    ended = "FAILED"
+    try:
+        yield tracker
+        summary.status, ended = "finished", "FINISHED"
+    except KeyboardInterrupt:
+        ended = "KILLED"
+        raise
+    except Exception as cause:
+        summary.error = hide(str(cause))
+        raise
+    finally:
+        summary.seconds = time.perf_counter() - started
+        _close(summary, tracker, labels, ended)
+
+
+def _close(summary: ReplaySummary, tracker: Tracker, labels: Labels, ended: str) -> None:
+    home, root = find_home(), str(summary.pipeline_run_id)
+    keep_artifacts(home, root, summary.name)
+    keep_replay(home, summary)
+    tracker.set_tags({"rlft.status": summary.status, DESCRIPTION: _description(summary, tracker, labels.note)})
+    tracker.log_json("summary.json", dataclasses.asdict(summary))
+    tracker.finish(ended)
+    known: dict[str, MetadataType] = {"replay_of": summary.source, "replay_of_run": summary.source_run_id}
+    known |= {"mlflow_run_id": tracker.run_id} if tracker.run_id else {}
+    log_metadata(metadata=known, run_id_name_or_prefix=root)
+    forget_process(home, root)
+
+
+def _tags(summary: ReplaySummary, run: Any) -> dict[str, str]:
+    found = {KIND_TAG: summary.kind, "zenml.run_id": str(run.id), RUN_NAME_TAG: run.name, _SOURCE: summary.source}
+    return found | ({_SOURCE_RUN: summary.source_mlflow_run_id} if summary.source_mlflow_run_id else {})
+
+
+def _description(summary: ReplaySummary, tracker: Tracker, note: str) -> str:
+    """Return what came of a replay in Markdown, with a link to the run that it is made from."""
+    found = json.loads(summary.as_text())
+    source = plain(summary.source)
+    if summary.source_mlflow_run_id and tracker.experiment_id:
+        source = f"[{source}](#/experiments/{tracker.experiment_id}/runs/{summary.source_mlflow_run_id})"
+    said = [*map(paragraph, replay_blocks(found)), f"This is a {summary.kind} of the run {source}."]
+    return "\n\n".join([*said, *([note] if note else [])])

@@ -1,0 +1,60 @@
+"""What `rescore` and `retrain` share: how they begin, and what is said of the code and the tasks that they use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
+from zenml.models import PipelineRunResponse
+
+from mlops.display.bars import Display
+from mlops.resume.changed_code import HARNESS, REWARD, begun_with
+from mlops.runs.finding import attempts_of
+from mlops.runtime.movable_cache import leave_home_out
+from mlops.runtime.runtime import Lent, shared_runtime
+from mlops.stored.replayed import Source
+from rlft.comparison import compare
+from rlft.fingerprints.identity import EnvironmentFingerprints
+from rlft.types import Evaluation
+
+
+def begin_replay() -> tuple[Display, PipelineRunResponse]:
+    """Prepare the process of a replay; returns what shows its stages, and ZenML's run."""
+    leave_home_out()
+    display = Display()
+    shared_runtime().lent = Lent(progress=display.report)
+    context = DynamicPipelineRunContext.get()
+    assert context is not None, "this is called in the body of a pipeline"
+    return display, context.run
+
+
+def changed_sides(source: Source, now: EnvironmentFingerprints) -> list[str]:
+    """Return which sides of the environment's code, `harness` and `reward`, differ from those of the run."""
+    then = begun_with(attempts_of(source.run))
+    current = {HARNESS: now.harness, REWARD: now.reward}
+    return [side for side, digest in current.items() if side in then and then[side] != digest]
+
+
+def difference(ours: Evaluation | None, theirs: Evaluation | None, metric: str) -> dict[str, Any] | None:
+    """Return `ours` minus `theirs` on `test` as JSON, errors counted against either end; `None` if it is unknown."""
+    if ours is None or theirs is None or not all("test" in each.splits for each in (ours, theirs)):
+        return None
+    one, other = ours.splits["test"], theirs.splits["test"]
+    if metric not in one.per_task or metric not in other.per_task:
+        return None
+    found = compare(one, other, metric)
+    if found is None:
+        return None
+    ends = {"low": found.low_with_errors, "high": found.high_with_errors}
+    return {"before": found.before, "after": found.after, "mean": found.difference.mean, **ends} | {
+        "tasks": found.difference.count
+    }
+
+
+def means(evaluation: Evaluation) -> Mapping[str, dict[str, float]]:
+    """Return the means of an evaluation, {split: {metric: mean}}."""
+    return {
+        split: {name: interval.mean for name, interval in report.metrics.items()}
+        for split, report in evaluation.splits.items()
+    }

@@ -1,0 +1,239 @@
+"""The pipeline `retrain`: other training on the attempts that a run has stored, evaluated as in that run.
+
+Only the policy's own validations and evaluations are sampled. Rounds whose attempts another policy has sampled are
+trained on with importance sampling (`rlft.training.off_policy`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from zenml import pipeline
+
+from mlops.home.folder import Home, find_home
+from mlops.ids import EVALUATION, TRAINED, validation_name
+from mlops.record.replay import open_replay
+from mlops.runs.labels import labels_of
+from mlops.runtime.environment import code_of_run
+from mlops.runtime.runtime import start_runtime, stop_runtime
+from mlops.stored.policies import noted_weights, stored_policy
+from mlops.stored.replayed import Source, StoredRound, find_source, policy_before
+from mlops.stored.rollouts import stored_output
+from mlops.summary.arms import arm_metrics
+from mlops.summary.replays import RetrainSummary
+from mlops.tracking.address import tracking_address
+from pipelines.conclusion import FINAL_SPLITS
+from pipelines.replay import begin_replay, changed_sides, difference
+from pipelines.rounds import Rounds, run_rounds
+from pipelines.stages import Artifact, Scored, Stages
+from pipelines.train import IMAGE
+from rlft.budget import Account
+from rlft.config import Config
+from rlft.config.budget import BudgetConfig
+from rlft.config.file import apply_override, check_config
+from rlft.contrasts.configs import differing
+from rlft.errors import ConfigError
+from rlft.readiness.loss import check_loss
+from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
+from rlft.training.tally import EFFECTIVE, LOGP_DIFFERENCE
+from steps.evaluate_policy import evaluate_policy
+from steps.generate_rollouts import generate_rollouts
+from steps.score_rewards import score_rewards
+from steps.take_tasks import take_tasks
+from steps.train_grpo import train_grpo
+
+STEPS = [take_tasks, train_grpo, generate_rollouts, score_rewards, evaluate_policy]
+_CORRECTION = "training.importance_sampling_correction"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a run is trained again: which run, with which config, and how attempts of another policy are weighted."""
+
+    source: Source
+    config: Config
+    correction: str | None
+
+
+def plan_retraining(home: Home, run: str, from_round: int, overrides: Sequence[str]) -> Plan:
+    """Return how to train a run again from a round on, with `overrides` of its config. Nothing is begun yet.
+
+    Raises ConfigError for a config that cannot be, RlftError if the run is not there, goes on or has no such round,
+    DamagedError or WeightsRemovedError if files are gone, and EnvironmentSetupError if its environment does not load.
+    """
+    source = find_source(home, run)
+    content = copy.deepcopy(dict(source.settings))
+    for override in overrides:
+        apply_override(content, override)
+    config = check_config(content, where=source.name)
+    if from_round in source.rounds and not from_round < config.training.rounds:
+        raise ConfigError(
+            f"training.rounds={config.training.rounds} ends before round {from_round}, as rounds count from 0",
+            where="--set training.rounds",
+            fix=f"give at least {from_round + 1}, or an earlier --from-round",
+        )
+    policy_before(home, source, from_round)
+    check_loss(config.training)
+    code_of_run(config)
+    explicit = any(override.partition("=")[0] == _CORRECTION for override in overrides)
+    chosen = config.training.importance_sampling_correction
+    return Plan(source, config, chosen if chosen or explicit else CORRECTION)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStages(Stages):
+    """The stages of a run whose rounds take what is `stored` instead of sampling.
+
+    `correction` is for rounds that another policy has sampled; which these are is noted in `own`.
+    """
+
+    stored: Mapping[int, StoredRound] = field(default_factory=dict)
+    correction: str | None = None
+    own: dict[int, bool] = field(default_factory=dict)
+
+    def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
+        """Return the stored attempts of a round and their rewards."""
+        del policy, tasks
+        return Scored(self.stored[round].rollouts, self.stored[round].rewards)
+
+    def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
+        """Train on a round, with the correction if its attempts are not the policy's own."""
+        own = is_on_policy(scored.rollouts.load(), noted_weights(policy))
+        self.own[round] = own
+        training = self.config.training if own else corrected(self.config.training, self.correction)
+        stages = replace(self, config=self.config.model_copy(update={"training": training}))
+        return Stages.train(stages, policy, reference, scored, round)
+
+
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+def retrain(
+    config: dict[str, Any],
+    source: str,
+    from_round: int,
+    correction: str | None,
+    tracking_uri: str,
+    labels: dict[str, Any],
+) -> None:
+    """Train again on the stored attempts of a run, from a round on.
+
+    `config` is that of the run with other settings of `training`, `source` the name of the run, `correction` how
+    attempts of another policy are weighted, `tracking_uri` an address of MLflow or `home`, and `labels` the
+    `mlops.runs.labels.Labels`.
+    """
+    settings, own_labels = Config.model_validate(config), labels_of(labels)
+    display, run = begin_replay()
+    home = find_home()
+    found = find_source(home, source)
+    stages = _stages(settings, found, correction, display.stage)
+    summary = RetrainSummary(
+        kind="retrain",
+        name=own_labels.name,
+        source=found.name,
+        source_run_id=str(found.run.id),
+        metric=settings.evaluation.metric,
+        changes=_changes(found, settings),
+        from_round=from_round,
+        correction=correction,
+    )
+    address = tracking_address(tracking_uri)
+    with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
+        tasks, start = take_tasks(found.tasks), policy_before(home, found, from_round)
+        rounds = run_rounds(
+            stages,
+            tasks,
+            start,
+            tracker,
+            Account(BudgetConfig()),  # what a budget bounds is spent: nothing is sampled for training
+            numbers=range(from_round, min(settings.training.rounds, len(found.rounds))),
+            reference=stored_policy(home, found.name, "start", None),
+        )
+        trained = stages.evaluate(rounds.best, tasks, FINAL_SPLITS, TRAINED).load()
+        theirs = stored_output(found.run, EVALUATION, TRAINED)
+        summary.final = arm_metrics(trained)
+        summary.source_final = {} if theirs is None else arm_metrics(theirs)
+        summary.difference = difference(trained, theirs, summary.metric)
+        _summarise(summary, found, stages, rounds)
+        tracker.log_metrics(_result(summary), step=1)
+
+
+def _stages(config: Config, source: Source, correction: str | None, display: Any) -> StoredStages:
+    """Return the stages of a retraining; the source's traces show its attempts, so that there are none of these."""
+    silent = config.tracking.model_copy(update={"trace_every": 0})
+    plain = Stages.of(config.model_copy(update={"tracking": silent}), display)
+    return StoredStages(plain.config, plain.fingerprints, plain.show, source.rounds, correction)
+
+
+def _changes(source: Source, config: Config) -> dict[str, list[Any]]:
+    before = check_config(dict(source.settings), where=source.name).model_dump(mode="json")
+    found = differing({"before": before, "after": config.model_dump(mode="json")})
+    return {key: [values["before"], values["after"]] for key, values in found.items()}
+
+
+def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, rounds: Rounds) -> None:
+    summary.rounds, summary.stopped = len(rounds.reports), rounds.stopped
+    summary.best_round = rounds.best_round or summary.from_round
+    summary.ledger = rounds.counts()
+    summary.off_policy = [
+        {
+            "round": report.round,
+            "on_policy": stages.own[report.round],
+            "effective_sample_ratio": report.metrics.get(EFFECTIVE),
+            "logp_difference": report.metrics.get(f"{LOGP_DIFFERENCE}/mean"),
+        }
+        for report in rounds.reports
+    ]
+    for number, report in sorted(rounds.validated.items()):
+        theirs = stored_output(source.run, EVALUATION, validation_name(number))
+        other = None if theirs is None else theirs.splits["validation"].metrics.get(summary.metric)
+        mine = report.metrics.get(summary.metric)
+        summary.validation.append({"rounds": number, "retrained": mine and mine.mean, "source": other and other.mean})
+    summary.notes = [*_what_it_tells(summary), *_changed_code(summary, changed_sides(source, stages.fingerprints))]
+
+
+def _what_it_tells(summary: RetrainSummary) -> list[str]:
+    """Return what the result can tell, and what it cannot, in sentences."""
+    others = [each for each in summary.off_policy if not each["on_policy"]]
+    if not others:
+        return [
+            f"All rounds had been sampled by the policy that was trained, so this is what {summary.source} would have "
+            "done itself."
+        ]
+    notes = [
+        f"Rounds {others[0]['round']} to {others[-1]['round']} were sampled by the policies of {summary.source}, not "
+        "by the one that was trained here. So this compares ways of learning from the same attempts; it says nothing "
+        "on exploration, which is what this policy would have tried itself. `rlft run` with these settings does."
+    ]
+    shares = {each["round"]: each["effective_sample_ratio"] for each in others if each["effective_sample_ratio"]}
+    if shares:
+        least = min(shares, key=shares.__getitem__)
+        notes.append(
+            f"By their importance weights the attempts of round {least} count as {shares[least]:.1%} of as many of its "
+            "own (effective sample size), the least of all rounds."
+        )
+    if summary.correction is None:
+        notes.append("The attempts of other policies were not weighted, as was asked: their loss is biased.")
+    return notes
+
+
+def _changed_code(summary: RetrainSummary, sides: Sequence[str]) -> list[str]:
+    if not sides:
+        return []
+    return [
+        f"The code of the environment's {' and '.join(sides)} has changed since {summary.source} was made: the "
+        "evaluations are by the code of now, and are no fair comparison with those of the run."
+    ]
+
+
+def _result(summary: RetrainSummary) -> dict[str, float]:
+    """Return what heads the MLflow run: the score on `test`, that of the source, and the difference."""
+    if summary.difference is None:
+        return {}
+    name = f"0_result/test/{summary.metric}"
+    ends = {
+        f"{name}_over_source{end}": summary.difference[key]
+        for end, key in (("", "mean"), ("_low", "low"), ("_high", "high"))
+    }
+    return {name: summary.difference["after"], f"{name}_source": summary.difference["before"], **ends}

@@ -1,0 +1,97 @@
+"""What a replay came to, in sentences that follow from its numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from mlops.home.folder import Home
+from mlops.summary.replay_blocks import replay_blocks
+from mlops.summary.replays import RescoreSummary, RetrainSummary, keep_replay, read_replay
+from rlft.blocks import Bullets, Caution, Headline, Table
+from rlft.rewards.rescored import RescoreReport
+
+SOURCE = {"name": "again", "source": "first", "source_run_id": "1", "pipeline_run_id": "2"}
+
+
+def told(summary) -> list:
+    return list(replay_blocks(json.loads(summary.as_text())))
+
+
+def retraining(mean: float, low: float, high: float) -> RetrainSummary:
+    difference = {"before": 0.5, "after": 0.5 + mean, "mean": mean, "low": low, "high": high, "tasks": 40}
+    rows = [
+        {"round": 3, "on_policy": True, "effective_sample_ratio": 1.0, "logp_difference": 0.0},
+        {"round": 4, "on_policy": False, "effective_sample_ratio": 0.25, "logp_difference": 0.1},
+        {"round": 5, "on_policy": False, "effective_sample_ratio": None, "logp_difference": None},
+    ]
+    more = {"from_round": 3, "rounds": 3, "best_round": 6, "off_policy": rows, "difference": difference}
+    return RetrainSummary(kind="retrain", status="finished", notes=["no exploration"], **more, **SOURCE)
+
+
+def test_which_of_two_ways_of_training_is_better():
+    verdicts = {
+        (0.1, 0.02, 0.2): "the model that was trained again is better",
+        (-0.1, -0.2, -0.02): "the model of first is better",
+        (0.1, -0.02, 0.2): "no difference is shown",
+    }
+    for numbers, verdict in verdicts.items():
+        (headline, *_) = told(retraining(*numbers))
+        assert isinstance(headline, Headline)
+        assert headline.text.endswith(verdict)
+    first = told(retraining(0.1, 0.02, 0.2))[0].text
+    assert first.startswith("accuracy 0.600 against 0.500 of first on test: +0.100 [+0.020, +0.200]")
+
+
+def test_how_far_the_attempts_are_from_the_policy():
+    blocks = told(retraining(0.1, 0.0, 0.2))
+    (table,) = [block for block in blocks if isinstance(block, Table)]
+    assert table.rows == (
+        ("3", "its own", "100.0%", "0.0000"),
+        ("4", "another policy", "25.0%", "0.1000"),
+        ("5", "another policy", "", ""),
+    )
+    assert "Trained again on rounds 3 to 5; the best policy is that after 6 rounds." in blocks
+    assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
+
+
+def rescoring(**changes) -> RescoreSummary:
+    pairs = {"kept": 5, "reversed": 2, "tied": 1, "parted": 0}
+    means = {"reward": (0.5, 6)}
+    report = RescoreReport(6, means, {"reward": (1.5, 5), "rewards/new": (2.0, 5)}, 0, 1, 3, pairs, 2, 1, 3, 2, 4)
+    total = dataclasses.asdict(report)
+    return RescoreSummary(kind="rescore", status="finished", total=total, **changes, **SOURCE)
+
+
+def test_what_another_reward_changes():
+    headline, audit, changes, errors, table = told(rescoring(audit={"passed": True, "findings": []}))
+    assert headline == Headline("2 of 3 groups of attempts are in another order under the new reward")
+    assert audit == "The reward audit would pass."
+    assert (
+        "Of 8 pairs of attempts at one task 2 are the other way round, 1 are equal now and 0 are no longer" in changes
+    )
+    assert "4 of 6 attempts are on the other side of their group's mean" in changes
+    assert "2 of 3 groups differ in reward and so teach; under the reward of the run it is 3" in changes
+    assert errors == Caution("1 attempts have no score; under the reward of the run it is 0.")
+    assert table.rows == (("reward", "0.500", "1.500"), ("rewards/new", "", "2.000"))
+
+
+def test_an_audit_that_fails_and_one_that_is_off():
+    failed = told(rescoring(audit={"passed": False, "findings": ["empty is paid"]}))
+    assert Caution("empty is paid") in failed
+    assert any(isinstance(each, str) and "nobody knows whether it would pass" in each for each in told(rescoring()))
+
+
+def test_a_replay_that_has_failed_says_why():
+    summary = dataclasses.replace(rescoring(), status="failed", error="the judge is away")
+    assert told(summary) == [Headline("The rescore of first has failed"), Caution("the judge is away")]
+
+
+def test_a_summary_is_read_as_it_was_kept(tmp_path):
+    home = Home(tmp_path / ".rlft")
+    assert read_replay(home, "2") is None
+    summary = rescoring(audit={"passed": True, "findings": []})
+    keep_replay(home, summary)
+    assert read_replay(home, "2") == json.loads(summary.as_text())
+    (home.root / "runs" / "2.replay.json").write_text("[]")
+    assert read_replay(home, "2") is None

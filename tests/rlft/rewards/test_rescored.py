@@ -1,0 +1,87 @@
+"""Two scorings of the same attempts, side by side, by value."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft.rewards.rescored import Reordered, add_up, compare_rewards
+from rlft.types import Rewards
+from tests.factories import make_reward, make_rollout
+
+
+def scored(totals: dict[str, list[float | None]], **parts: list[float | None]) -> Rewards:
+    """Rewards with ids such as `a-0`, by task; `parts` go to the attempts in their order."""
+    rows = []
+    for task, values in totals.items():
+        for number, total in enumerate(values):
+            rollout = make_rollout(task_id=task, rollout_id=f"{task}-{number}")
+            own = {name: scores[len(rows)] for name, scores in parts.items()}
+            rows.append(make_reward(rollout, total, parts=own or {"reward": total}, solved=total == 1.0))
+    return Rewards(tuple(rows), {})
+
+
+def test_pairs_are_kept_reversed_tied_and_parted():
+    # before: 0 < 1 < 2 = 2; after: 1 > 0, 0 < 2, 2 = 2 becomes 2 > 1
+    found = compare_rewards(scored({"a": [0, 1, 2, 2]}), scored({"a": [1, 0, 2, 1]}))
+    # pairs (0,1) reversed; (0,2) kept; (0,3) 0<2 becomes 1=1: tied; (1,2) kept; (1,3) kept; (2,3) parted
+    assert found.pairs == {"kept": 3, "reversed": 1, "tied": 1, "parted": 1}
+    assert (found.groups, found.reordered, found.new_best) == (1, 1, 0)
+    assert found.examples == (Reordered("a", (("a-0", 0, 1), ("a-1", 1, 0), ("a-2", 2, 2), ("a-3", 2, 1)), 3),)
+    # means 1.25 and 1: signs - - + + become 0 - + 0, so that none is the other one
+    assert found.flipped == 0
+
+
+def test_another_best_attempt_and_advantages_of_the_other_sign():
+    found = compare_rewards(scored({"a": [1, 0], "b": [1, 0]}), scored({"a": [0, 1], "b": [3, 2]}))
+    assert (found.new_best, found.flipped, found.reordered) == (1, 2, 1)
+
+
+def test_groups_that_teach():
+    found = compare_rewards(
+        scored({"a": [1, 1], "b": [1, 0], "c": [0, 0]}), scored({"a": [1, 0], "b": [1, 1], "c": [0, 0]})
+    )
+    assert (found.varying_before, found.varying_after) == (1, 1)
+    assert found.pairs == {"kept": 1, "reversed": 0, "tied": 1, "parted": 1}
+
+
+def test_means_are_of_the_attempts_with_a_score_and_parts_of_those_that_have_them():
+    before = scored({"a": [1, 0], "b": [0.5, None]}, right=[1, 0, 0.5, None])
+    after = scored({"a": [2, None], "b": [0, 1]}, right=[1, None, 0, 1], short=[1, None, None, 0])
+    found = compare_rewards(before, after)
+    assert found.before == {"reward": (0.5, 3), "accuracy": (pytest.approx(1 / 3), 3), "rewards/right": (0.5, 3)}
+    assert found.after == {
+        "reward": (1.0, 3),
+        "accuracy": (pytest.approx(1 / 3), 3),
+        "rewards/right": (pytest.approx(2 / 3), 3),
+        "rewards/short": (0.5, 2),
+    }
+    assert (found.errored_before, found.errored_after) == (1, 1)
+    assert sum(found.pairs.values()) == 0  # each group has one attempt that both have scored
+
+
+def test_attempts_that_were_left_out_count_nowhere():
+    before, after = scored({"a": [1, 0], "b": [9, 9]}), scored({"a": [1, 0]})
+    found = compare_rewards(before, after)
+    assert (found.attempts, found.before["reward"]) == (2, (0.5, 2))
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=6), st.floats(0.1, 10), st.floats(-5, 5))
+def test_a_scaled_and_shifted_reward_changes_no_order(totals, scale, shift):
+    rounded = [round(total, 3) for total in totals]  # differences far above rounding
+    found = compare_rewards(scored({"a": rounded}), scored({"a": [scale * total + shift for total in rounded]}))
+    assert (found.reordered, found.flipped, found.new_best) == (0, 0, 0)
+
+
+def test_reports_add_up_with_means_over_all():
+    one = compare_rewards(scored({"a": [1, 0]}), scored({"a": [0, 1]}))
+    two = compare_rewards(scored({"a": [1, 1, 1, 1]}), scored({"a": [1, 1, 1, 0]}))
+    both = add_up([one, two])
+    assert both.before["reward"] == (pytest.approx(5 / 6), 6)
+    assert both.after["reward"] == (pytest.approx(4 / 6), 6)
+    assert both.pairs == {"kept": 3, "reversed": 1, "tied": 0, "parted": 3}
+    assert (both.groups, both.reordered, both.attempts) == (2, 2, 6)
+    assert [example.changed for example in both.examples] == [3, 1]
+    with pytest.raises(ValueError, match="no report"):
+        add_up([])
