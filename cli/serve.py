@@ -15,12 +15,14 @@ from cli.registry import RegistryStack, TrackingUri, registry
 from cli.ui import check_free, is_loopback
 from mlops.display.terminal import console, styled
 from rlft.errors import RlftError
+from rlft.privacy import PERSONAL, Personal
 
 if TYPE_CHECKING:
     from mlops.serving.backend import Backend
     from mlops.serving.engines import Engine
 
 
+_OPEN = "Whoever reaches this machine there can ask the model: nobody is asked who they are."
 _NOT_PASSED_ON = (
     "--uds", "--api-key", "--model", "--served-model-name", "--tokenizer", "--lora-modules", "--enable-lora",
 )  # fmt: skip
@@ -33,6 +35,16 @@ class EngineName(StrEnum):
     MLFLOW = "mlflow"
 
 
+Logged = Annotated[bool, typer.Option("--log-conversations", help="Keep what is asked and answered as MLflow traces.")]
+Share = Annotated[
+    float | None, typer.Option(help="Share of the conversations that is kept; 1 keeps all.", min=0.0001, max=1)
+]
+Masked = Annotated[
+    list[str] | None, typer.Option(help="Kind of personal data to mask in them, such as EMAIL_ADDRESS; all by default.")
+]
+Unmasked = Annotated[bool, typer.Option("--no-mask", help="Mask no personal data in them.")]
+
+
 def serve(
     context: typer.Context,
     version: NamedVersion,
@@ -42,9 +54,10 @@ def serve(
         EngineName, typer.Option(help="vllm answers as OpenAI does, mlflow is `mlflow models serve`.")
     ] = EngineName.VLLM,
     merge: Annotated[bool, typer.Option("--merge", help="vLLM gets the adapter merged into its base.")] = False,
-    log_conversations: Annotated[
-        bool, typer.Option("--log-conversations", help="Keep what is asked and answered as MLflow traces.")
-    ] = False,
+    log_conversations: Logged = False,
+    log_share: Share = None,
+    mask: Masked = None,
+    no_mask: Unmasked = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on to the version that the alias names, without dropping requests.")
     ] = False,
@@ -60,6 +73,7 @@ def serve(
     """
     with guarded(verbose, None):
         _check(engine, merge=merge, extra=context.args)
+        masked = _masked(log_conversations, log_share, mask or [], no_mask=no_mask)
         check_free(host, port, f"rlft serve {version}")
         with registry(stack, tracking_uri) as asked:
             from mlops.registry.named import find_version, split_version
@@ -79,13 +93,12 @@ def serve(
             else MlflowServer(address, within)
         )
         if not is_loopback(host):
-            console.print(
-                styled("Whoever reaches this machine there can ask the model: nobody is asked who they are.", "yellow")
-            )
+            console.print(styled(_OPEN, "yellow"))
         console.print(f"version {found.version} of {name} is loaded, which can take minutes (Ctrl-C ends it)")
         with _listener(host, port) as listener:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            settings = Settings(address, found, alias, chosen, listener, follow, log_conversations, every)
+            kept = (log_conversations, log_share or 1.0, masked)
+            settings = Settings(address, found, alias, chosen, listener, follow, *kept, every)
             raise typer.Exit(serve(settings, lambda backend: _say(url, backend, engine)))
 
 
@@ -102,6 +115,22 @@ def _check(engine: EngineName, *, merge: bool, extra: list[str]) -> None:
         raise RlftError("vLLM is not installed", fix="make setup-vllm, or serve with --engine mlflow")
     if given := [option for option in extra if option.split("=")[0] in _NOT_PASSED_ON]:
         raise RlftError("rlft gives this option to vLLM itself", where=given[0], fix="leave it out")
+
+
+def _masked(kept: bool, share: float | None, mask: list[str], *, no_mask: bool) -> list[Personal]:
+    """Return the kinds of personal data that are masked in what is kept: all unless some, or none, are asked for.
+
+    Raises RlftError for options that do not go together, and for a kind that is not known.
+    """
+    if not kept and (share is not None or mask or no_mask):
+        given = "--log-share" if share is not None else "--mask" if mask else "--no-mask"
+        raise RlftError("no conversation is kept", where=given, fix="add --log-conversations, or leave it out")
+    if no_mask and mask:
+        raise RlftError("both were given", where="--mask, --no-mask", fix="leave one out")
+    if unknown := [kind for kind in mask if kind not in PERSONAL]:
+        kinds = ", ".join(PERSONAL)
+        raise RlftError(f"{unknown[0]!r:.80} is no kind that is found", where="--mask", fix=f"name some of {kinds}")
+    return [] if no_mask else [kind for kind in PERSONAL if not mask or kind in mask]
 
 
 def _listener(host: str, port: int) -> socket.socket:

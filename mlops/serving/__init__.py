@@ -6,6 +6,7 @@
 - `backend`: an engine that has a version; loading another version beside it
 - `proxy`, `headers`: the HTTP application; what every answer says of the version
 - `watch`: noticing that an alias names another version, and following it
-- `conversations`, `answered`: conversations as MLflow traces; what an engine has answered
+- `exchange`, `answered`: the conversations of a request and its answer; what an engine has answered
+- `conversations`: conversations as MLflow traces
 - `server`: all of it together, until a signal ends it
 """

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import queue
+import random
 import secrets
 import threading
 import time
@@ -18,52 +19,49 @@ from mlflow.entities import TraceInfo, TraceLocation, TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
-from mlops.serving.answered import answered_messages
-from mlops.serving.version import ServedVersion
+from mlops.serving.exchange import Exchange, conversations_of
 from mlops.tracking.reach import check_reachable
 from mlops.tracking.spans import chat_span, trace_id
 from mlops.tracking.traces import PREVIEW
 from mlops.tracking.values import reason_of, redact
+from rlft.privacy import PERSONAL, Masker, Personal
 from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
 _WAITING = 1000  # conversations that wait to be written; later ones are dropped
-LONGEST = 1 << 20  # bytes of an answer that are kept
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
 _PAUSE = 30.0  # seconds for which a store that failed is left alone
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request and its answer. Times are nanoseconds since the epoch; `answer` is what was sent, up to `LONGEST`."""
-
-    version: ServedVersion
-    path: str
-    asked: Mapping[str, Any]
-    status: int
-    content_type: str
-    answer: bytes
-    start: int
-    end: int
-
-
 @dataclass
 class Conversations:
-    """Writes exchanges into the experiment `NAME-served`. Secrets are hidden before anything leaves this process."""
+    """Writes a `share` of all exchanges, from 0 to 1, into the experiment `NAME-served`.
+
+    Secrets, and personal data of the kinds in `mask`, are hidden before anything leaves this process.
+    """
 
     tracking_uri: str
     name: str
+    share: float = 1.0
+    mask: Sequence[Personal] = PERSONAL
     written: int = 0
     lost: int = 0
     _queue: queue.Queue[Exchange | None] = field(default_factory=lambda: queue.Queue(_WAITING))
     _thread: threading.Thread | None = None
     _experiment: str | None = None
+    _masker: Masker = field(default_factory=lambda: Masker(()))
+    _draw: random.Random = field(default_factory=random.SystemRandom)
     _quiet_until: float = 0.0
 
     def start(self) -> None:
-        """Begin to write what `add` is given."""
+        """Begin to write what `add` is given. What masks personal data is imported first, which takes seconds."""
+        self._masker = Masker(self.mask)
         self._thread = threading.Thread(target=self._run, name="conversations", daemon=True)
         self._thread.start()
+
+    def choose(self) -> bytes | None:
+        """Return the key of the trace that the next exchange is to have; `None` if it is not to be logged."""
+        return secrets.token_bytes(16) if self._draw.random() < self.share else None
 
     def add(self, exchange: Exchange) -> None:
         """Let an exchange be written soon; never waits, and drops it if too many wait already."""
@@ -103,16 +101,19 @@ class Conversations:
         check_reachable(self.tracking_uri)
         if self._experiment is None:
             self._experiment = experiment_id(self.tracking_uri, f"{self.name}-served")
-        key, failed = secrets.token_bytes(16), exchange.status >= 400
-        asked, answered = (self._hidden(part) for part in _messages(exchange))
-        error = answered[0]["content"][:PREVIEW] if failed and answered else None
-        span = chat_span(key, "answer", (exchange.start, exchange.end), asked, [] if failed else answered, error)
         client = TracingClient(self.tracking_uri)
-        client.log_spans(self._experiment, [span])
-        client.start_trace(_info(key, self._experiment, exchange, asked, answered))
+        tags = self._hidden(dict(exchange.tags))
+        for key, *said in conversations_of(exchange):
+            asked, answered = map(self._hidden, said)
+            error = answered[0]["content"][:PREVIEW] if exchange.failed and answered else None
+            shown = [] if exchange.failed else answered
+            span = chat_span(key, "answer", (exchange.start, exchange.end), asked, shown, error)
+            client.log_spans(self._experiment, [span])
+            client.start_trace(_info(key, self._experiment, exchange, asked, answered, tags))
 
-    def _hidden(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return json.loads(redact(json.dumps(messages, ensure_ascii=False), self.tracking_uri))
+    def _hidden(self, content: Any) -> Any:
+        """Return JSON values without secrets and personal data."""
+        return self._masker.value(json.loads(redact(json.dumps(content, ensure_ascii=False), self.tracking_uri)))
 
 
 def experiment_id(tracking_uri: str, name: str) -> str:
@@ -128,24 +129,13 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     return found.experiment_id
 
 
-def _messages(exchange: Exchange) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what the model was asked, and what it has answered."""
-    messages = exchange.asked.get("messages")
-    asked = messages if isinstance(messages, list) else [{"role": "user", "content": _text(exchange.asked)}]
-    return asked, answered_messages(exchange.content_type, exchange.answer)
-
-
-def _text(asked: Mapping[str, Any]) -> str:
-    prompt = asked.get("prompt")
-    return prompt if isinstance(prompt, str) else json.dumps(asked, ensure_ascii=False)
-
-
 def _info(
     key: bytes,
     experiment: str,
     exchange: Exchange,
     asked: Sequence[Mapping[str, Any]],
     answered: Sequence[Mapping[str, Any]],
+    given: Mapping[str, str],
 ) -> TraceInfo:
     version = exchange.version
     tags = {"rlft.model": version.name, "rlft.version": version.number, "rlft.weights_hash": version.weights_hash}
@@ -154,12 +144,13 @@ def _info(
         trace_location=TraceLocation.from_experiment_id(experiment),
         request_time=exchange.start // 1_000_000,
         execution_duration=(exchange.end - exchange.start) // 1_000_000,
-        state=TraceState.ERROR if exchange.status >= 400 else TraceState.OK,
+        state=TraceState.ERROR if exchange.failed else TraceState.OK,
         request_preview=_preview(asked),
         response_preview=_preview(answered),
         trace_metadata={"mlflow.trace_schema.version": "3"}
         | ({"mlflow.modelId": version.model_id} if version.model_id else {}),
         tags={
+            **given,
             "mlflow.traceName": exchange.path,
             "mlflow.trace.spansLocation": "TRACKING_STORE",  # as in `mlops.tracking.traces`
             **tags,

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import anyio
 import httpx
@@ -18,19 +19,39 @@ from starlette.types import Receive, Scope, Send
 
 from mlops.serving.asked import with_context
 from mlops.serving.backend import Backend
-from mlops.serving.conversations import LONGEST, Exchange
+from mlops.serving.exchange import INVOCATIONS, LONGEST, TAG_HEADER, TRACE_HEADER, Exchange, read_tags
 from mlops.serving.headers import Serving, passed_on, version_headers
+from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
 _LARGEST = 64 << 20  # bytes of a request
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
-Log = Callable[[Exchange], None]
+
+
+class Log(Protocol):
+    """Takes conversations: those that it has chosen before they are answered."""
+
+    def choose(self) -> bytes | None:
+        """Return the key of the next conversation's trace; `None` if it is not to be logged."""
+        ...
+
+    def add(self, exchange: Exchange) -> None:
+        """Take a conversation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The key of a conversation that is logged, and the tags that the client gave it."""
+
+    key: bytes
+    tags: Mapping[str, str]
 
 
 class Proxy:
     """Passes requests for `paths` on to the engine that has the version served now, and nothing else.
 
-    `log` is called with every conversation, if there is one.
+    `log` gets every conversation that it has chosen, if there is one.
     """
 
     def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None) -> None:
@@ -75,6 +96,10 @@ class Proxy:
         try:
             content = await _content(request)
             asked = _json(content)
+            try:
+                mark = self._mark(path, request)
+            except ValueError as wrong:
+                return self._refuse(served, 400, str(wrong))
             if path.startswith("/v1/"):
                 if asked is None:
                     return self._refuse(served, 400, "the body is no JSON object")
@@ -93,7 +118,8 @@ class Proxy:
                 return self._refuse(served, 502, f"the engine does not answer: {type(cause).__name__}")
             handed_over = True
             headers = passed_on(answer.headers) | self._headers(served)
-            return _PassedOn(self._passing(served, path, asked or {}, answer, start), headers, answer, served)
+            headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
+            return _PassedOn(self._passing(served, path, asked or {}, answer, start, mark), headers, answer, served)
         except ClientDisconnect:
             return Response(status_code=499)
         except _TooLargeError:
@@ -101,6 +127,14 @@ class Proxy:
         finally:
             if not handed_over:
                 served.in_flight -= 1
+
+    def _mark(self, path: str, request: Request) -> _Mark | None:
+        """Return how a conversation is logged; `None` if it is not. Raises ValueError for tags that are none."""
+        tags = read_tags(request.headers.getlist(TAG_HEADER))
+        if self._log is None or path not in _CONVERSATIONS:
+            return None
+        key = self._log.choose()
+        return None if key is None else _Mark(key, tags)
 
     async def _send(self, served: Backend, request: Request, content: bytes) -> httpx.Response:
         own = {"authorization", "host", "accept-encoding"}
@@ -112,13 +146,19 @@ class Proxy:
         return await self._client.send(made, stream=True)
 
     async def _passing(
-        self, served: Backend, path: str, asked: dict[str, Any], answer: httpx.Response, start: int
+        self,
+        served: Backend,
+        path: str,
+        asked: dict[str, Any],
+        answer: httpx.Response,
+        start: int,
+        mark: _Mark | None,
     ) -> AsyncIterator[bytes]:
         """Yield an answer as it comes. One that ends early, at either end, is logged as far as it came."""
         kept, kind = bytearray(), answer.headers.get("content-type", "")
         try:
             async for part in answer.aiter_raw():
-                if self._log is not None and len(kept) < LONGEST:
+                if mark is not None and len(kept) < LONGEST:
                     kept += part[: LONGEST - len(kept)]
                 yield part
         except httpx.HTTPError:
@@ -126,9 +166,10 @@ class Proxy:
                 raise  # which cuts the connection: the length that was announced is not reached
             yield b'data: {"error": {"message": "the engine has ended", "type": "server_error", "code": 502}}\n\n'
         finally:
-            if self._log is not None and path in _CONVERSATIONS:
+            if self._log is not None and mark is not None:
                 end = max(time.time_ns(), start + 1_000_000)
-                self._log(Exchange(served.version, path, asked, answer.status_code, kind, bytes(kept), start, end))
+                given = served.version, path, asked, answer.status_code, kind, bytes(kept), start, end
+                self._log.add(Exchange(*given, mark.key, mark.tags))
 
     def _headers(self, served: Backend) -> dict[str, str]:
         newer = self.serving.newer if served is self.serving.current else self.serving.current.version.number
@@ -139,7 +180,7 @@ class Proxy:
         return JSONResponse({"error": error}, status, self._headers(served))
 
 
-_CONVERSATIONS = frozenset({_CHAT, "/v1/completions", "/invocations"})
+_CONVERSATIONS = frozenset({_CHAT, "/v1/completions", INVOCATIONS})
 
 
 class _PassedOn(StreamingResponse):

@@ -9,7 +9,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,9 @@ from mlops.serving.headers import Serving
 from mlops.serving.proxy import Proxy
 from mlops.serving.version import KIND, find
 from mlops.serving.watch import Watch
+from mlops.tracking.reach import PATIENT_HTTP, quick_http
 from rlft.errors import ServerEndedError
+from rlft.privacy import PERSONAL, Personal
 from rlft.temporary import folder_prefix
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,8 @@ _LOOKS_EVERY = 0.5  # seconds between looks at the engine's process
 class Settings:
     """What is served, and how: `found` is the version that `alias` names, or one named by its number (`None`).
 
-    `every` is how often the registry is asked, in seconds. `listener` is the socket on which requests come.
+    `every` is how often the registry is asked, in seconds. `listener` is the socket on which requests come. With
+    `log_conversations` a `share` of them is logged, with personal data masked of the kinds in `mask`.
     """
 
     tracking_uri: str
@@ -48,6 +51,8 @@ class Settings:
     listener: socket.socket
     follow: bool = False
     log_conversations: bool = False
+    share: float = 1.0
+    mask: Sequence[Personal] = PERSONAL
     every: float = 30.0
 
 
@@ -59,7 +64,9 @@ def serve(settings: Settings, ready: Callable[[Backend], None]) -> int:
     `prepare` raises.
     """
     try:
-        return asyncio.run(_Server(settings, ready).run())
+        # For as long as the server runs: set and taken back by one thread, it would fail the requests of another.
+        with quick_http(PATIENT_HTTP):
+            return asyncio.run(_Server(settings, ready).run())
     finally:
         for child in settings.engine.children:
             child.stop()
@@ -96,8 +103,12 @@ class _Server:
     async def _serve(self, backend: Backend) -> int:
         given = self.settings
         serving = Serving(backend, "vllm" if isinstance(given.engine, Vllm) else "mlflow", given.follow)
-        conversations = Conversations(given.tracking_uri, given.found.name) if given.log_conversations else None
-        proxy = Proxy(serving, given.engine.paths, conversations.add if conversations else None)
+        conversations = (
+            Conversations(given.tracking_uri, given.found.name, given.share, given.mask)
+            if given.log_conversations
+            else None
+        )
+        proxy = Proxy(serving, given.engine.paths, conversations)
         server = _Uvicorn(
             uvicorn.Config(
                 proxy.app(), log_config=None, access_log=False, lifespan="off", server_header=False,
@@ -105,7 +116,7 @@ class _Server:
             )
         )  # fmt: skip
         if conversations:
-            conversations.start()
+            await asyncio.to_thread(conversations.start)
         tasks = [asyncio.create_task(server.serve([given.listener])), asyncio.create_task(_died(serving))]
         if given.alias is not None:
             tasks.append(asyncio.create_task(self._watch(serving).run(given.every)))

@@ -1,11 +1,14 @@
 """Conversations in MLflow: what is stored of them, and what happens where MLflow is away."""
 
 import json
+import random
+import secrets
 
 import pytest
 from mlflow import MlflowClient
 
-from mlops.serving.conversations import Conversations, Exchange
+from mlops.serving.conversations import Conversations
+from mlops.serving.exchange import Exchange
 from mlops.serving.version import ServedVersion
 from tests.e2e.conftest import free_port
 
@@ -13,13 +16,13 @@ VERSION = ServedVersion("small", "3", "champion", "abc", "m-1")
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz123456"
 
 
-def exchange(content="Hi", answer="Hello", status=200, version=VERSION):
+def exchange(content="Hi", answer="Hello", status=200, version=VERSION, key=None, tags=None):
     asked = {"messages": [{"role": "user", "content": content}]}
     message = {"role": "assistant", "content": answer}
     body = json.dumps({"choices": [{"message": message}]} if status == 200 else {"error": {"message": answer}})
-    return Exchange(
-        version, "/v1/chat/completions", asked, status, "application/json", body.encode(), 10**18, 10**18 + 5 * 10**6
-    )
+    times = 10**18, 10**18 + 5 * 10**6
+    given = version, "/v1/chat/completions", asked, status, "application/json", body.encode(), *times
+    return Exchange(*given, key or secrets.token_bytes(16), tags or {})
 
 
 @pytest.fixture
@@ -27,8 +30,8 @@ def uri(tmp_path):
     return f"sqlite:///{tmp_path}/mlflow.db"
 
 
-def written(uri, *exchanges):
-    logged = Conversations(uri, "small")
+def written(uri, *exchanges, **settings):
+    logged = Conversations(uri, "small", **settings)
     logged.start()
     for each in exchanges:
         logged.add(each)
@@ -59,6 +62,41 @@ def test_secrets_are_hidden(uri):
     (trace,) = written(uri, exchange(f"my key is {SECRET}", f"so it is {SECRET}"))
     assert SECRET not in trace.to_json()
     assert "my key is ***" in trace.info.request_preview
+
+
+def test_personal_data_is_masked_in_all_that_is_stored(uri):
+    mail = "jane@example.com"
+    (trace,) = written(uri, exchange(f"I am {mail}", f"Hello {mail}", tags={"who": mail}))
+    assert mail not in trace.to_json()
+    assert trace.info.request_preview == "I am <EMAIL_ADDRESS>"
+    assert trace.data.spans[0].outputs == {"messages": [{"role": "assistant", "content": "Hello <EMAIL_ADDRESS>"}]}
+    assert trace.info.tags["who"] == "<EMAIL_ADDRESS>"
+
+
+def test_only_the_kinds_that_are_asked_for_are_masked(uri):
+    said = "jane@example.com, (212) 555-0175"
+    (trace,) = written(uri, exchange(said), mask=["PHONE_NUMBER"])
+    assert trace.info.request_preview == "jane@example.com, <PHONE_NUMBER>"
+
+
+def test_an_error_that_quotes_personal_data_is_masked(uri):
+    (trace,) = written(uri, exchange(answer="no jane@example.com here", status=400))
+    assert "jane@" not in trace.to_json()
+
+
+def test_the_trace_has_the_id_that_the_client_was_told_and_its_tags_but_no_tag_of_rlfts_is_replaced(uri):
+    (trace,) = written(uri, exchange(key=bytes(range(16)), tags={"kind": "odd", "rlft.version": "9"}))
+    assert trace.info.trace_id == "tr-000102030405060708090a0b0c0d0e0f"
+    assert (trace.info.tags["kind"], trace.info.tags["rlft.version"]) == ("odd", "3")
+
+
+def test_a_share_of_the_conversations_is_chosen_by_chance():
+    # 1,000 draws at 0.25: 250 with a standard deviation of 14
+    logged = Conversations("sqlite://", "small", share=0.25, _draw=random.Random(0))
+    keys = [key for _ in range(1000) if (key := logged.choose()) is not None]
+    assert 200 < len(keys) < 300
+    assert len(set(keys)) == len(keys)
+    assert all(Conversations("sqlite://", "small").choose() for _ in range(100))
 
 
 def test_an_error_is_one(uri):

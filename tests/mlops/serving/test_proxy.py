@@ -183,13 +183,51 @@ def test_a_stream_that_breaks_off_ends_with_an_error_that_clients_raise(client):
     assert json.loads(last.decode().removeprefix("data: "))["error"]["message"] == "the engine has ended"
 
 
+class Log:
+    """A log that chooses by a list of keys, and keeps what it gets."""
+
+    def __init__(self, *keys):
+        self.keys, self.kept = list(keys), []
+
+    def choose(self):
+        return self.keys.pop(0)
+
+    def add(self, exchange):
+        self.kept.append(exchange)
+
+
 def test_conversations_are_logged_as_the_model_was_asked(engine, client):
-    logged = []
-    with proxied(Serving(backend(engine, context=SHOWN), "vllm", False), logged.append) as url:
+    logged = Log(bytes(16))
+    with proxied(Serving(backend(engine, context=SHOWN), "vllm", False), logged) as url:
         client.post(url + ASKED, json=BODY)
         client.get(url + "/v1/models")
-    (exchange,) = logged
+    (exchange,) = logged.kept
     assert exchange.asked["messages"][0] == {"role": "system", "content": "Be kind."}
     assert json.loads(exchange.answer) == completion("yes")
     assert (exchange.version.number, exchange.status, exchange.path) == ("1", 200, ASKED)
     assert exchange.end > exchange.start
+
+
+def test_an_answer_says_which_trace_it_is_and_the_trace_gets_the_clients_tags(engine, client):
+    logged = Log(bytes(range(16)))
+    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+        answer = client.post(url + ASKED, json=BODY, headers={"rlft-tag": "kind=odd"})
+    assert answer.headers["rlft-trace"] == "tr-000102030405060708090a0b0c0d0e0f"
+    (exchange,) = logged.kept
+    assert (exchange.key, exchange.tags) == (bytes(range(16)), {"kind": "odd"})
+
+
+def test_what_is_not_chosen_is_neither_logged_nor_told(engine, client):
+    logged = Log(None, b"k" * 16)
+    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+        answers = [client.post(url + ASKED, json=BODY) for _ in range(2)]
+    assert ["rlft-trace" in answer.headers for answer in answers] == [False, True]
+    assert [exchange.key for exchange in logged.kept] == [b"k" * 16]
+
+
+def test_a_tag_that_is_none_is_refused_before_the_engine_is_asked(engine, client):
+    with proxied(Serving(backend(engine), "vllm", False), Log()) as url:
+        answer = client.post(url + ASKED, json=BODY, headers={"rlft-tag": "rlft.version=2"})
+    assert answer.status_code == 400
+    assert "write NAME=VALUE" in answer.json()["error"]["message"]
+    assert engine.bodies == []

@@ -1,0 +1,104 @@
+"""The conversations of a request and its answer, and the tags that a client gives."""
+
+import json
+
+import pytest
+
+from mlops.serving.exchange import Exchange, conversations_of, read_tags
+from mlops.serving.version import ServedVersion
+
+VERSION = ServedVersion("small", "3", "champion", "abc", "m-1")
+KEY = bytes(16)
+USER = {"role": "user", "content": "Hi"}
+
+
+def exchange(path, asked, answer, status=200):
+    return Exchange(VERSION, path, asked, status, "application/json", json.dumps(answer).encode(), 0, 1, KEY)
+
+
+def said(path, asked, answer, status=200):
+    return [(asked, answered) for _, asked, answered in conversations_of(exchange(path, asked, answer, status))]
+
+
+def assistant(text):
+    return [{"role": "assistant", "content": text}]
+
+
+def test_a_chat_and_a_completion_are_one_conversation():
+    answer = {"choices": [{"message": assistant("Yes")[0]}]}
+    assert said("/v1/chat/completions", {"messages": [USER]}, answer) == [([USER], assistant("Yes"))]
+    answer = {"choices": [{"text": "Yes"}]}
+    assert said("/v1/completions", {"prompt": "Hi"}, answer) == [([USER], assistant("Yes"))]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"inputs": "Hi", "params": {"max_new_tokens": 3}},
+        {"inputs": ["Hi"]},
+        {"inputs": [USER]},
+        {"inputs": {"messages": [USER]}},
+        {"dataframe_records": [{"prompt": "Hi"}]},
+        {"instances": ["Hi"]},
+    ],
+)
+def test_the_forms_of_mlflows_server_are_read(asked):
+    assert said("/invocations", asked, {"predictions": ["Yes"]}) == [([USER], assistant("Yes"))]
+
+
+def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_their_own():
+    found = conversations_of(exchange("/invocations", {"inputs": ["Hi", "Ho"]}, {"predictions": ["a", "b"]}))
+    assert [asked[0]["content"] for _, asked, _ in found] == ["Hi", "Ho"]
+    assert [answered for _, _, answered in found] == [assistant("a"), assistant("b")]
+    keys = [key for key, _, _ in found]
+    assert keys[0] == KEY
+    assert len({*keys}) == 2
+    assert {len(key) for key in keys} == {16}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "status"),
+    [
+        ({"inputs": ["Hi", "Ho"]}, {"predictions": ["a"]}, 200),
+        ({"inputs": ["Hi"]}, {"predictions": [1]}, 200),
+        ({"inputs": ["Hi"]}, ["a"], 200),
+        ({"inputs": 5}, {"predictions": ["a"]}, 200),
+        ({"other": "Hi"}, {"predictions": ["a"]}, 200),
+        ({"inputs": ["Hi"]}, {"error": "no"}, 400),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_one_conversation_as_it_was_sent(asked, answer, status):
+    ((shown, answered),) = said("/invocations", asked, answer, status)
+    assert shown == [{"role": "user", "content": json.dumps(asked)}]
+    assert answered == assistant(json.dumps(answer))
+
+
+def test_tags_are_read_from_one_header_or_several():
+    assert read_tags([]) == {}
+    assert read_tags(["kind=odd, user.group=a b", "n=1"]) == {"kind": "odd", "user.group": "a b", "n": "1"}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "kind",
+        "kind=",
+        "=odd",
+        "1=a",
+        "rlft.version=9",
+        "MLflow.user=me",
+        "a=1,",
+        "a=b\x1b",
+        "a" * 51 + "=1",
+        "a=" + "b" * 251,
+    ],
+)
+def test_what_is_no_tag_is_refused_with_what_to_write(header):
+    with pytest.raises(ValueError, match=r"which is no tag; write NAME=VALUE.* begin with rlft\. or mlflow\."):
+        read_tags([header])
+
+
+def test_more_than_ten_tags_are_refused():
+    with pytest.raises(ValueError, match="holds 11 tags; at most 10"):
+        read_tags([",".join(f"a{n}=1" for n in range(11))])
