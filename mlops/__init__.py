@@ -9,6 +9,7 @@ What is needed first:
 - `registry`: versions of a model, and what a registered one answers
 - `ids`: the names under which pipelines store what they make
 - `serving`: a registered version over HTTP, until it is told to end
+- `use`: what people asked a served model, read for the tasks of a run
 - `stacks`: where steps run and where their artifacts lie, in ZenML's words
 
 Then the life of a run:

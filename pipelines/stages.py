@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
+from mlops.runs.starting import registry_name
 from mlops.runtime.runtime import pipeline_environment
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
@@ -66,10 +67,15 @@ class Stages:
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
         return cls(config, prints, show)
 
-    def ingest(self) -> Artifact:
-        """Read the tasks of all splits."""
+    def ingest(self, tracking_uri: str) -> Artifact:
+        """Read the tasks of all splits; those from use from the MLflow at this address."""
+        config = self.config
         with self.show("tasks"):
-            return ingest_tasks(self.config.tasks, self.config.environment.name)
+            if config.tasks.use is None:
+                return ingest_tasks(config.tasks, config.environment.name)
+            return ingest_tasks(
+                config.tasks, config.environment.name, tracking_uri, registry_name(config), config.warm_start
+            )
 
     def audit(self, tasks: Artifact) -> Artifact:
         """Attack the reward with wrong answers."""

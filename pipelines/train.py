@@ -118,7 +118,7 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
     run = _current_run()
     with open_record(settings, stages.fingerprints, address, labels_of(labels)) as record, naming_damage(run):
         runtime.lent = _lend(display, record)
-        tasks, base, start, other = _prepare(stages, record, runtime)
+        tasks, base, start, other = _prepare(stages, record, runtime, tracking_uri)
         record.keep()
         if _worth_training(stages, tasks, start, record):
             started = time.perf_counter()
@@ -149,13 +149,13 @@ def _current_run() -> PipelineRunResponse:
     return context.run
 
 
-def _prepare(stages: Stages, record: Record, runtime: Runtime) -> tuple[Artifact, ...]:
+def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str) -> tuple[Artifact, ...]:
     """Make the tasks, the base policy, the policy that training starts from, and the other model of a control, if any.
 
     Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
     """
     started = time.perf_counter()
-    tasks = stages.ingest()
+    tasks = stages.ingest(tracking_uri)
     check_slices(tasks.load().split("gate"), stages.config)
     moved = say_what_moved(tasks.load(), stages.config, record.tracker)
     _note_tasks(tasks.load(), moved, record, stages.config)

@@ -105,7 +105,7 @@ def type_name(annotation: Any) -> str:
 
 def shown(value: Any) -> str:
     """As YAML writes it."""
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n").removesuffix("\n...")
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")
 
 
 if __name__ == "__main__":

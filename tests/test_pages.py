@@ -20,7 +20,9 @@ from rlft.chat.formats import FORMATS
 from rlft.config.file import check_config, load_config
 from rlft.config.policy import FromScratchConfig
 from rlft.policy.tokens import character_tokenizer, unknown_characters
+from rlft.privacy import PERSONAL
 from rlft.sft.demonstration_file import read_demonstrations
+from rlft.tasks.use.records import REASONS
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "docs" / "guide"
@@ -47,7 +49,7 @@ TERMS = [
         "sweep",
         "home",
     ),
-    *("seal", "look", "schedule", "firing", "replay", "effective sample size"),
+    *("seal", "look", "schedule", "firing", "replay", "effective sample size", "trace"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -179,6 +181,16 @@ def test_the_whole_config_of_the_tiny_model_can_be_read_and_holds_a_conversation
     assert shape is not None
     assert unknown_characters(tokenizer := character_tokenizer(shape.characters), "acbd>dbca") == []
     assert len(tokenizer("acbd>dbca").input_ids) + 2 <= shape.max_position_embeddings
+
+
+def test_the_config_of_tasks_from_use_can_be_read_and_each_reason_is_explained(tmp_path):
+    page = (GUIDE / "use.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "capitals.yaml").write_text(block)
+    assert load_config(tmp_path / "capitals.yaml").tasks.use is not None
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| \w", page, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(REASONS)
+    assert all(f"`{kind}`" in page for kind in PERSONAL)
 
 
 def test_contributing_has_the_line_of_rooms_that_is_checked():

@@ -22,7 +22,7 @@ from rlft.harness.shown import shown_context
 from rlft.policy import PolicyFolder
 from rlft.policy.folder import load_tokenizer
 from rlft.policy.origin import base_folder
-from rlft.tasks.sources import describe_source
+from rlft.tasks.sources import describe_tasks
 from rlft.types import SPLITS, Evaluation, EvaluationReport, TaskSet
 
 
@@ -76,7 +76,7 @@ def version_facts(
         config=config.model_dump(mode="json"),
         tags=registration.tags,
         reports=reports,
-        source=describe_source(config.tasks),
+        source=describe_tasks(config.tasks),
         sizes={split: sizes[split] for split in SPLITS if sizes[split]},
         fingerprint=tasks.fingerprint,
         reward=reward_in_words(environment, list(parts), config.reward.weights, config.reward.full),

@@ -15,6 +15,7 @@ from rlft.config.section import Section
 from rlft.config.suite import Cell, ScenarioConfig, SuiteConfig, SuiteSampling, SuiteSection
 from rlft.config.tasks import SourceConfig, SplitsConfig, TasksConfig
 from rlft.config.training import TrainingConfig
+from rlft.config.use import UseConfig
 
 __all__ = [
     "BaselineConfig",
@@ -44,6 +45,7 @@ __all__ = [
     "TasksConfig",
     "TrackingConfig",
     "TrainingConfig",
+    "UseConfig",
     "VllmSettings",
     "WarmStartConfig",
 ]

@@ -114,6 +114,8 @@ class ScenarioConfig(Section):
 
     @model_validator(mode="after")
     def _names_what_it_has(self) -> Self:
+        if self.tasks is not None and self.tasks.use is not None:
+            raise ValueError("tasks.use: models are compared on no tasks from use; remove the section here")
         if not self.splits:
             raise ValueError("splits is empty; name some, such as [test], or write all")
         for name, values in (("splits", self.splits), ("slices", self.slices)):

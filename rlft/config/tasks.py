@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from rlft.config.bounds import LARGEST_SEED, MOST
 from rlft.config.names import FolderName, PathText, Text
 from rlft.config.section import Section
+from rlft.config.use import UseConfig
 
 
 class SourceConfig(Section):
@@ -103,3 +104,4 @@ class TasksConfig(SourceConfig):
     off_distribution_count: int = Field(
         default=200, ge=1, le=MOST, description="At most this many tasks of `off_distribution` are taken."
     )
+    use: UseConfig | None = None

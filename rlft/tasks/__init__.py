@@ -7,6 +7,7 @@
 - `splits`: deals tasks to splits by group
 - `duplicates`: keeps a prompt from being in two splits
 - `draw`: fills splits from a generator
+- `use`: tasks of what people asked a served model, beside those of the source
 - `ingest`: does all of it, and computes the fingerprint
 - `moves`: compares the splits with those of an earlier run
 - `fitting`: takes out the tasks that a model cannot read

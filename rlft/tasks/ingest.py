@@ -27,6 +27,7 @@ from rlft.tasks.splits import (
     own_split,
     read_split_column,
 )
+from rlft.tasks.use import Use
 from rlft.types import SPLITS, Split, Task, TaskSet
 
 logger = logging.getLogger(__name__)
@@ -40,13 +41,17 @@ class _Ingested:
     note: dict[str, Any]
 
 
-def ingest_tasks(config: TasksConfig, *, environment: str, seed: int, progress: Progress = silent) -> TaskSet:
+def ingest_tasks(
+    config: TasksConfig, *, environment: str, seed: int, progress: Progress = silent, use: Use | None = None
+) -> TaskSet:
     """Read and split the tasks of a config; `environment` is written into every task and enters its id.
+
+    `use` holds the records of `config.use`. Without it there are no tasks from use, which decides about no other task.
 
     Tasks come in the order of `SPLITS`. The `notes` (JSON) hold `rows_per_split` and, for each source (`tasks` and
     `off_distribution`), what it is, how it was split, its bad rows, and the numbers of dropped duplicates and of tasks
-    without an answer. Raises `TaskError` if a source cannot be read, has more bad rows than `max_bad_rows`, or leaves a
-    split empty.
+    without an answer; under `use` what became of every record (`rlft.tasks.use.take`). Raises `TaskError` if a source
+    cannot be read, has more bad rows than `max_bad_rows`, or leaves a split empty.
     """
     claims, bad = Claims(), BadRows(config.max_bad_rows)
     _check_templates(config, "tasks")
@@ -58,6 +63,11 @@ def ingest_tasks(config: TasksConfig, *, environment: str, seed: int, progress: 
         others = _ingest_off_distribution(config, config.off_distribution, environment, seed, claims, bad, progress)
         notes["off_distribution"] = others.note | {"bad_rows": _as_notes(bad.rows[seen:])}
         tasks = tasks + others.tasks
+    if config.use is not None and use is not None:
+        from rlft.tasks.use.take import take_from_use  # it needs scipy, which the check of a file does not
+
+        taken, notes["use"] = take_from_use(use, config.use, tasks, claims, environment=environment)
+        tasks = tasks + taken
     ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
     check_groups(ordered, describe_source(config))
     counts = Counter(task.split for task in ordered)

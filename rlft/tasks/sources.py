@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlft.config import SourceConfig
+from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
 from rlft.files import expanded, why_no_file
 
@@ -81,6 +81,13 @@ def describe_source(source: SourceConfig) -> str:
     if source.source == "huggingface":
         details += [source.subset, source.hub_split, source.revision and f"@{source.revision}"]
     return " ".join(detail for detail in details if detail)
+
+
+def describe_tasks(tasks: TasksConfig) -> str:
+    """Return the source of a run's tasks in one line, and that of tasks from use, if there is one."""
+    use = tasks.use
+    more = f" and {use.source} {use.experiment or use.dataset}" if use is not None else ""
+    return describe_source(tasks) + more
 
 
 def _not_empty(rows: Iterator[RawRow | BadRow], where: str) -> Iterator[RawRow | BadRow]:

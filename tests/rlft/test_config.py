@@ -294,6 +294,7 @@ def test_config_needs_no_torch():
     assert imported == {
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery", "pathlib",
         "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
+        "rlft.privacy",
         "rlft.secrets", "rlft.types", "rlft.workers.settings",
     }  # fmt: skip
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlft.config import SourceConfig
+from rlft.config import SourceConfig, TasksConfig
 from rlft.errors import TaskError
-from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
+from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, describe_tasks, read_rows
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "tasks"
 
@@ -154,3 +154,10 @@ def test_bad_rows_are_listed_up_to_twenty():
     assert lines[0] == "25 bad rows, 24 allowed:"
     assert lines[1:21] == [f"  x:{number}: is odd" for number in range(1, 21)]
     assert lines[21:] == ["  and 5 more"]
+
+
+def test_tasks_from_use_are_named_beside_the_source():
+    given = {"source": "jsonl", "path": "a.jsonl"}
+    assert describe_tasks(TasksConfig.model_validate(given)) == "jsonl a.jsonl"
+    use = {"source": "mlflow_dataset", "dataset": "asked"}
+    assert describe_tasks(TasksConfig.model_validate(given | {"use": use})) == "jsonl a.jsonl and mlflow_dataset asked"

@@ -1,0 +1,107 @@
+"""Traces of an experiment as records of use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Assessment, AssessmentSourceType, Trace, TraceState
+
+from rlft.errors import TaskError
+from rlft.tasks.use import Record, Said
+
+_PAGE = 200  # traces with their spans, which may be large
+
+
+def find_traces(
+    tracking_uri: str, experiment: str, tags: Mapping[str, str], start: datetime | None, end: datetime | None
+) -> tuple[Record, ...]:
+    """Return the traces of an experiment that have all these tags, asked from `start` until before `end`.
+
+    Raises TaskError if there is no such experiment, and what MLflow raises.
+    """
+    client = MlflowClient(tracking_uri=tracking_uri)
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        raise TaskError(
+            f"MLflow has no experiment {experiment!r}",
+            where="tasks.use.experiment",
+            fix="serve a version with --log-conversations, which makes NAME-served, or correct the name",
+        )
+    records, token = list[Record](), None
+    while True:
+        page = client.search_traces(
+            locations=[found.experiment_id],
+            filter_string=trace_filter(tags, start, end) or None,
+            order_by=["timestamp_ms ASC"],
+            max_results=_PAGE,
+            page_token=token,
+        )
+        records += [as_record(trace) for trace in page]
+        token = page.token
+        if not token:
+            return tuple(records)
+
+
+def trace_filter(tags: Mapping[str, str], start: datetime | None, end: datetime | None) -> str:
+    """Return the filter by tags and time in MLflow's language; an empty text without either."""
+    parts = [f"tags.{_quoted(name, '`')} = {_quoted(value, chr(39))}" for name, value in tags.items()]
+    parts += [f"timestamp_ms >= {milliseconds(start)}"] if start else []
+    parts += [f"timestamp_ms < {milliseconds(end)}"] if end else []
+    return " AND ".join(parts)
+
+
+def as_record(trace: Trace) -> Record:
+    """Return a trace as a record: inputs and outputs of its root span, and what people said."""
+    root = next((span for span in trace.data.spans if span.parent_id is None), None)
+    info = trace.info
+    return Record(
+        id=info.trace_id,
+        inputs=_read(info.request_preview) if root is None else root.inputs,
+        output=_read(info.response_preview) if root is None else root.outputs,
+        tags=dict(info.tags),
+        time=info.request_time,
+        failed=info.state == TraceState.ERROR,
+        said=tuple(said for each in info.assessments or () if (said := _said(each)) is not None),
+    )
+
+
+def _said(assessment: Assessment) -> Said | None:
+    """Return what a person said; `None` for what a program said, what is no value, and what a later one replaces."""
+    source = assessment.source
+    if assessment.valid is False or source is None or source.source_type != AssessmentSourceType.HUMAN:
+        return None
+    person = "" if source.source_id in (None, "default") else str(source.source_id)
+    time = assessment.last_update_time_ms or assessment.create_time_ms or 0
+    if assessment.expectation is not None:
+        return Said(person, "expectation", assessment.name, assessment.expectation.value, time)
+    if assessment.feedback is not None and assessment.error is None:
+        return Said(person, "feedback", assessment.name, assessment.feedback.value, time)
+    return None
+
+
+def _read(preview: str | None) -> Any:
+    """Return what a trace without spans shows, as JSON where it is that."""
+    try:
+        return json.loads(preview or "null")
+    except ValueError:
+        return preview
+
+
+def milliseconds(time: datetime) -> int:
+    """Return a time as MLflow counts it: in milliseconds since the epoch."""
+    return round(time.timestamp() * 1000)
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Return a name or value in quotes. Raises TaskError if it holds them, which MLflow's language cannot write."""
+    if quote in text:
+        raise TaskError(
+            f"{text!r:.80} holds {quote}, which a filter of MLflow cannot name",
+            where="tasks.use.tags",
+            fix="give the traces another tag",
+        )
+    return f"{quote}{text}{quote}"

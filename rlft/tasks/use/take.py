@@ -1,0 +1,176 @@
+"""Makes tasks of records of use: tasks of `train` and `validation` alone, and an account of every record."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlft.config import UseConfig
+from rlft.gates.identity import prompt_key
+from rlft.privacy import Masker
+from rlft.tasks.duplicates import Claims
+from rlft.tasks.fields import FieldError
+from rlft.tasks.rows import content_id
+from rlft.tasks.use.distinct import leave_out_known, leave_out_near_validation, leave_out_trained_before
+from rlft.tasks.use.gold import PeopleDisagreeError, gold_of, has_feedback
+from rlft.tasks.use.prompts import NoQuestionError, read_prompt
+from rlft.tasks.use.records import REASONS, Account, Record, Use
+from rlft.tasks.use.strata import draw_evenly
+from rlft.types import Message, Split, Task
+
+logger = logging.getLogger(__name__)
+USE_SPLITS: tuple[Split, ...] = ("train", "validation")
+"""The splits that tasks from use may be in. Nothing is decided on them."""
+TRACE, STRATUM = "trace_id", "stratum"
+"""Columns of a task's `info`: the id of its record, and its kind."""
+_NO_STRATUM = "(none)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A record with its prompt, and what a task gets of it as `info`: both masked."""
+
+    record: Record
+    prompt: tuple[Message, ...]
+    info: dict[str, Any]
+
+
+def take_from_use(
+    use: Use, settings: UseConfig, others: Sequence[Task], claims: Claims, *, environment: str
+) -> tuple[list[Task], dict[str, Any]]:
+    """Return tasks of records, and a note that counts what became of all records.
+
+    `others` are the tasks of the run that come from elsewhere, and `claims` holds their questions. No task is in a
+    split other than `USE_SPLITS`. The note is JSON: `found`, `taken` by split and in `strata`, `left_out` by reason;
+    taken and left out add up to found. `masked` counts what was masked by kind.
+    """
+    account, masker = Account(), Masker(settings.mask)
+    asked = _read(use.records, settings, masker, account)
+    tasks = _with_gold(asked, settings, environment, masker, account)
+    tasks = leave_out_known(tasks, others, use.demonstrations, claims, account)
+    tasks = leave_out_trained_before(tasks, use.trained_before, account)
+    tasks = [replace(task, split=split_of(task.question_key, settings.validation_share)) for task in tasks]
+    tasks = leave_out_near_validation(tasks, account)
+    tasks = _bounded(tasks, settings, others, account)
+    taken = Counter(task.split for task in tasks)
+    note = {
+        "source": use.where,
+        "split_by": "a hash of the question",
+        "found": len(use.records),
+        "taken": {name: taken[name] for name in USE_SPLITS},
+        "left_out": {reason: account.left_out[reason] for reason in REASONS if account.left_out[reason]},
+        "masked": dict(sorted(masker.counts.items())),
+        "strata": dict(sorted(Counter(stratum(task) for task in tasks).items())),
+        "without_answer": sum(task.answer is None for task in tasks),
+    }
+    _tell(note)
+    return tasks, note
+
+
+def split_of(question: str, validation_share: float) -> Split:
+    """Return the split of a question, given as `rlft.gates.identity.prompt_key`, for good.
+
+    It depends on the question and the share alone: other records, seeds and sizes move none, and a larger share moves
+    questions only into validation.
+    """
+    digest = hashlib.sha256(f"use|{question}".encode()).digest()
+    return "validation" if int.from_bytes(digest[:8]) / 2**64 < validation_share else "train"
+
+
+def stratum(task: Task) -> str:
+    """Return the kind that a task from use is of."""
+    return str(task.info.get(STRATUM, _NO_STRATUM))
+
+
+def _read(records: Iterable[Record], settings: UseConfig, masker: Masker, account: Account) -> list[_Asked]:
+    """Return the records that ask something, with what they ask."""
+    asked = list[_Asked]()
+    for record in sorted(records, key=lambda each: (each.time, each.id)):
+        try:
+            if record.failed:
+                account.leave_out("failed")
+            elif not has_feedback(record, settings.feedback):
+                account.leave_out("other_feedback")
+            else:
+                asked.append(_masked(record, settings, masker))
+        except FieldError:
+            account.leave_out("no_prompt")
+        except NoQuestionError:
+            account.leave_out("not_a_question")
+    return asked
+
+
+def _masked(record: Record, settings: UseConfig, masker: Masker) -> _Asked:
+    """Read and mask a record. Raises FieldError and NoQuestionError, as `read_prompt`."""
+    prompt, columns = read_prompt(record.inputs, settings.prompt)
+    by = settings.strata
+    kind = _NO_STRATUM if by is None else str(record.tags.get(by, columns.get(by, _NO_STRATUM)))
+    info = masker.value(columns | {STRATUM: kind}) | {TRACE: record.id}
+    return _Asked(record, tuple(masker.value(message) for message in prompt), info)
+
+
+def _with_gold(
+    asked: Sequence[_Asked], settings: UseConfig, environment: str, masker: Masker, account: Account
+) -> list[Task]:
+    """Return one task for each question, with the answer that people agree on."""
+    questions: dict[str, list[_Asked]] = {}
+    for each in asked:
+        questions.setdefault(prompt_key(each.prompt), []).append(each)
+    tasks = list[Task]()
+    for question, same in questions.items():
+        try:
+            gold = None if settings.gold == "none" else gold_of([each.record for each in same], settings)
+        except PeopleDisagreeError:
+            account.leave_out("people_disagree", len(same))
+            continue
+        if gold is None and settings.gold == "required":
+            account.leave_out("no_gold", len(same))
+            continue
+        account.leave_out("repeated", len(same) - 1)
+        tasks.append(_task(same[0], question, masker.value(gold.answer) if gold else None, environment))
+    return tasks
+
+
+def _task(asked: _Asked, question: str, answer: Any, environment: str) -> Task:
+    return Task(
+        id=content_id(asked.prompt, answer, environment),
+        environment=environment,
+        prompt=asked.prompt,
+        answer=answer,
+        info=asked.info,
+        split="train",
+        group=question,
+        question_key=question,
+    )
+
+
+def _bounded(tasks: list[Task], settings: UseConfig, others: Sequence[Task], account: Account) -> list[Task]:
+    """Return a sample, even over strata, of at most `most` tasks, and of no larger share of a split than allowed."""
+    if settings.most is not None:
+        kept = draw_evenly(tasks, settings.most, stratum)
+        account.leave_out("beyond_most", len(tasks) - len(kept))
+        tasks = kept
+    drawn = list[Task]()
+    for name in USE_SPLITS:
+        own = [task for task in tasks if task.split == name]
+        room = most_beside(sum(task.split == name for task in others), settings.max_share)
+        kept = draw_evenly(own, room, stratum)
+        account.leave_out("beyond_max_share", len(own) - len(kept))
+        drawn += kept
+    return drawn
+
+
+def most_beside(others: int, share: float) -> int:
+    """Return how many tasks beside so many others are at most this share, below 1, of them all."""
+    return math.floor(others * share / (1 - share) + 1e-9)  # 0.3 / 0.7 x 7 is 2.9999999999999996
+
+
+def _tell(note: dict[str, Any]) -> None:
+    left = ", ".join(f"{count} {reason}" for reason, count in note["left_out"].items()) or "none"
+    taken = ", ".join(f"{count} for {name}" for name, count in note["taken"].items())
+    logger.info("%s: of %d records tasks are made: %s; left out: %s", note["source"], note["found"], taken, left)
