@@ -151,6 +151,7 @@ def show_record(record: dict[str, Any], *, full: bool) -> None:
         "tokens": _tokens(record["tokens"]),
         "answer": reward and reward["answer"],
         "fate": record["fate"],
+        "drawn": record["drawn"],
         "policy": record["policy"],
         "sampling": record["sampling"],
         "state": json.dumps(record["state"], ensure_ascii=False) if record["state"] else None,

@@ -15,6 +15,7 @@ PIPELINE, EVALUATE = "train", "evaluate"
 RESCORE, RETRAIN = "rescore", "retrain"
 OTHERS = (EVALUATE, RESCORE, RETRAIN)  # pipelines whose runs are not resumed: their command is given again
 REPLAY_TAG = "replay_of"  # the key of the tag `replay_of=NAME`, and, after `rlft.`, of the tag of the MLflow run
+EXPERIMENT_TAG = "experiment"  # the key of the tag `experiment=NAME` that all runs of an experiment have
 RUN_TAG = "run"  # the key of the tag `run=NAME` that all attempts at a run have
 SWEEP_TAG = "rlft.sweep"  # of the MLflow run of a sweep
 # When the results of steps that were made again (`rlft resume --redo`) have expired: a mark, as no clock says it.
@@ -44,7 +45,9 @@ TRAINED = "trained"  # the name of the evaluation of the trained policy
 EVALUATION = Stored("evaluate_policy", "evaluation", "report.json")
 TASKS = Stored("ingest_tasks", "tasks", "tasks.parquet")
 FITTING_TASKS = Stored("leave_out_tasks", TASKS.output, TASKS.file)  # where the model cannot read all of them
-_OF_A_ROUND = "|".join(stored.step for stored in (ROLLOUTS, REWARDS, TRAIN_REPORT))
+DRAW = Stored("draw_tasks", "draw", "report.json")
+PASS_RATES = Stored("note_pass_rates", "pass_rates", "report.json")
+_OF_A_ROUND = "|".join(stored.step for stored in (DRAW, ROLLOUTS, REWARDS, TRAIN_REPORT, PASS_RATES))
 
 
 def step_id(step: str, name: str) -> str:

@@ -8,6 +8,7 @@ What pipelines share:
 - `stages`: calls the steps with a config's settings
 - `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
 - `rounds`: the rounds of training
+- `draws`: how these get their tasks
 - `controls`, `prompted`: the controls that are trained, and those that have examples in their prompts
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `caveats`: evaluation tasks that are not new, and what training cost elsewhere

@@ -94,6 +94,11 @@ class StoredStages(Stages):
     correction: str | None = None
     own: dict[int, bool] = field(default_factory=dict)
 
+    @property
+    def draws(self) -> bool:
+        """No tasks are drawn: those of the stored attempts are what there is."""
+        return False
+
     def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
         """Return the stored attempts of a round and their rewards."""
         del policy, tasks

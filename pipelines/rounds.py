@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,10 +12,12 @@ from mlops.ids import validation_name
 from mlops.stored.retention import Retention
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
+from pipelines.draws import Draws
 from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
+from rlft.curriculum.groups import RESAMPLING
 from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
@@ -72,6 +75,19 @@ class Rounds:
         """Return how many tokens all rounds have sampled."""
         return int(sum(report.metrics.get(TOKENS, 0.0) for report in self.reports))
 
+    def resampling(self) -> dict[str, int]:
+        """Return what groups without variance have cost in all rounds; empty if none was to be replaced."""
+        totals = Counter[str]()
+        for report in self.reports:
+            totals.update(
+                {
+                    each.removeprefix(RESAMPLING): int(report.metrics[each])
+                    for each in report.metrics
+                    if each.startswith(RESAMPLING)
+                }
+            )
+        return {name: count for name, count in totals.items() if name != "gen_batches"}
+
     def flops(self) -> float:
         """Return the FLOPs of all rounds: sampling, training and validation."""
         kinds = (ROLLOUT_FLOPS, TRAIN_FLOPS)
@@ -109,7 +125,7 @@ def run_rounds(
     """
     config = stages.config
     rounds = Rounds(best=start)
-    policy = start
+    policy, draws = start, Draws.begin(stages, tasks, start)
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
@@ -118,7 +134,7 @@ def run_rounds(
     rounds.validations.append(before.flops or 0.0)
     for number in _numbers(numbers, stages.show):
         started = time.perf_counter()
-        scored = stages.sample_round(policy, tasks, number)
+        scored = draws.sample(policy, number)
         policy, report_artifact = stages.train(policy, reference, scored, number)
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)

@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
+from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, round_name, step_id
 from mlops.runs.starting import registry_name
 from mlops.runtime.runtime import pipeline_environment
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
+from rlft.curriculum.draw import is_plain
 from rlft.files import file_hash
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.forgetting import fingerprint_texts, shipped_texts
@@ -23,14 +24,18 @@ from rlft.training.chosen_loss import loss_fingerprint
 from rlft.types import Split, TaskSet
 from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
+from steps.collect_pass_rates import collect_pass_rates
+from steps.draw_tasks import draw_tasks
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.find_contamination import find_contamination
+from steps.generate_groups import generate_groups
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.leave_out_tasks import leave_out_tasks
 from steps.measure_forgetting import measure_forgetting
+from steps.note_pass_rates import note_pass_rates
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
 from steps.warm_start_policy import warm_start_policy
@@ -40,10 +45,11 @@ Artifact = Any  # an output of a ZenML step; `.load()` gives the value
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Holds the artifacts of one sampling: rollouts, and their rewards."""
+    """Holds the artifacts of one sampling: rollouts, and their rewards, and the `draw` of its tasks if there is one."""
 
     rollouts: Artifact
     rewards: Artifact
+    draw: Artifact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,11 @@ class Stages:
             environment = pipeline_environment(config.environment)
             prints = environment_fingerprints(environment, config.environment.name, config.environment.kwargs)
         return cls(config, prints, show)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the tasks of a round are drawn, or groups replaced, by what attempts have earned."""
+        return not is_plain(self.config.training)
 
     def ingest(self, tracking_uri: str) -> Artifact:
         """Read the tasks of all splits; those from use from the MLflow at this address."""
@@ -161,6 +172,56 @@ class Stages:
         )
         return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
 
+    def collect_rates(self, tasks: Artifact, start: Artifact) -> tuple[Artifact, Artifact]:
+        """Find the pass rates of earlier runs; returns them, and the rates of this run, which are empty yet."""
+        config, prints = self.config, self.fingerprints
+        with self.show("pass rates"):
+            return collect_pass_rates(
+                tasks,
+                start,
+                config.tracking.experiment or config.name,
+                prints.harness,
+                config.reward,
+                prints.reward,
+                config.training.pass_rates.earlier_runs,
+            )
+
+    def draw(self, tasks: Artifact, round: int, rates: Artifact | None, kept: Artifact | None) -> Artifact:
+        """Draw the tasks of a round, and those that may replace them."""
+        name, known = round_name(round), {} if rates is None else {"rates": rates, "kept": kept}
+        with self.show(f"draw {name}"):
+            return draw_tasks(tasks, self.config.training, round, self.config.seed, id=DRAW.step_id(name), **known)
+
+    def sample_draw(self, policy: Artifact, tasks: Artifact, draw: Artifact, round: int) -> Scored:
+        """Sample and score groups of attempts at the tasks of a draw, and replace those without variance."""
+        config, prints, name = self.config, self.fingerprints, round_name(round)
+        with self.show(f"rollouts {name}", "sampling"):
+            rollouts, known = generate_groups(
+                tasks,
+                policy,
+                draw,
+                config.training.num_generations,
+                config.training.max_num_gen_batches,
+                self.sampling(config.rollout.temperature),
+                config.environment,
+                prints.harness,
+                config.reward,
+                prints.reward,
+                config.policy.device,
+                id=ROLLOUTS.step_id(name),
+            )
+        with self.show(f"scores {name}"):
+            settings = config.environment, config.reward, prints.reward
+            rewards = score_rewards(tasks, rollouts, *settings, known=known, id=REWARDS.step_id(name))
+        return Scored(rollouts, rewards, draw)
+
+    def note_rates(self, rates: Artifact, kept: Artifact, scored: Scored, round: int) -> Artifact:
+        """Bring the pass rates up to date after a round."""
+        name = round_name(round)
+        with self.show(f"pass rates {name}"):
+            settings = self.config.training.pass_rates
+            return note_pass_rates(rates, kept, scored.rewards, settings, round, id=PASS_RATES.step_id(name))
+
     def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
         """Train a policy on a round's rollouts; returns the next policy and the report."""
         config = self.config
@@ -176,6 +237,7 @@ class Stages:
                 config.rollout.max_completion_length,
                 round,
                 config.policy.device,
+                **({} if scored.draw is None else {"draw": scored.draw}),
                 id=TRAIN_REPORT.step_id(round_name(round)),
             )
 

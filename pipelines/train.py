@@ -29,7 +29,7 @@ from mlops.runs.starting import registry_name
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
-from mlops.summary.sections import Baseline, Ledger
+from mlops.summary.sections import Baseline, DynamicSampling, Ledger
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts
@@ -46,16 +46,20 @@ from rlft.types import TaskSet
 from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.choose_prompt import choose_prompt
+from steps.collect_pass_rates import collect_pass_rates
 from steps.decide_promotion import decide_promotion
+from steps.draw_tasks import draw_tasks
 from steps.evaluate_constant import evaluate_constant
 from steps.evaluate_policy import evaluate_policy
 from steps.fetch_champion import fetch_champion
 from steps.find_contamination import find_contamination
+from steps.generate_groups import generate_groups
 from steps.generate_rollouts import generate_rollouts
 from steps.ingest_tasks import ingest_tasks
 from steps.initialize_policy import initialize_policy
 from steps.leave_out_tasks import leave_out_tasks
 from steps.measure_forgetting import measure_forgetting
+from steps.note_pass_rates import note_pass_rates
 from steps.register_policy import register_policy
 from steps.score_rewards import score_rewards
 from steps.train_grpo import train_grpo
@@ -77,6 +81,10 @@ STEPS = [
     train_sft_control,
     train_rejection_control,
     choose_prompt,
+    collect_pass_rates,
+    draw_tasks,
+    generate_groups,
+    note_pass_rates,
     generate_rollouts,
     score_rewards,
     evaluate_policy,
@@ -224,6 +232,8 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
 
 def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.ledger = Ledger(**rounds.counts())
+    if resampling := rounds.resampling():
+        record.summary.dynamic_sampling = DynamicSampling(**resampling)
     record.summary.rounds = len(rounds.reports)
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped

@@ -1,28 +1,34 @@
 """READ FIRST: one whole round of reinforcement learning in one process, without pipeline, tracking or storage.
 
-The pipeline in `pipelines/train.py` calls the same three functions, one in each of the steps `generate_rollouts`,
-`score_rewards` and `train_grpo`, and stores what goes from one to the next as an artifact.
+The pipeline in `pipelines/train.py` calls the same functions, in the steps `generate_rollouts`, `score_rewards` and
+`train_grpo`, and stores what goes from one to the next as an artifact. Where tasks are drawn by their pass rates or
+groups are replaced, they are drawn in `draw_tasks` and sampled in `generate_groups`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
+from rlft.curriculum.draw import Draw, draw_round
+from rlft.curriculum.groups import sample_groups
+from rlft.curriculum.rates import KeptRates, PassRates
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
 from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_round
+from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
-from rlft.types import Rewards, Rollouts, TaskSet, TrainReport
+from rlft.types import Rewards, Rollouts, Task, TaskSet, TrainReport
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """Holds what a round makes, beside the policy that it changed."""
 
+    draw: Draw
     rollouts: Rollouts
     rewards: Rewards
     report: TrainReport
@@ -37,35 +43,47 @@ def run_round(
     *,
     round: int,
     reference: Policy | None = None,
+    rates: PassRates | None = None,
+    kept: KeptRates | None = None,
 ) -> RoundResult:
     """Sample rollouts of the round's tasks, score them, and change `policy` in place by GRPO.
 
     `round` counts from 0. `reference` is the policy of the KL, needed if `training.beta` is above 0 and `policy` has no
-    adapter.
+    adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
+    brings up to date after each round, and by those `kept` from earlier runs.
     """
     training, sampling = config.training, Sampling(config.rollout.temperature, config.rollout.max_completion_length)
-    tasks = tasks_of_round(task_set, round=round, count=training.tasks_per_round, seed=config.seed)
+    draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept)
     engine.load_policy(policy)
-    rollouts = collect_rollouts(
-        tasks,
-        environment,
-        PolicyPlayer(policy, engine),
-        sampling,
-        num_generations=training.num_generations,
-        round=round,
-        seed=config.seed,
-        label="train",
-        harness=config.harness,
-    )
-    rewards = score_rollouts(
-        rollouts,
-        {task.id: task for task in tasks},
-        environment,
-        weights=config.reward.weights,
-        full=config.reward.full,
-        timeout_seconds=config.reward.timeout_seconds,
-        workers=config.reward.workers(),
-    )
+    by_id = task_set.by_id()
+
+    def sample(tasks: Sequence[Task], *, first_place: int) -> Rollouts:
+        return collect_rollouts(
+            tasks,
+            environment,
+            PolicyPlayer(policy, engine),
+            sampling,
+            num_generations=training.num_generations,
+            round=round,
+            seed=config.seed,
+            label="train",
+            harness=config.harness,
+            first_place=first_place,
+        )
+
+    def score(rollouts: Rollouts) -> Rewards:
+        return score_rollouts(
+            rollouts,
+            by_id,
+            environment,
+            weights=config.reward.weights,
+            full=config.reward.full,
+            timeout_seconds=config.reward.timeout_seconds,
+            workers=config.reward.workers(),
+        )
+
+    sampled = sample_groups(draw, by_id, sample, score, batches=training.max_num_gen_batches)
+    rollouts, rewards = sampled.rollouts, sampled.rewards
     prepare_optimizer(policy, training, None)
     report = train_round(
         policy,
@@ -77,4 +95,4 @@ def run_round(
         max_completion_length=sampling.max_completion_length,
         reference=reference,
     )
-    return RoundResult(rollouts, rewards, report)
+    return RoundResult(draw, rollouts, rewards, report)

@@ -9,10 +9,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
+from rlft.curriculum.uniform import tasks_of_round
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
 from rlft.flops import ROLLOUT_FLOPS, sampling_flops, shape_of
@@ -72,19 +71,6 @@ def select_tasks(task_set: TaskSet, selection: Selection, *, seed: int) -> tuple
     if selection.splits is None:
         return tasks_of_round(task_set, round=selection.round, count=selection.count or 1, seed=seed)
     return tasks_of_splits(task_set, selection.splits, limit=selection.count)
-
-
-def tasks_of_round(task_set: TaskSet, *, round: int, count: int, seed: int) -> tuple[Task, ...]:
-    """Return `count` train tasks for a round (from 0), in epochs that each have an order of their own.
-
-    They follow from (seed, round) alone, so that a resumed run takes the tasks it would have taken. An epoch ends when
-    too few tasks are left for a round: so a round never holds a task twice, unless `count` exceeds the train split.
-    """
-    train = task_set.split("train")
-    epoch, place = divmod(round, max(len(train) // count, 1))
-    order = np.random.default_rng(derive_seed(seed, "epoch", epoch)).permutation(len(train))
-    chosen = np.resize(order, max(count, len(order)))[place * count : (place + 1) * count]
-    return tuple(train[index] for index in chosen)
 
 
 def tasks_of_splits(task_set: TaskSet, splits: Sequence[Split], *, limit: int | None = None) -> tuple[Task, ...]:
@@ -151,6 +137,7 @@ def collect_rollouts(
     environment_fingerprint: str = "",
     harness: HarnessConfig | None = None,
     examples: Examples | None = None,
+    first_place: int = 0,
     progress: Progress = silent,
 ) -> Rollouts:
     """Attempt each task `num_generations` times with the policy or model of `player`.
@@ -158,7 +145,8 @@ def collect_rollouts(
     `label` (such as `train` or `evaluation`) and `round` are part of each rollout's id and seed. Evaluations of
     different policies under the same label and round draw the same random numbers, which makes them comparable.
     `environment_fingerprint` identifies the environment's code in each rollout; `harness` bounds the conversations.
-    `examples` are read before each prompt.
+    `examples` are read before each prompt. `first_place` is how many tasks were attempted in the round before these: a
+    task's place is part of its rollouts' ids and seeds, too.
     """
     started = time.perf_counter()
     attempts = [
@@ -169,7 +157,7 @@ def collect_rollouts(
             round=round,
             seed=derive_seed(seed, label, round, place, task.id, sample),
         )
-        for place, task in enumerate(tasks)
+        for place, task in enumerate(tasks, first_place)
         for sample in range(num_generations)
     ]
     rows, measured = player.play(

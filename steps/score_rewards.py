@@ -20,10 +20,16 @@ def score_rewards(
     environment: EnvironmentConfig,
     reward: RewardConfig,
     reward_fingerprint: str,
+    known: Rewards | None = None,
 ) -> Annotated[Rewards, "rewards"]:
-    """Score every rollout with the environment's reward; an error is kept as an error, never a zero."""
+    """Score every rollout with the environment's reward; an error is kept as an error, never a zero.
+
+    `known` are the rewards where these rollouts were scored while they were sampled (`generate_groups`).
+    """
     del reward_fingerprint  # part of the cache key
     tag_round("rewards")
+    if known is not None:
+        return known
     runtime = current_runtime()
     return score_rollouts(
         rollouts,

@@ -11,6 +11,8 @@ from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import TrainingConfig
+from rlft.curriculum.draw import Draw
+from rlft.curriculum.groups import reasons
 from rlft.metrics import round_metrics
 from rlft.policy import PolicyFolder, save_policy
 from rlft.training.optimizer import prepare_optimizer
@@ -33,6 +35,7 @@ def train_grpo(
     max_completion_length: int,
     round: int,
     device: str,
+    draw: Draw | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[TrainReport, "train_report"]]:
     """Update the policy on a round's rollouts. If the numbers go wrong, its output is the policy that came in."""
     del loss_fingerprint  # of the loss's code, part of the cache key
@@ -59,7 +62,8 @@ def train_grpo(
         "perf/score_seconds": rewards.seconds,
         "perf/train_seconds": report.seconds,
     }
-    report = dataclasses.replace(report, metrics=round_metrics(rollouts, rewards) | report.metrics | clocks)
+    metrics = round_metrics(rollouts, rewards) | report.metrics | clocks
+    report = dataclasses.replace(report, metrics=metrics, drawn=reasons(draw, rewards))
     if report.stopped:  # `live` may have changed: it is not kept, and the next step loads `policy` from its folder
         return policy, report
     folder = save_policy(live, runtime.new_folder(), stage="grpo", round=round + 1, parent=parent)

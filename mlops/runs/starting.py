@@ -14,7 +14,7 @@ from zenml import Model
 from zenml.models import PipelineRunResponse
 from zenml.utils.tag_utils import Tag
 
-from mlops.ids import REPLAY_TAG, RUN_TAG, name_of_first, resumed_name
+from mlops.ids import EXPERIMENT_TAG, REPLAY_TAG, RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.settings import as_parameter, stored_config
 from mlops.tracking.address import HOME
@@ -47,7 +47,7 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
         tags=own,
         save_models_to_registry=False,  # a stack's registry would get every round
     )
-    shared = {"experiment": experiment, RUN_TAG: labels.name}
+    shared = {EXPERIMENT_TAG: experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
     return {"tags": [*cascading, *own], "model": model}
 

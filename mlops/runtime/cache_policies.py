@@ -43,6 +43,18 @@ def rollout_code() -> str:
 
 
 @cache
+def draw_code() -> str:
+    """Return the fingerprint of the code behind `draw_tasks` and `note_pass_rates`."""
+    return code_fingerprint("rlft.curriculum.draw")
+
+
+@cache
+def groups_code() -> str:
+    """Return the fingerprint of the code behind `generate_groups`."""
+    return code_fingerprint("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.scoring")
+
+
+@cache
 def reward_code() -> str:
     """Return the fingerprint of the code behind `score_rewards`."""
     return code_fingerprint("rlft.rewards.scoring")
@@ -106,6 +118,8 @@ WARM_START = _policy("warm_start_code")
 CONTROL = _policy("control_code")
 REJECTION = _policy("rejection_code")
 ROLLOUT = _policy("rollout_code")
+DRAW = _policy("draw_code")
+GROUPS = _policy("groups_code")
 REWARD = _policy("reward_code")
 TRAINING = _policy("training_code")
 EVALUATION = _policy("evaluation_code")

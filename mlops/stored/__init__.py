@@ -4,6 +4,7 @@
 - `policies`, `named_models`: the policies of a run by name; the models that are named for an evaluation, looked up
   before it begins
 - `replayed`: what a rescoring or a retraining uses again
+- `pass_rates`: how often earlier runs of the same experiment have solved each task
 - `retention`: which weights are kept
 - `verification`: whether what it has stored is still what it was
 - `past_work`: what the steps of past runs have taken, for an estimate of the next one

@@ -83,15 +83,24 @@ def read_round(home: Home, run: str, round: str) -> ScoredRound | None:
         except DamagedError as damage:
             raise damage.of(run, stored.step_id(name)) from damage
 
+    fates, drawn = ({}, {}) if report is None else read(report, TRAIN_REPORT, _fates_and_reasons)
     return ScoredRound(
         name,
         read(rollouts, ROLLOUTS, lambda content: storage.rollouts_from_table(_table(content))),
         None
         if rewards is None
         else read(rewards, REWARDS, lambda content: storage.rewards_from_table(_table(content))),
-        {} if report is None else read(report, TRAIN_REPORT, _fates),
+        fates,
         {} if tasks is None else _splits(home, tasks),
+        drawn,
     )
+
+
+def _fates_and_reasons(content: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fates of rollouts, and why tasks were drawn, which reports of older versions do not say."""
+    report = json.loads(content)
+    REPORT.check(report.get(KEY))
+    return dict(report["fates"]), dict(report.get("drawn", {}))
 
 
 def _splits(home: Home, file: Path) -> dict[str, str]:
@@ -121,12 +130,6 @@ def _checked(home: Home, file: Path, parse: Callable[[bytes], Any]) -> Any:
         raise
     except Exception as cause:  # whatever pyarrow and json make of bytes that are none of theirs
         raise seal.damage(file.name, f"this file cannot be read: {type(cause).__name__}: {cause}") from cause
-
-
-def _fates(content: bytes) -> dict[str, str]:
-    stored = json.loads(content)
-    REPORT.check(stored.get(KEY))
-    return dict(stored["fates"])
 
 
 def _table(content: bytes) -> pa.Table:

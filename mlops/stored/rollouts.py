@@ -39,7 +39,8 @@ _READERS = {
 class ScoredRound:
     """The rollouts of one round of a run, their rewards, and the fates that training gave them (none elsewhere).
 
-    `splits` has the split of each task by its id, where the run's tasks can be read.
+    `splits` has the split of each task by its id, where the run's tasks can be read. `drawn` says of each task why it
+    was drawn for training, where tasks are not drawn uniformly.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ScoredRound:
     rewards: Rewards | None
     fates: Mapping[str, str]
     splits: Mapping[str, str] = field(default_factory=dict)
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
     def reward_of(self, rollout: Rollout) -> Reward | None:
         """Return the reward of a rollout; `None` if the round was not scored."""
@@ -86,7 +88,8 @@ class ScoredRound:
         """Return all that is stored of a rollout, as JSON; its tokens are only counted.
 
         `tokens` says how many stand in the `prompt`, were `sampled`, and were `told` (by tools and the environment).
-        `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training).
+        `reward` holds the parts with their weights, `fate` what training made of it (`None` outside training),
+        and `drawn` why its task was drawn (`None` if every task is drawn as often as any other).
         """
         known = {each.name: getattr(rollout, each.name) for each in fields(Rollout) if each.name not in _ARRAYS}
         sampled = int(np.count_nonzero(rollout.loss_mask))
@@ -104,6 +107,7 @@ class ScoredRound:
             "tokens": tokens,
             "reward": None if reward is None or self.rewards is None else reward_record(reward, self.rewards.weights),
             "fate": self.fates.get(rollout.rollout_id),
+            "drawn": self.drawn.get(rollout.task_id),
         }
 
 
@@ -135,7 +139,8 @@ def load_round(run: str, round: str) -> ScoredRound:
         raise RlftError(f"{found.name} has no rollouts of {name!r}", where="ROUND", fix=f"there are: {names}")
     rewards = stored_output(found, REWARDS, name)
     report = stored_output(found, TRAIN_REPORT, name)
-    return ScoredRound(name, rollouts, rewards, {} if report is None else report.fates, _splits(found))
+    fates, drawn = ({}, {}) if report is None else (report.fates, report.drawn)
+    return ScoredRound(name, rollouts, rewards, fates, _splits(found), drawn)
 
 
 def _splits(run: Any) -> dict[str, str]:

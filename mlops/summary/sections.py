@@ -186,6 +186,20 @@ class Ledger(Section):
     )
 
 
+class DynamicSampling(Section):
+    """What groups without variance have cost in a run that replaces them (`training.max_num_gen_batches` above 1).
+
+    Their rollouts are among those that the ledger has as `filtered`, and their tokens count in budgets and costs.
+    """
+
+    resampled_groups: int = Field(default=0, description="Number of groups that were sampled in place of others.")
+    thrown_groups: int = Field(
+        default=0, description="Number of groups without variance, with those that the bound left without replacement."
+    )
+    thrown_rollouts: int = Field(default=0, description="Number of rollouts in these groups.")
+    thrown_tokens: int = Field(default=0, description="Number of tokens that were sampled for them.")
+
+
 class Promotion(Section):
     """What happened in the registry."""
 

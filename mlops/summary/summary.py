@@ -14,6 +14,7 @@ from mlops.summary.sections import (
     Contamination,
     ControlCost,
     Difference,
+    DynamicSampling,
     Ledger,
     Metrics,
     Promotion,
@@ -148,6 +149,9 @@ class Summary(Section):
         "four times out of five. null if it has too few groups of tasks to promote anything.",
     )
     ledger: Ledger = Field(default_factory=Ledger, description="What became of the rollouts of all rounds.")
+    dynamic_sampling: DynamicSampling | None = Field(
+        default=None, description="What groups without variance have cost; null in a run that does not replace them."
+    )
     promotion: Promotion = Field(default_factory=Promotion, description="What happened in the registry.")
     seconds: Seconds = Field(default_factory=Seconds, description="Wall seconds of the stages.")
     rounds: int = Field(default=0, description="How many rounds were done.")

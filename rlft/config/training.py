@@ -12,6 +12,33 @@ from rlft.config.section import Section
 
 Baseline = Literal["group_mean", "leave_one_out"]
 Scale = Literal["group", "batch", "none"]
+Curriculum = Literal["uniform", "pass_rate"]
+
+
+class PassRatesConfig(Section):
+    """How the pass rates of tasks are estimated where tasks are drawn by them (`training.curriculum: pass_rate`)."""
+
+    half_life: float = Field(
+        default=20.0,
+        gt=0,
+        le=MOST,
+        description="Rounds after which an attempt counts half, as the policy that made it is no longer the policy. "
+        "The attempts of an earlier run that began with another policy count half from the first.",
+    )
+    retire_at: float = Field(
+        default=0.9,
+        gt=0.5,
+        le=1,
+        description="A task whose expected pass rate is at least this (0.5 to 1) is taken for solved and not drawn. It "
+        "comes back when the attempts that showed it have lost their weight. 1 means that none is retired.",
+    )
+    earlier_runs: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        description="The attempts of this many earlier runs of the same experiment count too, if environment and "
+        "reward were the same: the newest that had finished when this run began. 0 means that no earlier run counts.",
+    )
 
 
 class RoundsConfig(Section):
@@ -21,6 +48,20 @@ class RoundsConfig(Section):
         default=20, ge=1, le=MOST, description="Number of rounds. A round samples, scores and trains once."
     )
     tasks_per_round: int = Field(default=32, ge=1, le=MOST, description="Tasks that are attempted in each round.")
+    curriculum: Curriculum = Field(
+        default="uniform",
+        description="How the tasks of a round are drawn: each as often as any other (`uniform`), or in proportion to "
+        "the expected p (1 - p) of its pass rate p, so that those of middling difficulty come most (`pass_rate`).",
+    )
+    pass_rates: PassRatesConfig = PassRatesConfig()
+    max_num_gen_batches: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="Samplings in one round at most. Above 1, other tasks are sampled in place of those whose rewards "
+        "are all equal, which teach nothing (DAPO's dynamic sampling, under verl's name). 1 means that none is "
+        "replaced.",
+    )
     num_generations: int = Field(
         default=8, le=10_000, description="Rollouts of each task, which form a group. At least 2."
     )
@@ -94,10 +135,16 @@ class RoundsConfig(Section):
                 f"num_generations={self.num_generations} has no group to compare with; use at least 2 "
                 "(8 or 16 are usual)"
             )
-        if (rollouts := self.tasks_per_round * self.num_generations) > MOST:
+        if (rollouts := self.tasks_per_round * self.num_generations * self.max_num_gen_batches) > MOST:
+            more = f" times max_num_gen_batches={self.max_num_gen_batches}" if self.max_num_gen_batches > 1 else ""
             raise ValueError(
-                f"tasks_per_round={self.tasks_per_round} times num_generations={self.num_generations} are {rollouts:,} "
-                f"rollouts in each round; lower either, {MOST:,} are the most"
+                f"tasks_per_round={self.tasks_per_round} times num_generations={self.num_generations}{more} are "
+                f"{rollouts:,} rollouts in each round; lower {'one of them' if more else 'either'}, {MOST:,} are the "
+                "most"
+            )
+        if self.curriculum == "uniform" and self.pass_rates != PassRatesConfig():
+            raise ValueError(
+                "pass_rates do nothing with curriculum uniform; set curriculum to pass_rate, or remove pass_rates"
             )
         if self.updates_per_round > self.tasks_per_round:
             raise ValueError(

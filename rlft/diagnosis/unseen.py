@@ -20,6 +20,10 @@ def memorising(history: History) -> Finding | None:
     change, validations = history.change("accuracy"), history.scored_validations()
     if change is None or len(validations) < 2:
         return None
+    if history.curve(
+        "curriculum/expected_pass_rate"
+    ):  # the tasks of each round were chosen by how often they are solved
+        return None
     (_, first), (_, last) = validations[0], validations[-1]
     if not (first.per_task.get("accuracy") and last.per_task.get("accuracy")):
         return None

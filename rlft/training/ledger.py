@@ -15,6 +15,7 @@ from rlft.statistics import varies
 from rlft.training.advantage import group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
+NO_VARIANCE = "no_variance"
 KL_ONLY = Fate("trained", "kl_only")  # its group has no advantages, and is trained on for the KL to the reference alone
 
 
@@ -43,12 +44,16 @@ def plan_training(
     mask_truncated_completions: bool,
     baseline: Baseline = "group_mean",
     with_kl: bool = False,
+    replaced: bool = False,
 ) -> TrainingPlan:
     """Sort rollouts into groups with advantages and into fates.
 
     A group without variance has no advantage to train on. It is left out, unless the loss has a KL to the reference
     (`with_kl`), which holds the policy on solved tasks too: if they were left out, their tokens would count in the mean
     without adding to it, and so weaken the KL of the others.
+    Where such groups were `replaced` by others (dynamic sampling), they are no part of the batch: they have no KL, and
+    count neither in the means of the loss nor in the standard deviation of a batch. That changes the scale of the loss
+    and not its direction, as what they would add is exactly 0.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
     their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL.
 
@@ -67,9 +72,13 @@ def plan_training(
             fates[rollout.rollout_id] = Fate("errored", "reward")
         else:
             members[rollout.task_id].append((rollout, reward))
-    for group in members.values():
+    for task, group in list(members.items()):
         if why := _nothing_to_compare(group):
-            fates.update({rollout.rollout_id: KL_ONLY if with_kl else Fate("filtered", why) for rollout, _ in group})
+            gone = replaced and why == NO_VARIANCE
+            kept = with_kl and not gone
+            fates.update({rollout.rollout_id: KL_ONLY if kept else Fate("filtered", why) for rollout, _ in group})
+            if gone:
+                del members[task]
     scored = [rollout for group in members.values() for rollout, _ in group]
     if mask_truncated_completions:
         cut = [rollout.rollout_id for rollout in scored if rollout.truncated]
@@ -85,7 +94,7 @@ def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]]) -> str | None:
     """Return why a group has no advantages, `None` if it has some."""
     if len(group) < 2:
         return "alone_in_group"
-    return None if varies(_totals(group).tolist()) else "no_variance"
+    return None if varies(_totals(group).tolist()) else NO_VARIANCE
 
 
 def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:

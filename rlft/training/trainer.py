@@ -85,6 +85,7 @@ def _plan(rollouts: Rollouts, rewards: Rewards, settings: TrainingConfig) -> Tra
         mask_truncated_completions=settings.mask_truncated_completions,
         baseline=settings.advantage,
         with_kl=settings.beta > 0,
+        replaced=settings.max_num_gen_batches > 1,
     )
 
 

@@ -25,7 +25,9 @@ class TrainReport(Report):
     """What the training step of a round did: its metrics, and the fate of every sampled rollout.
 
     `fates` maps each rollout id to the text of its `Fate`. `updates` counts optimizer steps. `stopped` is the reason if
-    the round was undone and the step returned the policy that it was given (loss not finite, KL too large).
+    the round was undone and the step returned the policy that it was given (loss not finite, KL too large). `drawn`
+    says of each task why it was drawn, and of those that others replaced that they were thrown away; it is empty where
+    every task is drawn as often as any other and none is replaced.
     """
 
     round: int
@@ -34,6 +36,7 @@ class TrainReport(Report):
     updates: int
     seconds: float
     stopped: str | None = None
+    drawn: dict[str, str] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         """Return how many rollouts were sampled, and how many of them had each kind of fate."""

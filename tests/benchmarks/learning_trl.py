@@ -26,10 +26,10 @@ from trl import GRPOConfig, GRPOTrainer
 
 from rlft.config import Config
 from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.curriculum.uniform import tasks_of_round
 from rlft.policy import Policy
 from rlft.policy.tokens import render_prompt
 from rlft.rewards.rubric import combine
-from rlft.rollout import tasks_of_round
 from rlft.training.optimizer import learning_rate
 from rlft.types import Message, Task, Trajectory
 from tests.benchmarks.learning_bench import Bench

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlft.rollout import tasks_of_round
+from rlft.curriculum.uniform import tasks_of_round
 from tests.benchmarks import learning
 from tests.benchmarks.learning_bench import make_bench, make_warm_start
 from tests.benchmarks.learning_intervals import draw, interval, summarize

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines import rounds as module
-from pipelines.rounds import run_rounds
+from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Scored
 from rlft.budget import TOKENS, Account
 from rlft.config.budget import BudgetConfig
@@ -35,10 +35,12 @@ class FakeStages:
     trained: list[Any] = field(default_factory=list)
     shown: list[Any] = field(default_factory=list)
 
+    draws = False
+
     @property
     def config(self):
         return SimpleNamespace(
-            training=SimpleNamespace(rounds=self.rounds),
+            training=SimpleNamespace(rounds=self.rounds, curriculum="uniform", max_num_gen_batches=1),
             evaluation=SimpleNamespace(metric="accuracy", validate_every=self.validate_every, patience=self.patience),
             tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
             policy=SimpleNamespace(keep=None),
@@ -108,6 +110,7 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert [policy.name for policy in stages.trained] == ["start", "policy 1", "policy 2"]
     assert result.counts() == {"sampled": 9, "trained": 3, "filtered": 3, "errored": 3}
     assert result.seconds() == {"rollout": 0.0, "score": 0.0, "train": 6.0}
+    assert result.resampling() == {}
     assert sorted(tracker.logged) == [0, 1, 2, 3]
     assert tracker.logged[2]["ledger/trained"] == 1.0
     assert tracker.logged[2]["eval/validation/accuracy"] == 0.6
@@ -186,3 +189,10 @@ def test_a_replay_does_its_own_rounds_with_the_reference_of_the_whole_run():
     assert names == ["validation_r003", "validation_r004"]
     assert sorted(tracker.logged) == [3, 4]
     assert (0, 1, "rounds") in stages.shown
+
+
+def test_what_thrown_groups_have_cost_is_added_up():
+    counts = [{"gen_batches": 2.0, "resampled_groups": 3.0, "thrown_tokens": 40.0}] * 2
+    metrics = [{f"dynamic_sampling/{name}": value for name, value in each.items()} for each in counts]
+    rounds = Rounds(artifact("best"), reports=[TrainReport(n, each, {}, 1, 1.0) for n, each in enumerate(metrics)])
+    assert rounds.resampling() == {"resampled_groups": 6, "thrown_tokens": 80}

@@ -69,3 +69,43 @@ def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatc
         stages.evaluate(None, None, ["test"], "control", examples)
     assert len({sampling.model_dump_json() for sampling in told}) == 3
     assert told[0].model_copy(update={"examples": told[1].examples}) == told[1]  # the same but for the examples
+
+
+def test_no_evaluation_depends_on_how_training_draws_its_tasks(monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
+    drawn = ["training.curriculum=pass_rate", "training.max_num_gen_batches=3"]
+    for overrides in ([], drawn):
+        stages = Stages(load_config(ROOT / "configs" / "demo.yaml", overrides), EnvironmentFingerprints("a", "b"))
+        stages.baseline(None, None)
+        stages.attempt_often(None, None, "trained")
+        for splits in (["validation"], ["test", "gate", "off_distribution"]):
+            stages.evaluate(None, None, splits, "trained")
+    assert len(told) == 16
+    assert told[:8] == told[8:]
+
+
+def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_and_not_of_the_learning_rate(
+    monkeypatch,
+):
+    told = []
+    monkeypatch.setattr(module, "generate_groups", lambda *given, id: told.append((id, *given[3:])) or (None, "known"))
+    monkeypatch.setattr(module, "score_rewards", lambda *given, known, id: told.append((known, id)))
+    prints = EnvironmentFingerprints("a", "b")
+
+    def sampled(*overrides, prints=prints):
+        told.clear()
+        stages = Stages(load_config(ROOT / "configs" / "demo.yaml", list(overrides)), prints)
+        assert stages.sample_draw(None, None, "draw", 7).draw == "draw"
+        given, scored = told
+        assert scored == ("known", "score_rewards_r007")  # what is scored already is not scored again
+        return given
+
+    before = sampled()
+    assert before[0] == "generate_rollouts_r007"
+    assert sampled("training.learning_rate=1e-5") == before
+    for other in ("training.num_generations=8", "training.max_num_gen_batches=2", "reward.full=0.5"):
+        assert sampled(other) != before
+    assert sampled(prints=EnvironmentFingerprints("a", "c")) != before

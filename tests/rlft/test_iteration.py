@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from rlft.config import Config
+from rlft.curriculum.rates import PassRates
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.iteration import run_round
 from rlft.policy.create import create_policy
@@ -68,3 +69,27 @@ def test_a_run_repeats_itself():
         assert torch.equal(a, b)
     assert [r.report.metrics for r in one] == [r.report.metrics for r in other]
     assert first.metadata.update == 4
+
+
+def test_wasted_groups_are_replaced_and_not_trained_on():
+    # Two attempts at whether a digit is odd, in one token of 16: nearly all of the groups are wasted at first.
+    settings = config(tasks_per_round=2, num_generations=2, max_num_gen_batches=3)
+    _, (one,) = run(settings, 1)
+    _, (again,) = run(settings, 1)
+    metrics = one.rollouts.metrics
+    assert metrics["dynamic_sampling/gen_batches"] == 3.0
+    assert metrics["dynamic_sampling/resampled_groups"] == len(one.rollouts) / 2 - 2 > 0
+    thrown = [rollout.rollout_id for rollout in one.rollouts if one.report.fates[rollout.rollout_id] != "trained"]
+    assert len(thrown) == metrics["dynamic_sampling/thrown_rollouts"]
+    assert {one.report.fates[key] for key in thrown} == {"filtered:no_variance"}
+    assert [row.rollout_id for row in one.rollouts] == [row.rollout_id for row in again.rollouts]
+    assert [row.token_ids.tolist() for row in one.rollouts] == [row.token_ids.tolist() for row in again.rollouts]
+
+
+def test_a_round_is_drawn_by_the_rates_that_it_is_given():
+    settings = config(curriculum="pass_rate", tasks_per_round=2)
+    solved = PassRates({task.id: (100.0, 0.0, 0) for task in TASKS.tasks[:6]})
+    policy, engine = create_policy(settings.policy, seed=3), TransformersEngine()
+    result = run_round(TASKS, FirstCharacter(), policy, engine, settings, round=0, rates=solved)
+    assert {rollout.task_id for rollout in result.rollouts} == {"t6", "t7"}
+    assert (result.draw.retired, result.draw.curriculum) == (6, "pass_rate")

@@ -5,9 +5,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlft.curriculum.uniform import tasks_of_round
 from rlft.engines.base import Sampling
 from rlft.engines.transformers_engine import TransformersEngine
-from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_round, tasks_of_splits
+from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_splits
 from tests.factories import FirstCharacter, make_policy, make_task, make_task_set
 
 

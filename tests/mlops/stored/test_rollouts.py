@@ -49,7 +49,12 @@ def some_round():
     rewards = (make_reward(first, 0.5, parts={"exact": 0.5, "style": None}, answer="There"), make_reward(failed, None))
     fates = {first.rollout_id: "trained"}
     return ScoredRound(
-        "r003", Rollouts((first, failed)), Rewards(rewards, {"exact": 2.0, "style": 0.5}), fates, {"t0": "test"}
+        "r003",
+        Rollouts((first, failed)),
+        Rewards(rewards, {"exact": 2.0, "style": 0.5}),
+        fates,
+        {"t0": "test"},
+        {"t0": "new; without variance"},
     )
 
 
@@ -70,7 +75,7 @@ def test_a_record_counts_tokens_and_weighs_parts():
 def test_a_round_that_was_not_scored_has_no_reward():
     scored = ScoredRound("r000", some_round().rollouts, None, {})
     record = scored.record(scored.find("0"))
-    assert (record["reward"], record["fate"]) == (None, None)
+    assert (record["reward"], record["fate"], record["drawn"]) == (None, None, None)
     assert [row["total"] for row in scored.rows()] == [None, None]
 
 
@@ -121,6 +126,7 @@ def test_every_message_stands_under_its_role(shown):
     assert "stop      length, truncated" in lines
     assert "tokens    4 prompt, 3 sampled, 3 told" in lines
     assert "fate      trained" in lines
+    assert "drawn     new; without variance" in lines
     assert 'state     {"seen": ["moon"]}' in lines
 
 

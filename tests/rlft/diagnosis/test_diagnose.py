@@ -142,6 +142,10 @@ def test_tasks_that_are_known_by_heart():
     assert causes(*solved, train_tasks=40) == []  # 6 rounds each
     few = [validated(1, 4), validated(1, 4)]
     assert causes(*solved, train_tasks=4, validations=few) == []  # four tasks may have risen as much
+    # Drawn by their pass rates, the tasks of one round are not those of another.
+    drawn = {"curriculum/expected_pass_rate": 0.5}
+    chosen = [report(i, accuracy=each, **drawn) for i, each in enumerate((0.2, 0.2, 0.5, 0.7, 0.9, 0.95))]
+    assert causes(*chosen, train_tasks=4) == []
     better = [validated(10, 40), validated(26, 40)]  # risen by 40 points, more than half of 72.5
     assert causes(*solved, train_tasks=4, validations=better) == []
 

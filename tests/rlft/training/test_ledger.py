@@ -15,8 +15,8 @@ from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_scored
 
 
-def plan(rollouts, rewards, scale="group", mask=False, with_kl=False):
-    return plan_training(rollouts, rewards, scale=scale, mask_truncated_completions=mask, with_kl=with_kl)
+def plan(rollouts, rewards, scale="group", mask=False, **more):
+    return plan_training(rollouts, rewards, scale=scale, mask_truncated_completions=mask, **more)
 
 
 def by_id(found):
@@ -118,6 +118,22 @@ def test_batch_scale_sees_groups_that_teach_nothing():
     expected = 0.5 / (math.sqrt(0.2) + 1e-4)
     found = plan(rollouts, rewards, "batch")
     assert by_id(found) == pytest.approx({"train-0-a-0": expected, "train-0-a-1": -expected})
+
+
+@pytest.mark.parametrize("with_kl", [False, True])
+def test_groups_that_were_replaced_are_no_part_of_the_batch(with_kl):
+    # Of b nothing counts: neither its tokens in the mean of the loss, nor its rewards in the deviation. c was not
+    # replaced, as it is alone: it counts, or is trained on for its KL.
+    rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [1.0, 1.0], "c": [1.0]})
+    found = plan(rollouts, rewards, "batch", with_kl=with_kl, replaced=True)
+    both = {rollout.rollout_id for group in found.groups for rollout, _ in group}
+    assert both == {"train-0-a-0", "train-0-a-1", *(["train-0-c-0"] if with_kl else [])}
+    assert {str(found.fates[f"train-0-b-{sample}"]) for sample in range(2)} == {"filtered:no_variance"}
+    assert str(found.fates["train-0-c-0"]) == ("trained:kl_only" if with_kl else "filtered:alone_in_group")
+    assert (found.silent_rollouts, found.silent_tokens) == ((0, 0) if with_kl else (1, 2))
+    # 1, 0 of a and 1 of c: mean 2/3, squares 2/9 + 4/9 = 6/9, / 2 -> deviation sqrt(1/3)
+    expected = 0.5 / (math.sqrt(1 / 3) + 1e-4)
+    assert by_id(found)["train-0-a-0"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

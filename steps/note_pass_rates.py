@@ -1,0 +1,21 @@
+"""The step `note_pass_rates` brings the pass rates of tasks up to date after a round."""
+
+from typing import Annotated
+
+from zenml import step
+
+from materializers.report import ReportMaterializer
+from mlops.runtime import cache_policies
+from mlops.runtime.tags import tag_round
+from rlft.config.training import PassRatesConfig
+from rlft.curriculum.rates import KeptRates, PassRates, note_round
+from rlft.types import Rewards
+
+
+@step(cache_policy=cache_policies.DRAW, output_materializers=ReportMaterializer)
+def note_pass_rates(
+    rates: PassRates, kept: KeptRates, rewards: Rewards, settings: PassRatesConfig, round: int
+) -> Annotated[PassRates, "pass_rates"]:
+    """Add the attempts of a round, and retire the tasks that are taken for solved."""
+    tag_round("pass_rates")
+    return note_round(rates, kept, rewards, round=round, half_life=settings.half_life, retire_at=settings.retire_at)
