@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -35,7 +36,8 @@ from rlft.schedule.times import next_due
 
 logger = logging.getLogger(__name__)
 LOOK_SECONDS = 10  # so soon a change of the schedules, and a firing that nobody looks after, are seen
-_AGAIN_SECONDS = 60.0  # so long a process that ended too soon is not started again
+# So long after its start a process that ended too soon is not started again; twice as long after each further one.
+_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 60.0, 3600.0
 _LOGS = 100  # newest logs that are kept
 
 
@@ -57,15 +59,16 @@ class Processes:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._begun: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
+        self._begun: dict[int, tuple[subprocess.Popen[bytes], float]] = {}  # and until when it is not started again
+        self._starts: Counter[int] = Counter()
 
     def begin(self, firing: Firing) -> bool:
         """Start a process for a firing, unless one goes on, or has just ended; returns whether it was started.
 
         It has a session of its own, so that Ctrl-C ends the scheduler alone.
         """
-        process, begun = self._begun.get(firing.id, (None, 0.0))
-        if process is not None and (process.poll() is None or time.monotonic() - begun < _AGAIN_SECONDS):
+        process, quiet_until = self._begun.get(firing.id, (None, 0.0))
+        if process is not None and (process.poll() is None or time.monotonic() < quiet_until):
             return False
         log = log_file(self._home, firing)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -81,13 +84,10 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._begun[firing.id] = process, time.monotonic()
+        pause = min(_AGAIN_SECONDS * 2 ** min(self._starts[firing.id], 10), _LONGEST_AGAIN_SECONDS)
+        self._starts[firing.id] += 1
+        self._begun[firing.id] = process, time.monotonic() + pause
         return True
-
-    def wait(self) -> None:
-        """Wait for all of them, for tests."""
-        for process, _ in self._begun.values():
-            process.wait()
 
 
 def look(home: Home, now: datetime, names: Sequence[str] = ()) -> list[Firing]:

@@ -18,6 +18,7 @@ from mlops.schedules.firings import Firing, change
 from mlops.schedules.starting import environment
 from mlops.schedules.store import Stored
 from rlft.errors import RlftError
+from rlft.schedule.tries import UNUSABLE
 
 PAUSE_SECONDS = 1.0
 
@@ -46,16 +47,20 @@ class Watch:
         return self.signals.caught in (signal.SIGTERM, signal.SIGHUP)
 
     def call(self, command: list[str], folder: Path, lock: int) -> int:
-        """Run a command that inherits the lock, and return its exit code as shells have it."""
-        done = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment(self.home),
-            stdin=subprocess.DEVNULL,
-            stdout=self.output,
-            stderr=self.output and subprocess.STDOUT,
-            pass_fds=(lock,),
-        )
+        """Run a command that inherits the lock, and return its exit code as shells have it; 2 if it cannot begin."""
+        try:
+            done = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment(self.home),
+                stdin=subprocess.DEVNULL,
+                stdout=self.output,
+                stderr=self.output and subprocess.STDOUT,
+                pass_fds=(lock,),
+            )
+        except OSError as cause:  # the folder in which the schedule was applied is gone, say
+            self.say(f"nothing can be run in {folder}: {cause.strerror}. Apply the schedule where its files are")
+            return UNUSABLE
         self.signals.process = done
         if self.signals.caught:  # it came before there was a process to hand it on to
             done.send_signal(self.signals.caught)
