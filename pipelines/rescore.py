@@ -109,7 +109,7 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
     summary = RescoreSummary(kind="rescore", name=own_labels.name, source=found.name, source_run_id=str(found.run.id))
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
-        tasks = _tasks(stages, found)
+        tasks = _tasks(stages, found, tracking_uri)
         _note_environment(summary, stages, found, tasks.load(), rounds[0])
         before = stored_output(found.run, AUDIT, "")
         summary.audit_before = before and _audit_as_json(before)
@@ -122,11 +122,11 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
         tracker.log_metrics(_result(summary), step=1)
 
 
-def _tasks(stages: Stages, source: Source) -> Artifact:
+def _tasks(stages: Stages, source: Source, tracking_uri: str) -> Artifact:
     """Return the stored tasks; as they are read now if the config reads them otherwise than the run did."""
     if _has_same_tasks(source, stages.config):
         return source.tasks
-    return match_tasks(source.tasks, stages.ingest())
+    return match_tasks(source.tasks, stages.ingest(tracking_uri))
 
 
 def _rescore(

@@ -7,8 +7,9 @@ groups are replaced, they are drawn in `draw_tasks` and sampled in `generate_gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
@@ -71,18 +72,9 @@ def run_round(
             first_place=first_place,
         )
 
-    def score(rollouts: Rollouts) -> Rewards:
-        return score_rollouts(
-            rollouts,
-            by_id,
-            environment,
-            weights=config.reward.weights,
-            full=config.reward.full,
-            timeout_seconds=config.reward.timeout_seconds,
-            workers=config.reward.workers(),
-        )
-
-    sampled = sample_groups(draw, by_id, sample, score, batches=training.max_num_gen_batches)
+    sampled = sample_groups(
+        draw, by_id, sample, _scorer(by_id, environment, config), batches=training.max_num_gen_batches
+    )
     rollouts, rewards = sampled.rollouts, sampled.rewards
     prepare_optimizer(policy, training, None)
     report = train_round(
@@ -96,3 +88,16 @@ def run_round(
         reference=reference,
     )
     return RoundResult(draw, rollouts, rewards, report)
+
+
+def _scorer(by_id: Mapping[str, Task], environment: BaseEnv, config: Config) -> Callable[[Rollouts], Rewards]:
+    """Return what scores rollouts of these tasks as the config says."""
+    return partial(
+        score_rollouts,
+        tasks=by_id,
+        environment=environment,
+        weights=config.reward.weights,
+        full=config.reward.full,
+        timeout_seconds=config.reward.timeout_seconds,
+        workers=config.reward.workers(),
+    )
