@@ -7,14 +7,13 @@ groups are replaced, they are drawn in `draw_tasks` and sampled in `generate_gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.curriculum.draw import Draw, draw_round
-from rlft.curriculum.groups import sample_groups
+from rlft.curriculum.groups import Sampled, sample_groups
 from rlft.curriculum.rates import KeptRates, PassRates
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
@@ -53,51 +52,52 @@ def run_round(
     adapter. With `training.curriculum: pass_rate` tasks are drawn by `rates`, which `rlft.curriculum.rates.note_round`
     brings up to date after each round, and by those `kept` from earlier runs.
     """
-    training, sampling = config.training, Sampling(config.rollout.temperature, config.rollout.max_completion_length)
+    training = config.training
     draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept)
     engine.load_policy(policy)
-    by_id = task_set.by_id()
+    sampled = _sample(draw, task_set.by_id(), environment, PolicyPlayer(policy, engine), config)
+    prepare_optimizer(policy, training, None)
+    report = train_round(
+        policy,
+        sampled.rollouts,
+        sampled.rewards,
+        training,
+        round=round,
+        temperature=config.rollout.temperature,
+        max_completion_length=config.rollout.max_completion_length,
+        reference=reference,
+    )
+    return RoundResult(draw, sampled.rollouts, sampled.rewards, report)
 
-    def sample(tasks: Sequence[Task], *, first_place: int) -> Rollouts:
+
+def _sample(
+    draw: Draw, tasks: Mapping[str, Task], environment: BaseEnv, player: PolicyPlayer, config: Config
+) -> Sampled:
+    """Sample and score the groups of a round, with others in place of those without variance."""
+
+    def sample(drawn: Sequence[Task], *, first_place: int) -> Rollouts:
         return collect_rollouts(
-            tasks,
+            drawn,
             environment,
-            PolicyPlayer(policy, engine),
-            sampling,
-            num_generations=training.num_generations,
-            round=round,
+            player,
+            Sampling(config.rollout.temperature, config.rollout.max_completion_length),
+            num_generations=config.training.num_generations,
+            round=draw.round,
             seed=config.seed,
             label="train",
             harness=config.harness,
             first_place=first_place,
         )
 
-    sampled = sample_groups(
-        draw, by_id, sample, _scorer(by_id, environment, config), batches=training.max_num_gen_batches
-    )
-    rollouts, rewards = sampled.rollouts, sampled.rewards
-    prepare_optimizer(policy, training, None)
-    report = train_round(
-        policy,
-        rollouts,
-        rewards,
-        training,
-        round=round,
-        temperature=sampling.temperature,
-        max_completion_length=sampling.max_completion_length,
-        reference=reference,
-    )
-    return RoundResult(draw, rollouts, rewards, report)
+    def score(rollouts: Rollouts) -> Rewards:
+        return score_rollouts(
+            rollouts,
+            tasks,
+            environment,
+            weights=config.reward.weights,
+            full=config.reward.full,
+            timeout_seconds=config.reward.timeout_seconds,
+            workers=config.reward.workers(),
+        )
 
-
-def _scorer(by_id: Mapping[str, Task], environment: BaseEnv, config: Config) -> Callable[[Rollouts], Rewards]:
-    """Return what scores rollouts of these tasks as the config says."""
-    return partial(
-        score_rollouts,
-        tasks=by_id,
-        environment=environment,
-        weights=config.reward.weights,
-        full=config.reward.full,
-        timeout_seconds=config.reward.timeout_seconds,
-        workers=config.reward.workers(),
-    )
+    return sample_groups(draw, tasks, sample, score, batches=config.training.max_num_gen_batches)

@@ -19,7 +19,7 @@ Score = Callable[[Rollouts], Rewards]
 class Sample(Protocol):
     """Attempts each task as often as a group has attempts; `first_place` tasks of the round came before these."""
 
-    def __call__(self, tasks: Sequence[Task], *, first_place: int) -> Rollouts:
+    def __call__(self, tasks: Sequence[Task], /, *, first_place: int) -> Rollouts:
         """Return the rollouts in the order of the tasks."""
         ...
 
