@@ -18,7 +18,8 @@ from tests.e2e.conftest import ROOT, TINY, Home
 from tests.needs import need
 
 BEFORE = "00bc94e31dd2455f58d26f2318093fdf167e7494"  # the release before formats had versions
-pytestmark = pytest.mark.slow
+# The first test waits for the home, which on a busy machine takes minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,7 @@ def test_the_start_is_no_candidate_for_best_even_when_training_made_it_worse():
 
 
 def test_a_replay_does_its_own_rounds_with_the_reference_of_the_whole_run():
-    stages, tracker, references, names = FakeStages([0.1, 0.3], 5), FakeTracker(), [], []
+    stages, tracker, references, names = FakeStages([0.1, 0.3], 5, validate_every=5), FakeTracker(), [], []
     stages.train = lambda policy, reference, scored, number, train=stages.train: (
         references.append(reference.name) or train(policy, reference, scored, number)
     )

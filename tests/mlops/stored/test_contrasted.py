@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -22,7 +23,7 @@ def run(name, solved, *, seed=0, rate=1e-3, tasks=40, asked="same", fingerprint=
     report = EvaluationReport("test", name, 1, {}, {"accuracy": scores, "reward": scores})
     settings = {"name": name, "seed": seed, "training": {"learning_rate": rate}}
     code = {"fingerprint of reward": "r"}
-    return StoredRun(name, None, settings, code, dict.fromkeys(ids, asked), fingerprint, report)
+    return StoredRun(name, None, settings, code, dict.fromkeys(ids, asked), fingerprint, report, name)
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +85,10 @@ def test_only_tasks_that_ask_the_same_are_compared():
     assert "left out: 1 of a, 11 of b" in shown(found)
     with pytest.raises(RlftError, match="no task of test was given to all"):
         compared(run("a", 1), run("b", 1, asked="else"))
+
+
+def test_the_same_attempts_by_two_rewards_are_no_two_models():
+    found = compared(run("a", 10), replace(run("b", 36), model="a"))
+    (pair,) = found["pairs"]
+    assert pair["difference"]["mean"] == pytest.approx(26 / 40)  # it would stand, if these were two models
+    assert (pair["stands"], "same attempts of one model" in pair["obstacle"]) == (False, True)

@@ -196,7 +196,11 @@ def store(monkeypatch):
     def stored(outputs):
         config = load_config(TINY).model_dump(mode="json")
         run = SimpleNamespace(
-            id="run", name="mine", created=datetime(2025, 1, 1), config=SimpleNamespace(parameters={"config": config})
+            id="run",
+            name="mine",
+            pipeline=None,
+            created=datetime(2025, 1, 1),
+            config=SimpleNamespace(parameters={"config": config}),
         )
         monkeypatch.setattr("mlops.runs.finding.find_run", lambda run_id: run)
         monkeypatch.setattr("mlops.runs.finding.attempts_of", lambda run: [run])
