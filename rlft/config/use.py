@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from rlft.config.names import FolderName, Text
 from rlft.config.section import Section
 from rlft.privacy import PERSONAL, Personal
 
+Rating = Annotated[int, Field(ge=-(10**9), le=10**9)] | Annotated[float, Field(ge=-1e9, le=1e9)]
 LONGEST_DAYS = 36_500.0
 """A hundred years; MLflow has not been there for as long."""
 
@@ -41,7 +42,7 @@ class UseConfig(Section):
     days: float | None = Field(
         default=None, gt=0, le=LONGEST_DAYS, description="Only what was asked in the last so many days."
     )
-    feedback: dict[str, bool | int | float | str] = Field(
+    feedback: dict[str, bool | Rating | str] = Field(
         default={},
         description="Feedback, with its value, that a person must have given to a trace, such as {correct: false} for "
         "the answers that were wrong (mlflow_traces only).",

@@ -24,12 +24,15 @@ from rlft.contamination import ContaminationReport, Overlap
 from rlft.controls.best import Candidate, ControlReport
 from rlft.controls.constant import ConstantAnswer
 from rlft.controls.few_shot import PromptReport, PromptTrial
+from rlft.curriculum.draw import Draw, DrawnTask
+from rlft.curriculum.rates import EarlierRun, KeptRates, PassRates
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.errors import StorageError
 from rlft.forgetting import TextBits
 from rlft.policy import PolicyFolder, load_policy, save_policy
 from rlft.policy.prompts import PromptCheck
 from rlft.promotion import Decision, RegisteredVersion
+from rlft.rewards.rescored import Reordered, RescoreReport
 from rlft.sft.training import SftReport
 from rlft.suites.measures import CellMeasures, SplitMeasures
 from rlft.suites.scorers import ScorerScores
@@ -128,6 +131,24 @@ REPORTS = [
     PromptCheck(512, ("t1", "t2")),
     ContaminationReport({"test": ("a", "b")}, {"a": Overlap("exact", "train", "t", "\u2028", 1)}, {"train": 3}, 2),
     TextBits({"code": (0.5, 0.1 + 0.2)}, {"german": "the tokenizer has no token for '\u00e4'"}, "p", 1.5),
+    Draw(3, "pass_rate", (DrawnTask("t", "learnability", 0.1 + 0.2, 2.5),), (DrawnTask("u", "new"),), 1),
+    KeptRates((EarlierRun("first", 3, same_start=True),), {"t": [(0, 1, 3, 0)]}),
+    PassRates({"t": (0.1 + 0.2, 1.0, 3)}, ("u",)),
+    RescoreReport(
+        4,
+        {"reward": (0.5, 4)},
+        {"reward": (0.1 + 0.2, 3)},
+        0,
+        1,
+        1,
+        {"kept": 2, "tied": 1},
+        1,
+        0,
+        1,
+        1,
+        2,
+        (Reordered("t", (("r", 1.0, 0.1 + 0.2), ("s", 0.5, 1.0)), 1),),
+    ),
     AuditReport({"gold": AttackScores(1.0, 1.0, 1.0, 4, 1.0)}, ("fine \u2028",), True, 4),
 ]
 

@@ -37,9 +37,8 @@ def test_every_number_has_bounds_on_both_sides():
     assert len(numbers) > 70  # as many as the page of settings has
     lacking = {}
     for path, field in numbers.items():
-        given = (
-            repr(field) if path.endswith("reward.weights") else field.metadata
-        )  # there the weights within are bounded
+        within = path.endswith(("reward.weights", "use.feedback"))  # there the numbers within are bounded
+        given = repr(field) if within else field.metadata
         has = {"low"} if _has(given, Ge, Gt) else set()
         has |= {"high"} if _has(given, Le, Lt) else set()
         if missing := {"low", "high"} - has - TOLD_OTHERWISE.get(path, set()):
