@@ -52,7 +52,7 @@ from pipelines.stages import Stages
 from rlft.config import Config
 
 earlier = find_run("{run}")
-config = Config.model_validate(earlier.config.parameters["config"])
+config = stored_config(earlier.config.parameters["config"], "{run}")
 prints = Stages.of(config).fingerprints
 start = stored_output(earlier, ROLLOUTS, "r000").rows[0].policy
 sought = Sought("tiny", prints.harness, prints.reward, config.reward.weights, config.reward.full, start)
