@@ -22,6 +22,8 @@ def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
         ("data", "Data that differ", "The data are the same"),
     ):
         _show_differing(console, some if found[key] else none, found[key], list(found["runs"]))
+    for line in _said_of_rewards(found):
+        console.print_behind("  ", line)
     console.print(styled("Which model is better", "bold"))
     for pair in found["pairs"]:
         console.print_behind("  ", _said_of_pair(pair, found["metric"]))
@@ -31,7 +33,7 @@ def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
     for line in _said_of_settings(found):
         console.print_behind("  ", line)
     for each in found["solved_by_one"]:
-        _show_tasks(console, each)
+        _show_tasks(console, each, ", each by its own reward" if len(found["rewards"]) > 1 else "")
 
 
 def _show_runs(console: Terminal, found: dict[str, Any]) -> None:
@@ -59,6 +61,23 @@ def _show_differing(console: Terminal, title: str, differing: dict[str, dict[str
     for name, values in differing.items():
         table.add_row(name, *(_cut(str(values[run]), _LONGEST_VALUE) for run in runs))
     console.print(table)
+
+
+def _said_of_rewards(found: dict[str, Any]) -> Iterator[str]:
+    """Say what scores by different rewards tell, and how to score all by one."""
+    if len(found["rewards"]) == 1:
+        return
+    groups, metric = found["rewards"], found["metric"]
+    yield f"Different rewards scored these runs: {'; another one '.join(', '.join(group) for group in groups)}."
+    yield (
+        f"So their {metric} is by different rewards. What stands is what each run reached by its own reward, and the "
+        "attempts themselves. A difference between them is one of the rewards, too, so no model and no setting is said "
+        "to be better by it."
+    )
+    yield (
+        "`rlft rescore RUN --config NEW.yaml` scores the attempts of a run of the old reward by the new one, without "
+        "sampling; compare what comes of it with the run of the new reward."
+    )
 
 
 def _said_of_pair(pair: dict[str, Any], metric: str) -> str:
@@ -94,6 +113,8 @@ def _said_of_settings(found: dict[str, Any]) -> Iterator[str]:
 def _said_of_setting(pair: dict[str, Any], names: list[str], sizes: list[int]) -> str:
     first, second = names[pair["first"]], names[pair["second"]]
     text = f"{second} minus {first}: {pair['difference']:+.3f}"
+    if pair["obstacle"] is not None:
+        return f"{text}: no evidence, as {pair['obstacle']}"
     if pair["low"] is None:
         single = [name for name, at in ((first, pair["first"]), (second, pair["second"])) if sizes[at] == 1]
         why = f"{' and '.join(single)} had one seed each" if single else "all of their runs have the same mean"
@@ -123,10 +144,9 @@ def _seeds(pair: dict[str, Any]) -> str:
     return f"A difference of this size is found four times out of five with so many seeds of each: {', '.join(said)}."
 
 
-def _show_tasks(console: Terminal, found: dict[str, Any]) -> None:
-    console.print(
-        styled(f"Tasks that {found['solver']} solves more often than {found['other']}: {found['count']}", "bold")
-    )
+def _show_tasks(console: Terminal, found: dict[str, Any], how: str) -> None:
+    heading = f"Tasks that {found['solver']} solves more often than {found['other']}{how}: {found['count']}"
+    console.print(styled(heading, "bold"))
     for task in found["tasks"]:
         console.print_behind("  ", f"{task['id']}: {_cut(task['prompt'], _LONGEST)}")
         for run, attempts in task["attempts"].items():

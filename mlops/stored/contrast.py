@@ -9,12 +9,14 @@ from typing import Any
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
+from rlft.contrasts import Asked
 from rlft.errors import RlftError
-from rlft.gates.identity import task_hash
+from rlft.gates.identity import digest, task_hash
 from rlft.types import EvaluationReport, Message, Split
 
 _MADE_BY = {"harness": (ROLLOUTS, "environment_fingerprint"), "reward": (REWARDS, "reward_fingerprint")}
 _TRAINED = "trained"
+REWARD_CODE = "fingerprint of reward"  # a key of `StoredRun.code`
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,8 @@ class StoredRun:
     """A run that has evaluated its trained policy on a split, whose `report` this is.
 
     `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
-    fingerprints of what it ran, `asked` what each task of the split asks, {id: hash}, and `fingerprint` is that of all
-    its tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
+    fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
+    tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
     about its attempts under another reward.
     """
 
@@ -31,7 +33,7 @@ class StoredRun:
     found: Any
     settings: Mapping[str, Any]
     code: Mapping[str, str]
-    asked: Mapping[str, str]
+    asked: Mapping[str, Asked]
     fingerprint: str
     report: EvaluationReport
     model: str
@@ -71,7 +73,7 @@ def _stored_run(run: str, split: Split) -> StoredRun:
     if split not in evaluation.splits:
         known = ", ".join(evaluation.splits)
         raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
-    asked = {task.id: task_hash(task) for task in tasks.split(split)}
+    asked = {task.id: Asked(task_hash(task), digest(task.answer)) for task in tasks.split(split)}
     replay = replay_of_run(found)
     return StoredRun(
         name,
@@ -125,10 +127,19 @@ def code_of_run(run: Any) -> dict[str, str]:
     return found
 
 
-def shared_tasks(runs: Collection[StoredRun]) -> set[str]:
-    """Return the ids of the tasks that all runs were evaluated on, and that ask the same in all of them."""
-    first, *others = runs
-    return {task for task, asked in first.asked.items() if all(run.asked.get(task) == asked for run in others)}
+def is_scored_alike(one: StoredRun, other: StoredRun) -> bool:
+    """Return whether one reward has scored both: the same code, weights and total that counts as solved.
+
+    Where no fingerprint of the code is stored, the environment's name and arguments stand for it.
+    """
+    codes, sections = [], []
+    for run in (one, other):
+        codes.append(run.code.get(REWARD_CODE))
+        section = run.settings.get("reward") or {}
+        sections.append((section.get("weights") or {}, section.get("full")))
+    if None in codes:
+        codes = [run.settings.get("environment") for run in (one, other)]
+    return codes[0] == codes[1] and sections[0] == sections[1]
 
 
 def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:

@@ -1,25 +1,34 @@
 """Puts runs side by side: what differs between them, which model is better, and whether a setting is.
 
 - `configs`: settings that differ, and runs that differ in nothing but their seed
+- `matching`: the tasks that several runs share, whatever their ids
 - `pairs`: two models of two runs, task by task
 - `seed_power`: how many seeds would find a difference, over seeds and over tasks
 - `seeds`: two settings by several runs each
+- `starts`: runs that score higher because they started higher
 - `tasks`: tasks that one model solves and another does not
 """
 
 from rlft.contrasts.configs import differing, same_setting
+from rlft.contrasts.matching import Asked, match, renamed, why_none
 from rlft.contrasts.pairs import Pair, compare_pairs
 from rlft.contrasts.seed_power import seeds_needed
 from rlft.contrasts.seeds import SettingPair, compare_settings
+from rlft.contrasts.starts import better_starts
 from rlft.contrasts.tasks import solved_by_one
 
 __all__ = [
+    "Asked",
     "Pair",
     "SettingPair",
+    "better_starts",
     "compare_pairs",
     "compare_settings",
     "differing",
+    "match",
+    "renamed",
     "same_setting",
     "seeds_needed",
     "solved_by_one",
+    "why_none",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
 
-from rlft.comparison import Comparison, compare, within
+from rlft.comparison import Comparison, compare
 from rlft.noninferiority import obstacle_of
 from rlft.types import EvaluationReport
 
@@ -29,11 +29,6 @@ class Pair:
     confidence: float
     stands: bool
     obstacle: str | None
-
-
-def shared(reports: Mapping[str, EvaluationReport], tasks: Collection[str]) -> dict[str, EvaluationReport]:
-    """Return the reports with the scores and errors of these tasks alone."""
-    return {run: within(report, tasks) for run, report in reports.items()}
 
 
 def compare_pairs(reports: Mapping[str, EvaluationReport], metric: str, *, family: float = FAMILY) -> list[Pair]:
