@@ -9,7 +9,8 @@
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share
-- `compared`, `evaluated`, `evaluation_tables`: how runs are printed side by side, and what an evaluation came to
+- `compared`, `compared_sentences`: how runs are printed side by side
+- `evaluated`, `evaluation_tables`: what an evaluation came to
 - `sweep`, `variation`: `run --sweep`, and one run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share

@@ -15,7 +15,7 @@ from mlops.home.folder import find_home
 from rlft.errors import RlftError
 from rlft.gates.looks import CHOOSING
 
-_MOST_RUNS = 20
+_TOO_FEW, _MOST_RUNS = ("no run is given", "only one run is given"), 20
 
 
 class ComparedSplit(StrEnum):
@@ -27,7 +27,9 @@ class ComparedSplit(StrEnum):
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN [RUN ...]", help="Ids or names of at least two runs.")],
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN RUN [RUN ...]", help="Ids or names of at least two runs.")
+    ] = None,
     split: Annotated[ComparedSplit, typer.Option(help="The tasks on which they are compared.")] = ComparedSplit.TEST,
     tasks: Annotated[
         int, typer.Option(help="Show so many tasks that one solves and the other does not, each way.", min=0, max=1000)
@@ -41,9 +43,10 @@ def compare(
     Whether a setting is better, several runs of each with other seeds can tell; the command says how many.
     """
     with guarded(verbose, None):
+        runs = runs or []
         if not 2 <= len(runs) <= _MOST_RUNS:
-            what = "only one run is given" if len(runs) == 1 else f"{len(runs)} runs are given"
-            raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs")
+            what = _TOO_FEW[len(runs)] if len(runs) < 2 else f"{len(runs)} runs are given"
+            raise RlftError(what, where="RUN", fix=f"name two to {_MOST_RUNS} runs; `rlft runs` lists them")
         home = find_home()
         check_entries(home)
         from mlops.stacks.stack import connect
@@ -55,5 +58,5 @@ def compare(
 
         if split is ComparedSplit.GATE:
             errors.print(CHOOSING)
-        found = make_comparison(stored_runs(runs, split.value), split.value, tasks)
+        found = make_comparison(stored_runs(runs, split.value, home), split.value, tasks)
         console.write_json(found) if as_json else show_comparison(console, found)

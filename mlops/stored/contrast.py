@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlops.home.folder import Home
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
+from mlops.stored.contrast_start import start_report, status_of
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
@@ -26,7 +28,8 @@ class StoredRun:
     `settings` is its config as a mapping, with what a replay is made of in `replay`, `code` has the commits and
     fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
     tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
-    about its attempts under another reward.
+    about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
+    training started from; `None` if there is none on the split.
     """
 
     name: str
@@ -37,6 +40,8 @@ class StoredRun:
     fingerprint: str
     report: EvaluationReport
     model: str
+    status: str = "unknown"
+    start: EvaluationReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +52,18 @@ class Attempt:
     total: float | None
 
 
-def stored_runs(names: Sequence[str], split: Split) -> dict[str, StoredRun]:
+def stored_runs(names: Sequence[str], split: Split, home: Home) -> dict[str, StoredRun]:
     """Return runs by their names, in this order. Raises RlftError for one that is not there, or is given twice."""
     found: dict[str, StoredRun] = {}
     for each in names:
-        run = _stored_run(each, split)
+        run = _stored_run(each, split, home)
         if run.name in found:
             raise RlftError(f"{run.name} is given twice", where="RUN", fix="name different runs")
         found[run.name] = run
     return found
 
 
-def _stored_run(run: str, split: Split) -> StoredRun:
+def _stored_run(run: str, split: Split, home: Home) -> StoredRun:
     from mlops.runs.finding import find_run, name_of
 
     found = find_run(run)
@@ -84,6 +89,8 @@ def _stored_run(run: str, split: Split) -> StoredRun:
         tasks.fingerprint,
         evaluation.splits[split],
         str(replay["of"]) if replay.get("kind") == RESCORE else name,
+        status_of(home, found),
+        start_report(found, replay, split),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlops.stored.contrast import REWARD_CODE, Attempt, StoredRun, attempts_at, prompts_of
-from mlops.stored.contrasted_models import Reports, by_reward, of_pairs, of_settings
+from mlops.stored.contrasted_models import Reports, by_reward, of_pairs, of_settings, of_training
 from rlft.contrasts import differing, match, renamed, same_setting, solved_by_one, why_none
 from rlft.errors import RlftError
 from rlft.types import EvaluationReport
@@ -35,6 +35,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "tasks": kept,
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
+        **of_training(runs, reports, ids, metric),
         "settings": differing(settings),
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),

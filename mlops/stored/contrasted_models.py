@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from mlops.stored.contrast import StoredRun, is_scored_alike
 from rlft.comparison import Comparison, compare
-from rlft.contrasts import compare_pairs, compare_settings
+from rlft.contrasts import better_starts, compare_pairs, compare_settings, renamed
 from rlft.types import EvaluationReport
 
 Reports = Mapping[str, EvaluationReport]
@@ -25,6 +26,37 @@ def by_reward(runs: Mapping[str, StoredRun]) -> list[list[str]]:
         else:
             group.append(name)
     return groups
+
+
+def of_training(
+    runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], metric: str
+) -> dict[str, Any]:
+    """Return by run its status, the metric before and after its training, and the gain, and which had a better start.
+
+    `better_starts` are pairs of runs that one reward has scored (`rlft.contrasts.better_starts`).
+    """
+    gains: dict[str, Comparison] = {}
+    for name, run in runs.items():
+        start = None if run.start is None else renamed(run.start, ids[name])
+        if start is not None and start.per_task.get(metric):
+            found = compare(reports[name], start, metric)
+            gains |= {} if found is None else {name: found}
+    return {
+        "training": {
+            name: {
+                "status": run.status,
+                "before": gains[name].before if name in gains else None,
+                "after": gains[name].after if name in gains else fmean(reports[name].per_task[metric].values()),
+                "gain": _interval(gains.get(name)),
+            }
+            for name, run in runs.items()
+        },
+        "better_starts": [
+            {"higher": higher, "lower": lower}
+            for higher, lower in better_starts(gains)
+            if is_scored_alike(runs[higher], runs[lower])
+        ],
+    }
 
 
 def of_pairs(reports: Reports, metric: str, runs: Mapping[str, StoredRun]) -> list[dict[str, Any]]:

@@ -15,9 +15,17 @@ def test_whoever_looks_at_the_gate_is_told_to_choose_by_validation(monkeypatch, 
     monkeypatch.setattr("cli.compare.find_home", lambda: None)
     monkeypatch.setattr("cli.compare.check_entries", lambda home: None)
     monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
-    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split: {})
+    monkeypatch.setattr("mlops.stored.contrast.stored_runs", lambda runs, split, home: {})
     monkeypatch.setattr("mlops.stored.contrasted.make_comparison", lambda runs, split, tasks: {"split": split})
     done = CliRunner().invoke(app, ["compare", "a", "b", "--split", split, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {"split": split}  # the warning is no part of what a program reads
     assert ("Choose by validation." in " ".join(done.stderr.split())) == (split == "gate")
+
+
+@pytest.mark.parametrize(("runs", "what"), [([], "no run is given"), (["a"], "only one run is given")])
+def test_too_few_runs_are_answered_with_what_to_do(runs, what):
+    done = CliRunner().invoke(app, ["compare", *runs])
+    said = " ".join(done.stderr.split())
+    assert (done.exit_code, what in said) == (2, True), done.output
+    assert "name two to 20 runs; `rlft runs` lists them" in said

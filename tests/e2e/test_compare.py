@@ -34,6 +34,13 @@ def test_two_runs_that_differ_in_one_setting(finished, tmp_path):
     assert (found["tasks"], found["left_out"]) == (12, {name: 0, "other": 0})
     assert found["runs"][name]["accuracy"] == pytest.approx(whole.summary["final"]["accuracy"])
     assert found["runs"]["other"]["accuracy"] == pytest.approx(other.summary["final"]["accuracy"])
+    for each, summary in ((name, whole.summary), ("other", other.summary)):
+        trained = found["training"][each]
+        assert (trained["status"], trained["before"]) == (
+            summary["status"],
+            pytest.approx(summary["difference"]["before"]),
+        )
+        assert trained["gain"]["mean"] == pytest.approx(summary["difference"]["mean"])
     (pair,) = found["pairs"]
     assert pair["difference"]["mean"] == pytest.approx(
         other.summary["final"]["accuracy"] - whole.summary["final"]["accuracy"]
@@ -42,7 +49,7 @@ def test_two_runs_that_differ_in_one_setting(finished, tmp_path):
     assert found["groups"] == [[name], ["other"]]
 
     said = " ".join(home.module("cli", "compare", first, "other").stdout.split())
-    assert "nobody can say which is better, as A and B had one seed each" in said
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed" in said
     assert "The code is the same" in said
     refused = home.module("cli", "compare", first, first)
     assert (refused.returncode, f"{name} is given twice" in refused.stderr) == (2, True)

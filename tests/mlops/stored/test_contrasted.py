@@ -67,9 +67,12 @@ def test_two_runs_of_one_seed_each_tell_of_models_and_not_of_settings():
     assert [task["id"] for task in found["solved_by_one"][0]["tasks"]] == ["t10", "t11"]
     said = shown(found)
     assert "the model of b is better" in said
-    assert "nobody can say which is better, as A and B had one seed each. A difference of this size is found" in said
-    assert "b (1): b at t10 [red]\\x1b[2J" in said
     assert "\x1b" not in said
+    said = " ".join(said.split())
+    assert "as setting 1 had one seed and setting 2 had one seed. A difference of this size is found" in said
+    assert "if they spread by 0.2" in said
+    assert "three runs of one setting with other seeds tell: begin with these." in said
+    assert "b (1): b at t10 [red]\\x1b[2J" in said
 
 
 def test_settings_with_several_seeds_are_compared_over_them():
@@ -79,7 +82,12 @@ def test_settings_with_several_seeds_are_compared_over_them():
     assert found["groups"] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
     (pair,) = found["of_settings"]
     assert pair["stands"]
-    assert ": B is better" in shown(found)
+    said = shown(found)
+    assert "setting 2: b0, b1, b2" in said
+    assert "over tasks: setting 2 is better" in said
+    assert "begin with these" not in said  # the spread is known
+    mixed = shown(compared(run("a", 10), run("b", 12), run("c", 36, reward="other")))
+    assert "Tasks that b solves more often than a: 2" in mixed  # one reward scored these two
     same = compared(*low)
     assert "All runs have the same setting" in shown(same)
     assert same["of_settings"] == []
@@ -119,7 +127,7 @@ def test_runs_of_an_old_and_a_new_reward_on_the_same_rows_are_compared_and_no_mo
         ["old", "at", "t10"],
     ]
     said = shown(found)
-    assert "Different rewards scored these runs: old; another one new." in said
+    assert "Different rewards scored these runs: one old; another one new." in said
     assert said.count("no evidence, as different rewards scored them") == 2
     assert "better by it" in said
     assert "Tasks that new solves more often than old, each by its own reward: 26" in said
@@ -133,3 +141,46 @@ def test_weights_make_another_reward_and_without_a_fingerprint_the_environment_d
     old = replace(one, code={}, settings={"environment": {"name": "old.py:Env"}})
     assert is_scored_alike(old, old)
     assert not is_scored_alike(old, replace(old, settings={"environment": {"name": "new.py:Env"}}))
+
+
+def started(run, solved, status="improved"):
+    """The run with what its training started from: a policy that solves the first `solved` tasks."""
+    scores = {task: float(number < solved) for number, task in enumerate(run.report.per_task["accuracy"])}
+    return replace(run, status=status, start=replace(run.report, per_task={"accuracy": scores}))
+
+
+def test_where_each_run_started_is_told_and_that_a_better_start_is_no_better_training():
+    # a: 24 to 30 of 40 tasks, gain 6/40; b: 8 to 28, gain 20/40 under other ids.
+    found = compared(started(run("a", 30), 24, "not_improved"), started(run("b", 28, ids="u"), 8), run("c", 3))
+    assert found["training"]["a"]["status"] == "not_improved"
+    assert (found["training"]["a"]["before"], found["training"]["a"]["after"]) == (0.6, 0.75)
+    gain = found["training"]["b"]["gain"]
+    assert (gain["mean"], gain["tasks"]) == (pytest.approx(0.5), 40)
+    assert 0 < gain["low"] < 0.5 < gain["high"]
+    assert found["training"]["c"] == {"status": "unknown", "before": None, "after": 0.075, "gain": None}
+    assert found["better_starts"] == [{"higher": "a", "lower": "b"}]
+    said = shown(found)
+    assert "a scores higher than b after training (0.750, 0.700) and gained less (+0.150, +0.500)" in said
+    assert "it had the better start (0.600, 0.200)." in said
+    assert f"b    improved      0.200   0.700  +0.500 [{gain['low']:+.3f}, {gain['high']:+.3f}]" in said
+    other = compared(started(run("a", 30), 24), started(run("b", 28, reward="other"), 8))
+    assert other["better_starts"] == []  # which of them scores higher, two rewards do not say
+
+
+def test_each_setting_is_said_to_have_its_own_number_of_seeds():
+    found = compared(run("a", 10), run("b0", 20, rate=1e-2), run("b1", 21, seed=1, rate=1e-2))
+    said = " ".join(shown(found).split())
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had 2 seeds." in said
+
+
+def test_long_names_stand_once_in_a_list_and_letters_stand_for_them():
+    name = "a-run-whose-name-is-far-too-long"
+    found = compared(run(name, 10), run("short", 36, rate=1e-2, tasks=41))
+    said = shown(found)
+    assert said.startswith(f"A: {name}\nB: short\n40 tasks of test that all runs share; left out: 1 of B\n")
+    assert said.count(name) == 3  # in the list, and in the texts of its attempts at two tasks
+    assert "the model of B is better" in said
+    assert "setting 1: A" in said
+    assert "Tasks that B solves more often than A: 26" in said
+    assert "A: a" not in shown(compared(run("a", 10), run("b", 36)))
+    assert list(found["runs"]) == [name, "short"]

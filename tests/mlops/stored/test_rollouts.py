@@ -16,7 +16,7 @@ from cli.conversation import call_text, cut, number
 from mlops.display.terminal import Terminal
 from mlops.home.folder import Home
 from mlops.ids import ROLLOUTS
-from mlops.stored import contrast, diagnosis
+from mlops.stored import contrast, contrast_start, diagnosis
 from mlops.stored import report as run_report
 from mlops.stored import rollouts as stored_rollouts
 from mlops.stored.rollouts import ScoredRound, stored_tasks
@@ -207,7 +207,7 @@ def store(monkeypatch):
         monkeypatch.setattr("mlops.runs.finding.name_of", lambda run: run.name)
         for module in (contrast, run_report):
             monkeypatch.setattr(module, "code_of_run", lambda run: {})
-        for module in (stored_rollouts, contrast, diagnosis, run_report):
+        for module in (stored_rollouts, contrast, contrast_start, diagnosis, run_report):
             monkeypatch.setattr(module, "stored_output", lambda run, stored, name: outputs.get(stored.step_id(name)))
 
     return stored
@@ -234,7 +234,7 @@ def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store)
             "train_grpo_r000": SimpleNamespace(fates={}),
         }
     )
-    compared = contrast.stored_runs(["mine"], "test")["mine"]
+    compared = contrast.stored_runs(["mine"], "test", Home(Path("nowhere")))["mine"]
     assert (compared.fingerprint, set(compared.asked)) == (FIT.fingerprint, {"t2"})
     assert contrast.prompts_of(compared, ["t2", "t3"]) == {"t2": "1+1="}
     reported = run_report.report_facts(Home(Path("nowhere")), "mine", Summary(status="improved"))

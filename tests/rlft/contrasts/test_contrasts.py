@@ -174,7 +174,7 @@ def test_one_run_each_tells_nothing_of_a_setting_and_says_how_many_would():
     (pair,) = compare_settings([["a"], ["b"]], {"a": share(10), "b": share(90)}, "accuracy")
     assert not pair.stands
     assert (pair.low, pair.high) == (None, None)
-    assert pair.seeds == {spread: seeds_needed(0.8, spread) for spread in (0.02, 0.05, 0.1)}
+    assert pair.seeds == {spread: seeds_needed(0.8, spread) for spread in (0.02, 0.05, 0.1, 0.2)}
 
 
 def test_equal_settings_are_told_apart_at_most_as_often_as_the_level_says():
