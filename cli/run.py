@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -32,7 +34,8 @@ from mlops.home.folder import Home, find_home
 from mlops.home.processes import claimed
 from mlops.ids import again_name
 from mlops.runs.commits import users_commits
-from mlops.runs.labels import make_labels, refuse_taken
+from mlops.runs.labels import Labels, make_labels, refuse_taken
+from mlops.runs.naming import hold_free
 from mlops.runtime.signals import Interrupt, keep_from_zenml
 from rlft.config import Config
 from rlft.config.file import load_config
@@ -69,18 +72,12 @@ def run(
         say_start(settings.name)
         check_start(settings, home, stack=stack)
         commits = users_commits(config, settings)
+        changed = overrides or []
         labels = make_labels(
-            settings.name,
-            name=name,
-            note=note,
-            tags=tags or [],
-            commits=commits,
-            overrides=overrides or [],
-            parent=parent,
+            settings.name, name=name, note=note, tags=tags or [], commits=commits, overrides=changed, parent=parent
         )
         tracking_uri = _connect(home, settings, stack)
-        held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
-        refuse_taken(labels.name)
+        labels = hold_name(home, labels, stack, held, is_given=name is not None)
         tell_dead(home)
         keep_from_zenml()
         from mlops.runs.starting import pipeline_inputs, run_options
@@ -89,11 +86,43 @@ def run(
         interrupt.run_name = labels.name if stack is None else None  # on a stack it may go on elsewhere
         if stack is None:
             held.callback(back_up, home)  # an interrupt replaces the process, and does it itself
-        pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
-        pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
-        arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
-        begin = partial(run_pipeline, pipeline, arguments, labels.name, interrupt)
-        finish(home, run_id_of(begin, home, interrupt.started), summary, stack, as_json=as_json)
+
+        def begin(labels: Labels) -> Any:
+            pipeline = train.with_options(run_name=labels.name, **run_options(settings, labels))
+            pipeline = pipeline.with_options(enable_cache=False) if no_cache else pipeline
+            arguments = pipeline_inputs(settings, labels, tracking_uri if stack else None)
+            return run_pipeline(pipeline, arguments, labels.name, interrupt)
+
+        begun = partial(begin_free, begin, labels, is_given=name is not None)
+        finish(home, run_id_of(begun, home, interrupt.started), summary, stack, as_json=as_json)
+
+
+def hold_name(home: Home, labels: Labels, stack: str | None, held: ExitStack, *, is_given: bool) -> Labels:
+    """Return labels whose name is kept from other processes of the home until `held` ends.
+
+    A name that the user gave stays. Raises RlftError if that is taken or held; another one gets a number.
+    """
+    if not is_given:
+        [free] = hold_free(home, [labels.name], stack, held, begins=True)
+        return labels.model_copy(update={"name": free})
+    held.enter_context(claimed(home, labels.name, stack))  # first: nobody else can take the name after the check
+    refuse_taken(labels.name)
+    return labels
+
+
+def begin_free(begin: Callable[[Labels], Any], labels: Labels, *, is_given: bool) -> Any:
+    """Begin a run, and once more with the time of day in its name if another machine has just taken that.
+
+    The lock of a home keeps its own processes from it, and does not reach another machine that shares the stack.
+    """
+    from zenml.exceptions import EntityExistsError
+
+    try:
+        return begin(labels)
+    except EntityExistsError as taken:
+        if is_given or f"run name '{labels.name}'" not in str(taken):
+            raise
+        return begin(labels.model_copy(update={"name": f"{labels.name}-{datetime.now():%H%M%S}"}))
 
 
 def _connect(home: Home, settings: Config, stack: str | None) -> str:

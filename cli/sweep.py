@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NoReturn
@@ -16,7 +17,8 @@ from cli.variation import INTERRUPTED, Sweep, run_variation, texts_of
 from mlops.display.terminal import console, errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
-from mlops.runs.labels import make_labels, timed_name
+from mlops.runs.labels import make_labels, refuse_taken
+from mlops.runs.naming import default_name, hold_free, run_called
 from mlops.runtime.handed_on import Signals
 from mlops.runtime.last_words import write_asked
 from rlft.config import Config
@@ -43,15 +45,17 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
     say_start(own)
     from mlops.record.sweep import close_sweep, note_result, open_sweep
-    from mlops.runs.labels import refuse_taken
     from mlops.stacks.stack import connect
 
     uri = connect(home, sweep.stack)
-    for name in names:
-        refuse_taken(name)
     signals, status = Signals(), "failed"
     runs: list[SweptRun] = []
-    with signals.handled():
+    with ExitStack() as held:
+        if sweep.name is None:
+            own, *names = _free_names(home, settings, uri, sweep.stack, [own, *names], held)
+        for name in names:
+            refuse_taken(name)
+        held.enter_context(signals.handled())
         tracker = open_sweep(home, settings, uri, own, sweep.sweeps)
         try:
             for name, changes in zip(names, varied, strict=True):
@@ -91,9 +95,23 @@ def _names(sweep: Sweep, experiment: str, varied: Sequence[Changes]) -> tuple[st
     differing = short_names(varied)
     if sweep.name is not None:
         return sweep.name, [f"{sweep.name}-{each}" for each in differing]
-    timed = timed_name("", sweep.overrides)
+    rest = default_name("", sweep.overrides)
     keys = "+".join(key.rsplit(".", 1)[-1] for key in varied[0])
-    return f"{experiment}-sweep-{keys}{timed}", [f"{experiment}-{each}{timed}" for each in differing]
+    return f"{experiment}-sweep-{keys}{rest}", [f"{experiment}-{each}{rest}" for each in differing]
+
+
+def _free_names(
+    home: Home, config: Config, uri: str, stack: str | None, names: Sequence[str], held: ExitStack
+) -> list[str]:
+    """Return the names with a number behind all of them if one of them is taken by a run or a sweep."""
+    from mlops.record.sweep import is_sweep
+
+    def is_taken(name: str) -> bool:
+        if name.startswith(names[0]):  # the sweep's own, which no run has in ZenML
+            return is_sweep(uri, config, name)
+        return run_called(name) is not None
+
+    return hold_free(home, names, stack, held, begins=False, is_taken=is_taken)
 
 
 def _tell(

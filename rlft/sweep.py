@@ -101,25 +101,35 @@ def split_values(text: str) -> list[str]:
     return parts
 
 
-def short_name(changes: Mapping[str, str], most: int = 60) -> str:
-    """Return what differs as a part of a name, such as `learning_rate=3e-4,seed=1`; cut off at so many characters.
+def short_name(changes: Mapping[str, str], most: int = 60, unnamed: int = 0) -> str:
+    """Return what differs as a part of a name, such as `learning_rate=3e-4,seed=1`, of at most so many characters.
 
     Of a key only the last part stands there, unless two keys end in the same. Signs that are no good in a name are
-    replaced by `_`.
+    replaced by `_`. The last settings are left out where there is no room, and counted: `learning_rate=3e-4,+2`. The
+    first one always stands there, cut off if it must be. `unnamed` counts more that differ and are not in `changes`.
     """
     ends = Counter(key.rsplit(".", 1)[-1] for key in changes)
     named = {key: end if ends[end := key.rsplit(".", 1)[-1]] == 1 else key for key in changes}
-    joined = ",".join(f"{named[key]}={value}" for key, value in changes.items())
-    return re.sub(r"[^\w.,=+-]", "_", joined, flags=re.ASCII)[:most]
+    texts = [re.sub(r"[^\w.,=+-]", "_", f"{named[key]}={value}", flags=re.ASCII) for key, value in changes.items()]
+    for shown in range(len(texts), 0, -1):
+        left = len(texts) - shown + unnamed
+        more = f",+{left}" if left else ""
+        name = ",".join(texts[:shown])
+        if len(name) + len(more) <= most or shown == 1:
+            return name[: most - len(more)].rstrip(",") + more
+    return f"+{unnamed}" if unnamed else ""
 
 
 def short_names(varied: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the short name of each of several changes; those that would be called the same get a digest of theirs."""
+    """Return the short name of each of several changes; those that would be called the same get a digest of theirs.
+
+    None is longer than 60 characters.
+    """
     names = [short_name(changes) for changes in varied]
     shared = Counter(names)
     return [
-        name if shared[name] == 1 else f"{name[: -len(digest)] if len(name) > 50 else name}{digest}"
-        for name, digest in zip(names, map(_digest, varied), strict=True)
+        name if shared[name] == 1 else f"{short_name(changes, 60 - len(digest))}{digest}"
+        for name, changes, digest in zip(names, varied, map(_digest, varied), strict=True)
     ]
 
 

@@ -21,6 +21,10 @@ from rlft.files import write_file
 _STARTING_SECONDS = 60  # so long a run without a note of its process may be starting
 
 
+class NameHeldError(RlftError):
+    """Another process of the home holds the name of a run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A run and its process; `started` (seconds since the epoch) tells that from a later process with the same id.
@@ -103,14 +107,30 @@ def _notes(home: Home) -> list[Note]:
 def claimed(home: Home, name: str, stack: str | None) -> Iterator[None]:
     """Hold the name of a run for this process: between its checks and its note another one could begin the same run.
 
-    `stack` is the one that the run is on: names on different stacks are different. Raises RlftError if another process
-    of this home holds the name. However the process ends, the kernel releases the lock.
+    `stack` is the one that the run is on: names on different stacks are different. Raises NameHeldError if another
+    process of this home holds the name. However the process ends, the kernel releases the lock.
     """
-    key = hashlib.sha256(json.dumps([stack, name]).encode()).hexdigest()[:16]
+    with _held(home, [stack, name], name):
+        yield
+
+
+@contextmanager
+def promised(home: Home, name: str, stack: str | None) -> Iterator[None]:
+    """Keep processes of this home that look for a free name from taking this one, which a run is yet to begin under.
+
+    Raises NameHeldError if another process has promised it.
+    """
+    with _held(home, [stack, name, "promised"], name):
+        yield
+
+
+@contextmanager
+def _held(home: Home, what: list[str | None], name: str) -> Iterator[None]:
+    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
     def refused(holder: str) -> RlftError:
         fix = "wait for it, or end its process first"
-        return RlftError(f"{holder} has begun {name} or goes on with it", where="RUN", fix=fix)
+        return NameHeldError(f"{holder} has begun {name} or goes on with it", where="RUN", fix=fix)
 
     with locked(home.root / "runs" / f"{key}.lock", seconds=0, refused=refused):
         yield

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
@@ -16,6 +20,8 @@ from rlft.blocks import Headline, Table
 from rlft.config import Config
 from rlft.markdown import paragraph
 from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,21 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
         tags={"rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
         missed_path=home.missed_file(name),
     )
+
+
+def is_sweep(tracking_uri: str, config: Config, name: str) -> bool:
+    """Return whether a run of the experiment in MLflow has this name; if MLflow does not answer none is known."""
+    client = MlflowClient(tracking_uri)
+    try:
+        experiment = client.get_experiment_by_name(config.tracking.experiment or config.name)
+        if experiment is None:
+            return False
+        mark = "'" if '"' in name else '"'  # MLflow's filters know no other way to write one of them
+        where = f"attributes.run_name = {mark}{name}{mark}"
+        return bool(client.search_runs([experiment.experiment_id], where, max_results=1))
+    except MlflowException as cause:
+        logger.warning("whether a sweep is called %s is not known: %s", name, cause.message)
+        return False
 
 
 def result_of(runs: Sequence[SweptRun]) -> dict[str, Any]:

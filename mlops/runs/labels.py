@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from shlex import quote
 from typing import Any
 from uuid import UUID
@@ -13,19 +12,17 @@ from uuid import UUID
 from pydantic import Field
 
 from mlops.ids import is_name_of_attempt
-from rlft.config.file import holds_secret
+from mlops.runs.naming import default_name, run_called
 from rlft.config.names import check_name
 from rlft.config.section import Section
 from rlft.errors import RlftError
 from rlft.secrets import find_secrets, redact
-from rlft.sweep import short_name
 from rlft.visible import visible
 
 # Tags that rlft gives itself, and ZenML's words for the stages of a model, which cannot be names of its versions.
 RESERVED = ("experiment", "run", "replay_of", "round", "outcome")
 STAGES = ("none", "staging", "production", "archived", "latest")
 LONGEST_NOTE, LONGEST_TAG = 5000, 250  # characters
-_SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold
 
 
 class Labels(Section):
@@ -53,8 +50,8 @@ def make_labels(
 ) -> Labels:
     """Check what the user gave, and make labels of it. Raises RlftError.
 
-    Without a `name` the `experiment`, what `overrides` change and the time make one. `tags` are texts `key=value`. What
-    looks like a secret is refused: it would be stored with the run.
+    Without a `name` the `experiment`, what `overrides` change and the day make one, which may be taken (`hold_free`).
+    `tags` are texts `key=value`. What looks like a secret is refused: it would be stored with the run.
     """
     given = dict(_pair(tag) for tag in tags)
     repeated = [key for key, count in Counter(tag.partition("=")[0] for tag in tags).items() if count > 1]
@@ -67,21 +64,10 @@ def make_labels(
     if found := find_secrets({"--name": name or "", "--note": note or "", "--tag": given}):
         raise _refused(found[0], "looks like a secret, and would be stored with the run", "leave it out")
     if name is None:
-        name = timed_name(experiment, overrides)
+        name = default_name(experiment, overrides)
     else:
         _check_run_name(name)
     return Labels(name=name, note=note or "", tags=given, commits=commits, parent=parent)
-
-
-def timed_name(experiment: str, overrides: Sequence[str]) -> str:
-    """Return a name that tells what a run is about: its experiment, what differs from the config, day and time.
-
-    Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room.
-    """
-    changes = {key: value for key, _, value in (each.partition("=") for each in overrides if not holds_secret(each))}
-    shown = {key: value for key, value in changes.items() if _SHORT.fullmatch(value)}
-    parts = [experiment, *([short_name(shown)] if shown else []), f"{datetime.now():%Y-%m-%d-%H%M%S-%f}"]
-    return "-".join(parts)
 
 
 def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
@@ -91,10 +77,7 @@ def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
 
 def refuse_taken(name: str) -> None:
     """Raise RlftError if ZenML has a run of this name. Call once ZenML's set-up is that of the run."""
-    from zenml.client import Client
-
-    if found := Client().list_pipeline_runs(name=f"equals:{name}", size=1).items:
-        run = found[0]
+    if (run := run_called(name)) is not None:
         raise _refused(
             "--name",
             f"a run is called {name!r} already (begun {run.created:%Y-%m-%d %H:%M} UTC, {run.status.value})",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,19 @@ print(json.dumps([{v.version: v.run_id for v in found}, mlflow_client.get_regist
 """)
     assert len(set(versions.values())) == 2
     assert {name: str(number) for name, number in aliases.items()} == {"challenger": max(versions, key=int)}
+
+
+def test_runs_without_a_name_that_begin_at_once_are_numbered(make_home):
+    home = make_home("unnamed")
+    with ThreadPoolExecutor() as pool:
+        runs = [pool.submit(home.module, "cli", "run", str(TINY)) for _ in range(2)]
+    for run in runs:
+        assert run.result().returncode == 0, run.result().stdout + run.result().stderr
+    first, second = sorted(home.query("print(json.dumps([run.name for run in client.list_pipeline_runs()]))"))
+    assert re.fullmatch(r"tiny-\d{4}-\d\d-\d\d", first)
+    assert second == f"{first}-2"
+    shown = home.module("cli", "show", first, "0")  # exactly that run, although the other one's name begins like it
+    assert shown.returncode == 0, shown.stderr
 
 
 @pytest.fixture(scope="module")

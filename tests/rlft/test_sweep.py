@@ -67,6 +67,18 @@ def test_a_short_name_has_the_ends_of_the_keys_and_no_sign_that_a_name_cannot_ha
     assert short_name({}) == ""
 
 
+def test_a_short_name_ends_with_a_whole_setting_and_counts_what_it_leaves_out():
+    changes = {"a.steps": "40", "b.batch_size": "16", "c.rate": "1e-3"}
+    whole = "steps=40,batch_size=16,rate=1e-3"  # 8, 13 and 9 characters, and two commas
+    assert short_name(changes, most=32) == whole
+    assert short_name(changes, most=31) == "steps=40,batch_size=16,+1"
+    assert short_name(changes, most=25) == "steps=40,batch_size=16,+1"
+    assert short_name(changes, most=24) == "steps=40,+2"
+    assert short_name(changes, most=24, unnamed=3) == "steps=40,+5"
+    assert short_name({"path": "a,,,,b"}, most=8) == "path=a"
+    assert short_name({}, unnamed=2) == "+2"
+
+
 def test_names_that_would_be_the_same_get_a_digest():
     prompts = [{"environment.kwargs.system_prompt": f"{'Think step by step. ' * 5}{end}"} for end in ("A", "B")]
     assert short_name(prompts[0]) == short_name(prompts[1])

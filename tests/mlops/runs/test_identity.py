@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from mlops.runs.identity import identity_facts, identity_tags
-from mlops.runs.labels import Labels, timed_name
+from mlops.runs.labels import Labels
+from mlops.runs.naming import default_name
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from tests.e2e.conftest import TINY
@@ -37,7 +38,7 @@ def test_a_secret_within_a_value_is_in_neither(monkeypatch, words):
     tags, facts = identity_tags(load_config(TINY), LABELS), identity_facts(EnvironmentFingerprints("aa", "bb"), LABELS)
     assert tags["mlflow.source.name"].startswith("rlft run a.yaml --set")
     assert "hunter22" not in f"{tags} {facts}"
-    assert timed_name("a", [words[-1].removeprefix("--set=")]).count("hunter22") == 0
+    assert default_name("a", [words[-1].removeprefix("--set=")]).count("hunter22") == 0
 
 
 def test_the_tags_say_who_ran_which_command(typed):
