@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import typer
+from rich.cells import cell_len
 from rich.table import Table
 
 from cli.guard import guarded
@@ -13,6 +15,7 @@ from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.runs.listing import ListedRun, list_runs, to_json
+from rlft.visible import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "running": "cyan"}
 
@@ -36,23 +39,58 @@ def runs(
 
 
 def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
-    """Print the newest `limit` runs (0: all) as a table that fits 80 columns."""
+    """Print the newest `limit` runs (0: all) as a table that fits the terminal: names have their room first."""
     if not runs:
         console.print(f"no runs in {find_home().root}; `rlft run configs/demo.yaml` starts one")
         return
     shown = runs[:limit] if limit else runs
+    cells = {heading: [cell(run) for run in shown] for heading, cell in _COLUMNS.items()}
+    widths = fitting({heading: width_of([heading, *texts]) for heading, texts in cells.items()}, console.width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("run", overflow="fold", max_width=24)
-    for heading in ("began", "status", "before → after", "cost", "version"):
-        table.add_column(heading, overflow="fold", no_wrap=heading != "version")
-    for run in shown:
-        began = f"{run.began.astimezone():%Y-%m-%d\n%H:%M}"
-        status = run.status if run.kind == "training" else f"{run.status}\n{run.kind}"
-        cells = [began, styled(status, _COLOURS.get(run.status, "")), gain(run), cost(run), version(run)]
-        table.add_row(run.name, *cells)
+    for heading in (each for each in _COLUMNS if each in widths):
+        table.add_column(heading, overflow="fold", width=widths[heading])
+    for number, run in enumerate(shown):
+        row = {heading: cells[heading][number] for heading in _COLUMNS if heading in widths}
+        table.add_row(*(styled(text, _style(run, heading)) for heading, text in row.items()))
     console.print(table)
+    if left_out := [heading for heading in _COLUMNS if heading not in widths]:
+        console.print(f"no room for: {', '.join(left_out)}; a wider terminal shows it, and --json has it")
     if len(shown) < len(runs):
         console.print(f"{len(shown)} of {len(runs)} runs; --limit 0 lists all")
+
+
+def width_of(texts: Iterable[str]) -> int:
+    """Return the columns of a terminal that the widest line of some texts takes."""
+    return max(cell_len(visible(line)) for text in texts for line in text.split("\n"))
+
+
+def fitting(needed: Mapping[str, int], width: int) -> dict[str, int]:
+    """Return the widths of the columns that fit, of all that are `needed`; there is one between two of them.
+
+    The run's name and its status are always there: a name that leaves no room for the status is folded.
+    """
+    name = max(min(needed["run"], width - needed["status"] - 1), _NARROWEST)
+    found = {"run": name, "status": needed["status"]}
+    left = width - sum(found.values()) - 1
+    for heading in _BY_WORTH:
+        if needed[heading] < left:
+            found[heading] = needed[heading]
+            left -= needed[heading] + 1
+    return found
+
+
+def began(run: ListedRun) -> str:
+    """Return the day and the time of day when it began, as the user's clock has them."""
+    return f"{run.began.astimezone():%Y-%m-%d\n%H:%M}"
+
+
+def status(run: ListedRun) -> str:
+    """Return what became of it, and of what kind it is if it does not train."""
+    return run.status if run.kind == "training" else f"{run.status}\n{run.kind}"
+
+
+def _style(run: ListedRun, heading: str) -> str:
+    return _COLOURS.get(run.status, "") if heading == "status" else ""
 
 
 def gain(run: ListedRun) -> str:
@@ -85,6 +123,19 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# Columns in the order in which they stand, and those that may be left out, the most worthy first.
+_COLUMNS: dict[str, Callable[[ListedRun], str]] = {
+    "run": lambda run: run.name,
+    "began": began,
+    "status": status,
+    "before → after": gain,
+    "cost": cost,
+    "version": version,
+}
+_BY_WORTH = ("before → after", "began", "version", "cost")
+_NARROWEST = 12  # of a name, in a terminal that is narrower than anything
 
 
 def _short(count: int) -> str:
