@@ -45,7 +45,10 @@ def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
         return
     shown = runs[:limit] if limit else runs
     cells = {heading: [cell(run) for run in shown] for heading, cell in _COLUMNS.items()}
-    widths = fitting({heading: width_of([heading, *texts]) for heading, texts in cells.items()}, console.width)
+    needed = {heading: width_of([heading, *texts]) for heading, texts in cells.items()}
+    widths = fitting(needed | {"run": width_of(["run", *(run.name for run in shown)])}, console.width)
+    # What stands below a name may be wider where there is room, and is folded where there is none.
+    widths["run"] = min(needed["run"], widths["run"] + console.width - sum(widths.values()) - len(widths) + 1)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in (each for each in _COLUMNS if each in widths):
         table.add_column(heading, overflow="fold", width=widths[heading])
@@ -77,6 +80,11 @@ def fitting(needed: Mapping[str, int], width: int) -> dict[str, int]:
             found[heading] = needed[heading]
             left -= needed[heading] + 1
     return found
+
+
+def called(run: ListedRun) -> str:
+    """Return its name, and the sweep that it is one of."""
+    return f"{run.name}\nin {run.sweep}" if run.sweep else run.name
 
 
 def began(run: ListedRun) -> str:
@@ -127,7 +135,7 @@ def duration(seconds: float) -> str:
 
 # Columns in the order in which they stand, and those that may be left out, the most worthy first.
 _COLUMNS: dict[str, Callable[[ListedRun], str]] = {
-    "run": lambda run: run.name,
+    "run": called,
     "began": began,
     "status": status,
     "before → after": gain,

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
-from mlops.ids import AS_STORED, MADE_AGAIN, RUN_TAG, SWEEP_TAG
+from mlops.ids import AS_STORED, MADE_AGAIN, PARENT_TAG, RUN_TAG, SWEEP_TAG
 from mlops.removal.note import Note
 from mlops.removal.plan import own_artifacts, places, unregistered_models, unregistered_runs, within
 
 _TRACES_AT_ONCE = 100
-_PARENT_TAG = "mlflow.parentRunId"
 
 
 def hide_from_cache(home: Home, keys: Sequence[str]) -> Note:
@@ -146,8 +145,8 @@ def _emptied_sweeps(database: sqlite3.Connection, mlflow_runs: Sequence[str]) ->
     found = database.execute(
         "SELECT DISTINCT above.value FROM tags AS above JOIN runs ON runs.run_uuid = above.value "
         f"JOIN tags AS sweep ON sweep.run_uuid = above.value AND sweep.key = '{SWEEP_TAG}' "
-        f"WHERE above.key = '{_PARENT_TAG}' AND above.run_uuid IN ({marks}) AND runs.status <> 'RUNNING' "
-        f"AND above.value NOT IN (SELECT value FROM tags WHERE key = '{_PARENT_TAG}' AND run_uuid NOT IN ({marks}))",
+        f"WHERE above.key = '{PARENT_TAG}' AND above.run_uuid IN ({marks}) AND runs.status <> 'RUNNING' "
+        f"AND above.value NOT IN (SELECT value FROM tags WHERE key = '{PARENT_TAG}' AND run_uuid NOT IN ({marks}))",
         [*mlflow_runs, *mlflow_runs],
     )
     return [run for (run,) in found]

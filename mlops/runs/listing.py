@@ -17,7 +17,18 @@ from typing import Any, TypeVar
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
-from mlops.ids import EVALUATE, OTHERS, PIPELINE, RESCORE, RETRAIN, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.ids import (
+    EVALUATE,
+    OTHERS,
+    PARENT_TAG,
+    PIPELINE,
+    RESCORE,
+    RETRAIN,
+    ROLLOUTS,
+    RUN_TAG,
+    SWEEP_TAG,
+    name_of_first,
+)
 from mlops.registry.changes import read_changes
 from mlops.registry.names import CHAMPION
 from mlops.registry.spells import find_moves
@@ -73,7 +84,8 @@ class ListedRun:
 
     `status` is that of its summary, or `running`, `failed`, `killed` or `completed`. `version` is the registered one as
     (name, version). `aliases` are those of all its versions, and `named` says of each which version it names. `marks`
-    says what else the registry holds about its version: `was champion`, or `waits for approval`.
+    says what else the registry holds about its version: `was champion`, or `waits for approval`. `sweep` is the name of
+    the sweep that it is one of, empty without one.
     """
 
     name: str
@@ -86,6 +98,7 @@ class ListedRun:
     aliases: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    sweep: str = ""
 
     @property
     def began(self) -> datetime:
@@ -120,6 +133,7 @@ class ListedRun:
         return {
             "name": self.name,
             "kind": self.kind,
+            "sweep": self.sweep or None,
             "began": self.began.isoformat(),
             "status": self.status,
             "attempts": [attempt.id for attempt in self.attempts],
@@ -255,8 +269,20 @@ def _with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
     kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs")}
     version = (found[0][0], str(found[0][1])) if found else None
     unique, named = tuple(dict.fromkeys(alias for alias, _ in aliases)), tuple(sentence for _, sentence in aliases)
-    marks = _marks(database, version) if version else ()
-    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named, marks=marks)
+    said, sweep = _marks(database, version) if version else (), _sweep(database, run)
+    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named, marks=said, sweep=sweep)
+
+
+def _sweep(database: sqlite3.Connection, run: ListedRun) -> str:
+    """Return the name of the sweep whose run in MLflow the run is nested in; empty if there is none."""
+    marks = ", ".join("?" * len(run.mlflow_runs))
+    found = database.execute(
+        "SELECT above.name FROM tags AS nested JOIN runs AS above ON above.run_uuid = nested.value "
+        "JOIN tags AS sweep ON sweep.run_uuid = above.run_uuid AND sweep.key = ? "
+        f"WHERE nested.key = '{PARENT_TAG}' AND nested.run_uuid IN ({marks})",
+        (SWEEP_TAG, *run.mlflow_runs),
+    ).fetchone()
+    return found[0] if found else ""
 
 
 def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ CREATE TABLE registered_model_aliases (alias TEXT, version INTEGER, name TEXT);
 CREATE TABLE registered_model_tags (name TEXT, key TEXT, value TEXT);
 CREATE TABLE model_version_tags (name TEXT, version INTEGER, key TEXT, value TEXT);
 CREATE TABLE latest_metrics (key TEXT, value REAL, run_uuid TEXT);
+CREATE TABLE runs (run_uuid TEXT, name TEXT);
+CREATE TABLE tags (key TEXT, value TEXT, run_uuid TEXT);
 INSERT INTO model_versions VALUES ('tiny', 2, 'm1'), ('tiny', 3, 'm2');
 INSERT INTO registered_model_aliases VALUES ('champion', 3, 'tiny'), ('challenger', 3, 'tiny');
 INSERT INTO latest_metrics VALUES ('perf/gpu_hours', 1.5, 'm1'), ('perf/gpu_hours', 0.0, 'm2');
@@ -231,6 +233,26 @@ def test_the_table_gives_names_their_room_and_leaves_out_other_columns(made, wid
     assert {part for part in parts.values() if part in text.getvalue()} >= {parts[heading] for heading in headings}
     assert len(table) <= 1 + 2 * 3  # no name, which has room, is folded: the version has three lines
     assert ("no room for: " in text.getvalue()) == bool(left_out)
+
+
+def test_runs_of_a_sweep_name_it(made):
+    for number in (1, 2):
+        made.attempt(f"r{number}", "completed", number, status="improved", mlflow_run_id=f"m{number}")
+    made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3")
+    with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
+        database.executescript(
+            "INSERT INTO runs VALUES ('s', 'seeds'), ('e', 'no sweep'), ('m1', 'r1'), ('m2', 'r2'), ('m3', 'alone'); "
+            "INSERT INTO tags VALUES ('rlft.sweep', 'seed=1,2', 's'), ('mlflow.parentRunId', 's', 'm1'), "
+            "('mlflow.parentRunId', 's', 'm2'), ('mlflow.parentRunId', 'e', 'm3')"
+        )
+    listing = list_runs(made.home)
+    assert [(run["name"], run["sweep"]) for run in to_json(listing)] == [
+        ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
+    ]  # fmt: skip
+    text = StringIO()
+    show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
+    names = [line[: len("in seeds ")].strip() for line in text.getvalue().splitlines()]
+    assert [name for name in names if name] == ["run", "r1", "in seeds", "r2", "in seeds", "alone"]
 
 
 def test_a_name_that_leaves_no_room_for_the_status_is_folded(made):
