@@ -61,15 +61,15 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
             for name, changes in zip(names, varied, strict=True):
                 errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
                 runs.append(run_variation(home, sweep, name, changes, tracker.run_id, signals))
-                note_result(tracker, runs, sweep.note or "")
+                note_result(tracker, runs, names, sweep.note or "")
                 if signals.caught or runs[-1].exit_code > INTERRUPTED:
                     status = "killed"
                     break
             else:
                 status = "finished"
         finally:
-            close_sweep(tracker, runs, status.upper())
-        _tell(own, status, tracker.run_id, runs, len(names), summary, as_json=sweep.as_json)
+            close_sweep(tracker, runs, names, status.upper())
+        _tell(own, status, tracker.run_id, runs, names, summary, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
     raise typer.Exit(code or (INTERRUPTED + signals.caught if signals.caught else 0))
 
@@ -119,27 +119,29 @@ def _tell(
     status: str,
     run_id: str | None,
     runs: Sequence[SweptRun],
-    planned: int,
+    planned: Sequence[str],
     summary: Path | None,
     *,
     as_json: bool = False,
 ) -> None:
     """Print what the runs came to, and write it to the file that `--summary` names."""
-    from mlops.record.sweep import result_of, table_of
+    from mlops.record.sweep import not_begun, result_of, table_of
 
     # By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
-    known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": planned}
-    result = {**known, **result_of(runs)}
+    known = {"name": name, "status": status, "pipeline_run_id": None, "mlflow_run_id": run_id, "planned": len(planned)}
+    result = {**known, **result_of(runs, planned)}
     if summary is not None:
         write_asked(summary, json.dumps(result, indent=1))
     if as_json:
         console.write_json(result)
         return
-    table = table_of(runs, title=f"{name}: {len(runs)} of {planned} runs")
+    table = table_of(runs, title=f"{name}: {len(runs)} of {len(planned)} runs")
     console.print(drawn(table))
     for run in runs:
         if run.exit_code:
             console.print(f"{run.name} ended with exit code {run.exit_code} ({run.status}).")
+    for missing in not_begun(runs, planned):
+        console.print(f"{missing} has not begun.")
     scored = [quote(run.name) for run in runs if run.score]
     if len(table.rows) > 1 and len(scored) > 1:
         console.print("Whether one setting is better than another, and how many seeds would tell:")

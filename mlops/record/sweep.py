@@ -22,6 +22,7 @@ from rlft.markdown import paragraph
 from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
 
 logger = logging.getLogger(__name__)
+_MOST_NAMED = 10  # of the runs that have not begun: a sweep has up to 100, and a tag has little room
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,11 @@ def is_sweep(tracking_uri: str, config: Config, name: str) -> bool:
         return False
 
 
-def result_of(runs: Sequence[SweptRun]) -> dict[str, Any]:
-    """Return what the runs came to, as JSON: `runs`, and the means over seeds of each of the `settings`."""
+def result_of(runs: Sequence[SweptRun], planned: Sequence[str]) -> dict[str, Any]:
+    """Return what the runs came to, as JSON: `runs`, and the means over seeds of each of the `settings`.
+
+    `planned` are the names of all runs of the sweep; those that have not begun are `not_begun`.
+    """
     return {
         "runs": [
             {
@@ -93,23 +97,37 @@ def result_of(runs: Sequence[SweptRun]) -> dict[str, Any]:
             }
             for run in runs
         ],
-        "settings": [asdict(setting) for setting in _settings(runs)],
+        "not_begun": not_begun(runs, planned),
+        "settings": [{**asdict(setting), "before": _before(setting)} for setting in _settings(runs)],
     }
 
 
-def note_result(tracker: Tracker, runs: Sequence[SweptRun], note: str = "") -> None:
+def not_begun(runs: Sequence[SweptRun], planned: Sequence[str]) -> list[str]:
+    """Return the names of the planned runs that have not begun: all behind those that have ended."""
+    return list(planned[len(runs) :])
+
+
+def note_result(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], note: str = "") -> None:
     """Write what the runs came to so far into the MLflow run of the sweep."""
     settings = _settings(runs)
     tracker.log_metrics(_metrics(settings), step=len(runs))
-    tracker.log_json("sweep.json", result_of(runs))
-    tracker.set_tags({DESCRIPTION: _description(settings, runs, note)})
+    tracker.log_json("sweep.json", result_of(runs, planned))
+    tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, note)})
 
 
-def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], status: str) -> None:
+def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], status: str) -> None:
     """End the MLflow run of the sweep: `FINISHED`, `FAILED` or `KILLED`."""
-    ended = sum(run.exit_code == 0 for run in runs)
-    tracker.set_tags({"rlft.status": f"{ended} of {len(runs)} runs ended well"})
+    tracker.set_tags({"rlft.status": status_text(runs, planned)})
     tracker.finish(status)
+
+
+def status_text(runs: Sequence[SweptRun], planned: Sequence[str]) -> str:
+    """Return how many of the planned runs ended well, and which have not begun."""
+    ended = sum(run.exit_code == 0 for run in runs)
+    missing = not_begun(runs, planned)
+    more = f", and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    behind = f"; {len(missing)} not begun: {', '.join(missing[:_MOST_NAMED])}{more}" if missing else ""
+    return f"{ended} of {len(planned)} runs ended well{behind}"
 
 
 def table_of(runs: Sequence[SweptRun], title: str = "") -> Table:
@@ -129,7 +147,9 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
     found = dict[str, float]()
     for label, setting in zip(_names(settings), settings, strict=True):
         end_of_name = f"/{label.replace('=', ' ')}" if label else ""
-        for part, mean in (("", setting.after), ("_gain", setting.gain)):
+        before = _before(setting)
+        start = None if before is None else Mean(before, None, None)
+        for part, mean in (("", setting.after), ("_before", start), ("_gain", setting.gain)):
             if mean is None:
                 continue
             name = f"{PREFIX}/test/{setting.metric}{part}"
@@ -138,19 +158,25 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
     return found
 
 
-def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], note: str) -> str:
-    told = [paragraph(block) for block in (Headline(_sentence(settings, runs)), table_of(runs))]
+def _before(setting: SettingResult) -> float | None:
+    """Return the mean of what training started from; `None` where it is not known."""
+    return None if setting.after is None or setting.gain is None else setting.after.value - setting.gain.value
+
+
+def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: Sequence[str], note: str) -> str:
+    told = [paragraph(block) for block in (Headline(_sentence(settings, runs, len(planned))), table_of(runs))]
     return "\n\n".join([*told, *([note] if note else [])])
 
 
-def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun]) -> str:
+def _sentence(settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: int) -> str:
     scored = sum(setting.scored for setting in settings)
     kinds = f"{len(settings)} settings" if len(settings) > 1 else "one setting"
+    ended = f"; {len(runs)} of {planned} planned runs have ended" if len(runs) < planned else ""
     return (
-        f"{scored} of {len(runs)} runs of {kinds} have a result on the test tasks. The interval of the score is over "
-        "seeds alone, on these test tasks; that of the gain is over seeds and tasks. What is over seeds is Student's, "
-        "which takes scores for normal, so a seed that collapses makes it wrong; one run has no interval, nor have "
-        "equal ones."
+        f"{scored} of {len(runs)} runs of {kinds} have a result on the test tasks{ended}. The interval of the score is "
+        "over seeds alone, on these test tasks; that of the gain is over seeds and tasks. What is over seeds is "
+        "Student's, which takes scores for normal, so a seed that collapses makes it wrong; one run has no interval, "
+        "nor have equal ones."
     )
 
 
@@ -162,10 +188,11 @@ def _names(settings: Sequence[SettingResult]) -> list[str]:
 def _row(label: str, setting: SettingResult) -> tuple[str, ...]:
     name = label or "as in the config"
     counted = f"{setting.scored} of {setting.runs}"
-    if setting.after is None or setting.gain is None:
+    start = _before(setting)
+    if start is None or setting.after is None or setting.gain is None:
         return name, counted, "no result", "", "", "", ""
-    before = f"{setting.after.value - setting.gain.value:.3f}"
-    after, gain = f"{setting.metric} {setting.after.value:.3f}", f"{setting.gain.value:+.3f}"
+    before = f"{setting.metric} {start:.3f}"
+    after, gain = f"{setting.after.value:.3f}", f"{setting.gain.value:+.3f}"
     return name, counted, before, after, _ends(setting.after), gain, _ends(setting.gain, "+")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from cli.sweep import _tell
 from mlops.record.sweep import SweptRun
 
@@ -10,7 +12,14 @@ def test_what_the_runs_came_to_is_told_although_the_summary_cannot_be_written(tm
     file = tmp_path / "file"
     file.touch()  # no folder, so that nothing can be written below it
     runs = [SweptRun("one", {"seed": "1"}, 1, None)]
-    _tell("rates", "killed", None, runs, 2, file / "summary.json")
+    _tell("rates", "killed", None, runs, ["one", "two"], file / "summary.json")
     said = capsys.readouterr()
     assert "one ended with exit code 1 (failed)." in said.out
+    assert "two has not begun." in said.out
     assert "could not be written to" in said.err
+
+
+def test_the_summary_of_a_sweep_names_the_runs_that_have_not_begun(tmp_path):
+    _tell("rates", "killed", None, [SweptRun("one", {}, 130, None)], ["one", "two", "three"], tmp_path / "s.json")
+    kept = json.loads((tmp_path / "s.json").read_text())
+    assert (kept["planned"], kept["not_begun"]) == (3, ["two", "three"])

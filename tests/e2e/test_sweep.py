@@ -109,6 +109,10 @@ def test_a_signal_ends_the_run_that_goes_on_and_the_sweep(make_home):
     assert process.returncode == 128 + signal.SIGTERM
     assert "run 2 of 2" not in said
     assert "cut-seed=0 ended with exit code 143" in said
-    runs = {run["name"]: run["status"] for run in home.query(NESTED)}
+    assert "cut-seed=1 has not begun" in said
+    found = home.query(NESTED)
+    runs = {run["name"]: run["status"] for run in found}
     assert runs["cut"] == "KILLED"
+    [status] = [run["tags"]["rlft.status"] for run in found if run["name"] == "cut"]
+    assert status == "0 of 2 runs ended well; 1 not begun: cut-seed=1"
     assert set(runs) <= {"cut", "cut-seed=0"}  # the second is missing if the signal came before it was opened

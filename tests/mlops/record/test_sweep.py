@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.record.sweep import SweptRun, _metrics, _settings, result_of, table_of
+from mlops.record.sweep import SweptRun, _metrics, _settings, result_of, status_text, table_of
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 
@@ -31,7 +31,7 @@ def test_a_run_has_the_interval_of_its_gain_with_errors_on_either_side():
     worse = run({}, 0.5, errors=2, ci_low_errors=0.05, ci_high_errors=0.4).score
     assert worse is not None
     assert (worse.gain_low, worse.gain_high) == (0.05, 0.4)
-    (listed, failed) = result_of([run({}, 0.5), SweptRun("f", {}, 1, None)])["runs"]
+    (listed, failed) = result_of([run({}, 0.5), SweptRun("f", {}, 1, None)], ["r", "f"])["runs"]
     assert (listed["gain_low"], listed["gain_high"]) == pytest.approx((0.15, 0.35))
     assert {name: failed[name] for name in ("metric", "before", "after", "gain_low", "gain_high")} == dict.fromkeys(
         ("metric", "before", "after", "gain_low", "gain_high")
@@ -46,3 +46,25 @@ def test_settings_whose_names_are_cut_off_keep_their_own_metrics_and_rows():
     assert sorted(value for name, value in found.items() if name.startswith("0_result/test/accuracy/")) == [0.5, 1.0]
     first, second = table_of(runs).rows
     assert first[0] != second[0]
+
+
+def test_the_start_is_told_beside_the_score_and_the_gain():
+    # Starts of 0.25, scores of 0.5 and 1: means of 0.25, 0.75 and 0.5.
+    runs = [run({"seed": "0"}, 0.5), run({"seed": "1"}, 1.0)]
+    found = _metrics(_settings(runs))
+    name = "0_result/test/accuracy"
+    assert (found[name], found[f"{name}_before"], found[f"{name}_gain"]) == pytest.approx((0.75, 0.25, 0.5))
+    assert result_of(runs, ["a", "b"])["settings"][0]["before"] == pytest.approx(0.25)
+    ((_, counted, before, after, *_),) = table_of(runs).rows
+    assert (counted, before, after) == ("2 of 2", "accuracy 0.250", "0.750")
+    failed = [SweptRun("f", {}, 1, None)]
+    assert _metrics(_settings(failed)) == {}
+    assert result_of(failed, ["f"])["settings"][0]["before"] is None
+
+
+def test_runs_that_have_not_begun_are_counted_and_named():
+    cut = SweptRun("a", {}, 130, None)
+    assert status_text([cut], ["a", "b", "c"]) == "0 of 3 runs ended well; 2 not begun: b, c"
+    assert status_text([run({}, 0.5)], ["r"]) == "1 of 1 runs ended well"
+    told = status_text([], [f"n{number}" for number in range(12)])
+    assert told.endswith("12 not begun: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, and 2 more")
