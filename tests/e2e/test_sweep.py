@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -43,6 +44,8 @@ def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
     assert above["metrics"]["0_result/test/accuracy"] == pytest.approx(sum(scores) / 2)
     gains = [child["metrics"]["0_result/test/accuracy_gain"] for child in children]
     assert above["metrics"]["0_result/test/accuracy_gain"] == pytest.approx(sum(gains) / 2)
+    starts = [child["metrics"]["0_result/test/accuracy_before"] for child in children]
+    assert above["metrics"]["0_result/test/accuracy_before"] == pytest.approx(sum(starts) / 2)
     assert above["tags"]["mlflow.note.content"].startswith("**2 of 2 runs of one setting have a result")
     assert above["tags"]["rlft.sweep"] == "seed=0,1"
 
@@ -73,6 +76,22 @@ def test_runs_of_one_sweep_are_not_made_twice(swept):
     again = home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries")
     assert again.code == 2
     assert "a run is called 'tries-seed=0' already" in again.output
+
+
+@pytest.mark.slow
+def test_sweeps_without_a_name_are_numbered_and_their_runs_listed_with_them(swept, tmp_path):
+    home = swept[0].copy(tmp_path)
+    first, second = (home.rlft("run", str(TINY), "--sweep", values) for values in ("seed=0,1", "seed=1,0"))
+    assert (first.code, second.code) == (0, 0), first.output + second.output
+    day = first.summary["name"].removeprefix("tiny-sweep-seed-")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", day)
+    assert second.summary["name"] == f"tiny-sweep-seed-{day}-2"
+    assert [run["name"] for run in second.summary["runs"]] == [f"tiny-seed=1-{day}-2", f"tiny-seed=0-{day}-2"]
+    listed = json.loads(home.module("cli", "runs", "--json").stdout)
+    assert {run["name"]: run["sweep"] for run in listed} == {
+        "tries-seed=0": "tries", "tries-seed=1": "tries",
+        **{run["name"]: done.summary["name"] for done in (first, second) for run in done.summary["runs"]},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
