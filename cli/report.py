@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from cli.options import Verbose
 from mlops.display.terminal import console
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
+from rlft.errors import ConfigError
+from rlft.files import why_not_writable
 
 
 def report(
@@ -24,6 +27,8 @@ def report(
 ) -> None:
     """Write one HTML page about a run: what came of it, curves, time, the best and the worst attempts, lineage."""
     with guarded(verbose, None):
+        if to is not None:
+            _check_target(to)  # before anything is looked up
         home = find_home()
         check_entries(home)
         from mlops.stacks.stack import connect
@@ -35,5 +40,18 @@ def report(
 
         found = find_run(run)
         file = to or Path(f"{name_of(found)}.html")
+        _check_target(file)
         write_file(file, make_report(home, str(found.id)))
         console.print(f"{file} ({file.stat().st_size / 1000:.0f} kB)")
+
+
+def _check_target(file: Path) -> None:
+    """Raise ConfigError if the page cannot be written there; no folder is made, as a wrong one is a slip."""
+    if file.is_dir():
+        fix = f"name a file in it, such as {file / 'run.html'}"
+        raise ConfigError("this is a folder, not a file", where=f"--to {file}", fix=fix)
+    if not file.parent.is_dir():
+        fix = f"make it (`mkdir -p {quote(str(file.parent))}`), or let --to name another file"
+        raise ConfigError(f"there is no folder {file.parent}", where=f"--to {file}", fix=fix)
+    if problem := why_not_writable(file):
+        raise ConfigError(problem, where=f"--to {file}", fix="let --to name another file")

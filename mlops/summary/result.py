@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote
+from shlex import quote
+from urllib.parse import quote as in_address
 
 from mlops.summary.blocks import blocks
 from mlops.summary.sections import Difference
@@ -58,7 +59,7 @@ def description(summary: Summary, name: str, note: str = "", links: Mapping[str,
     note is the user's own Markdown; all else is escaped.
     """
     linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
-    more = f"`rlft show {name}` shows its conversations." + (f" Look at: {linked}." if linked else "")
+    more = f"`rlft show {quote(name)}` shows its conversations." + (f" Look at: {linked}." if linked else "")
     return "\n\n".join([*map(paragraph, blocks(summary)), more, *([note] if note else [])])
 
 
@@ -70,5 +71,5 @@ def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
     found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics", "traces": f"{page}/traces"}
     name, version = summary.promotion.name, summary.promotion.version
     if name is not None and version is not None:
-        found[f"{name} version {version}"] = f"#/models/{quote(name, safe='')}/versions/{version}"
+        found[f"{name} version {version}"] = f"#/models/{in_address(name, safe='')}/versions/{version}"
     return found

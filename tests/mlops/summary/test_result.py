@@ -80,6 +80,10 @@ def test_the_description_says_what_the_terminal_says():
     assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
 
 
+def test_the_command_in_the_description_can_be_copied():
+    assert description(IMPROVED, "tiny lr").endswith("`rlft show 'tiny lr'` shows its conversations.")
+
+
 def test_the_links_lead_to_pages_of_mlflow():
     registered = Promotion(name="a b/c", version="3")
     run = IMPROVED.model_copy(update={"mlflow_run_id": "r1", "promotion": registered})
