@@ -5,7 +5,7 @@
 - `arms`: what is computed for it from the evaluations of a run's arms
 - `caveats`: what stands beside a result: tasks that are not new, and what training cost elsewhere
 - `controls`: what the controls of a run are called, and the sentences about them
-- `verdict`, `blocks`: what came of a run in sentences; in blocks of text
+- `headline`, `verdict`, `blocks`: what came of a run in one sentence with its numbers; in all of them; as blocks
 - `result`: how MLflow shows it first
 - `version_facts`: what is known of a version when its policy is registered
 - `evaluations`: what an evaluation of models came to

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mlops.summary import verdict
+from mlops.summary.headline import headline
 from mlops.summary.summary import Summary
 from rlft.blocks import Block, Bullets, Caution, Headline
 
@@ -33,7 +34,7 @@ def results(summary: Summary) -> Iterator[Block]:
 def lead(summary: Summary) -> Iterator[Block]:
     """Yield what must be read before the verdict, the verdict as a headline, and what explains it."""
     yield from _cautions(verdict.warnings_before(summary))
-    yield Headline(verdict.HEADLINES[summary.status])
+    yield Headline(headline(summary))
     yield from verdict.explanation(summary)
 
 

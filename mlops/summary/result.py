@@ -19,9 +19,10 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
     """Return the result with its intervals, and what the run used, as metrics under `0_result/`.
 
     `test/<metric>` is the trained model's mean, with the ends of `trained` if that is known, `_before` that of the
-    model that training started from, `_gain` their difference, and `_over_control` the trained model minus the best
-    control; `_low` and `_high` are the ends of 95 % intervals. `gpus` is how many GPUs the run had, and `tokens` how
-    many its rounds have sampled. Of a run that trained nothing there is only what it used.
+    model that training started from, `_gain` their difference, `_over_control` the trained model minus the best control
+    that is a model, and `_over_constant` that minus the best constant answer; `_low` and `_high` are the ends of 95 %
+    intervals. `gpus` is how many GPUs the run had, and `tokens` how many its rounds have sampled. Of a run that trained
+    nothing there is only what it used.
     """
     found: dict[str, float] = {}
     if (change := summary.difference) is not None:
@@ -31,6 +32,8 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
         found |= {name: change.after, f"{name}_before": change.before, **_ends(f"{name}_gain", change)}
         if (best := best_control(summary)) is not None:
             found |= _ends(f"{name}_over_control", best)
+        if (constant := summary.difference_controls.get("constant")) is not None:
+            found |= _ends(f"{name}_over_constant", constant)
     if summary.baseline is not None and summary.status in ("too_hard", "already_solved"):
         found["baseline/frac_tasks_with_variance"] = summary.baseline.frac_tasks_with_variance
     found["used/seconds"] = summary.seconds.total
@@ -43,8 +46,9 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
 
 
 def best_control(summary: Summary) -> Difference | None:
-    """Return the trained model minus the control with the highest mean; `None` if no control has a score."""
-    scored = [change for change in summary.difference_controls.values() if change is not None]
+    """Return the trained model minus the best control; `None` if none but the constant answer has a score."""
+    named = summary.difference_controls.items()
+    scored = [change for name, change in named if change is not None and name != "constant"]
     return max(scored, key=lambda change: change.before, default=None)
 
 

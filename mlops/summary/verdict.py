@@ -6,18 +6,11 @@ from collections.abc import Mapping
 
 from mlops.registry.reasons import failed_of_all, failing
 from mlops.summary.controls import controls_that_do, cost_note, label_of, weak_controls
+from mlops.summary.headline import qualifications
 from mlops.summary.sections import Difference, Metrics, SeveralAttempts
-from mlops.summary.summary import NOT_REGISTERED, Status, Summary
+from mlops.summary.summary import NOT_REGISTERED, Summary
 from rlft.blocks import Table
 
-HEADLINES: Mapping[Status, str] = {
-    "running": "The run has not ended.",
-    "improved": "The trained model is better than what it started from.",
-    "not_improved": "The trained model is not measurably better than what it started from.",
-    "too_hard": "Not trained: the model solves none of these tasks, so nothing can be learnt.",
-    "already_solved": "Not trained: the model solves these tasks already.",
-    "failed": "The run failed.",
-}
 EFFECTS = {
     "widened": "in {n} attempts the trained model solves more than the start does in {further}",
     "ahead": "the trained model solves more in {n} attempts, but the start may solve as much in {further}",
@@ -40,12 +33,12 @@ def warnings_before(summary: Summary) -> list[str]:
 
 
 def explanation(summary: Summary) -> list[str]:
-    """Return the sentences that stand under the headline: what went wrong, or how large the difference is."""
+    """Return the sentences that stand under the headline: what went wrong, and what must be known of the difference."""
     said = [summary.error] if summary.error else []
     if summary.baseline and summary.status in ("too_hard", "already_solved"):
         said.append(summary.baseline.advice)
     if summary.difference:
-        said.append(_sentence(summary.difference))
+        said += qualifications(summary.difference)
     return said + [f"Likely cause: {each}" for each in summary.diagnosis[:1]]
 
 
@@ -144,32 +137,6 @@ def _collapsed(summary: Summary) -> list[str]:
         return []
     wanted = "If few answers are right for your tasks, look at them (`rlft show RUN final`) before you use the model."
     return [f"The trained model says little: {summary.collapsed}. {wanted}"]
-
-
-def _scale(metric: str) -> tuple[float, str]:
-    """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
-    return (1, "") if metric == "reward" else (100, " points")
-
-
-def _sentence(change: Difference) -> str:
-    """Return the difference in one sentence: accuracy in percentage points, the reward in its own unit."""
-    metric, (scale, unit) = change.metric, _scale(change.metric)
-    before, after = change.before * scale, change.after * scale
-    low, high = change.ci_low * scale, change.ci_high * scale
-    text = (
-        f"{metric} on {change.tasks} unseen test tasks: {before:.3g} -> {after:.3g} "
-        f"({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
-    )
-    if change.errors and change.ci_low_errors is not None:
-        text += (
-            f"; counting {change.errors} rollouts without a score against the trained model, the lower end is "
-            f"{change.ci_low_errors * scale:+.3g}"
-        )
-    if change.without_score:
-        text += f"; {len(change.without_score)} tasks have no score for either and are left out"
-    if change.declared is False:
-        text += "; the range of this score is not known, so rare large losses that did not occur may be missing"
-    return text
 
 
 def _against(label: str, change: Difference, note: str) -> str:

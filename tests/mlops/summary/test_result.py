@@ -33,9 +33,12 @@ def test_the_result_comes_first_with_its_intervals():
             "0_result/test/accuracy_gain": 0.5,
             "0_result/test/accuracy_gain_low": 0.49,
             "0_result/test/accuracy_gain_high": 0.52,
-            "0_result/test/accuracy_over_control": 0.25,  # over sft, which is better than the constant answer
+            "0_result/test/accuracy_over_control": 0.25,  # over sft
             "0_result/test/accuracy_over_control_low": 0.24,
             "0_result/test/accuracy_over_control_high": 0.27,
+            "0_result/test/accuracy_over_constant": 0.625,
+            "0_result/test/accuracy_over_constant_low": 0.615,
+            "0_result/test/accuracy_over_constant_high": 0.645,
             "0_result/used/seconds": 1800,
             "0_result/used/gpu_hours": 2,  # 4 GPUs for half an hour
             "0_result/used/rollouts": 640,
@@ -63,7 +66,10 @@ def test_a_run_that_trained_nothing_says_what_it_took_and_what_it_measured():
 
 
 def test_without_a_scored_control_there_is_no_best_one():
-    assert best_control(IMPROVED.model_copy(update={"difference_controls": {"few_shot": None}})) is None
+    for found in ({"few_shot": None}, {"constant": minus(0.125, 0.625)}):
+        summary = IMPROVED.model_copy(update={"difference_controls": found})
+        assert best_control(summary) is None
+        assert not [name for name in result_metrics(summary, gpus=0) if "over_control" in name]
 
 
 def test_the_description_says_what_the_terminal_says():
@@ -71,9 +77,11 @@ def test_the_description_says_what_the_terminal_says():
     registered = Promotion(promoted=True, name="m", version="3", alias="champion", reasons=["passes: it is better"])
     text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
     paragraphs = text.split("\n\n")
-    assert paragraphs[0] == "**The trained model is better than what it started from.**"
-    assert "25 \\-> 75" not in text  # a minus is no markup
-    assert "accuracy on 500 unseen test tasks: 25 -\\> 75 (+50 points, 95 % interval +49 to +52)" in paragraphs
+    assert paragraphs[0] == (  # a minus is no markup
+        "**The trained model is better than what it started from: accuracy 25 -\\> 75 on 500 unseen test tasks (+50 "
+        "points, 95 % interval +49 to +52); no control does as well (the best of 2, SFT on your gold answers, reaches "
+        "50).**"
+    )
     table = "|  | test |\n| --- | --- |\n| base model | 0.250 |\n| SFT on your gold answers | 0.500 |"
     assert any(paragraph.startswith(table) for paragraph in paragraphs)
     assert "Registry: m version 3, alias champion\n- passes: it is better" in paragraphs

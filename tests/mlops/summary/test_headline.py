@@ -1,0 +1,73 @@
+"""The sentence that heads a result says its numbers and what controls say of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlops.summary.headline import headline, qualifications
+from mlops.summary.sections import Difference
+from mlops.summary.summary import Summary
+
+
+def minus(before, low, high, metric="accuracy", **more):
+    """0.5 minus a control, or minus the start."""
+    change = {"before": before, "after": 0.5, "mean": 0.5 - before, "ci_low": low, "ci_high": high}
+    return Difference(metric=metric, tasks=40, **change, **more)
+
+
+GAIN = minus(0.25, 0.125, 0.375)
+ABOVE, LEVEL, BELOW = minus(0.25, 0.1, 0.4), minus(0.5, -0.1, 0.1), minus(0.75, -0.4, -0.1)
+NUMBERS = "accuracy 25 -> 50 on 40 unseen test tasks (+25 points, 95 % interval +12.5 to +37.5)"
+UNKNOWN = "so whether something simpler does as well is unknown"
+
+
+@pytest.mark.parametrize(
+    ("controls", "said"),
+    [
+        ({}, f"no control was run, {UNKNOWN}"),
+        ({"sft": None}, f"no control was run, {UNKNOWN}"),  # it has no score
+        ({"constant": ABOVE}, f"no control but the best constant answer (25) was run, {UNKNOWN}"),
+        ({"constant": LEVEL}, "a control does as well (best constant answer)"),
+        (
+            {"constant": minus(0.3, 0.1, 0.4), "sft": ABOVE, "few_shot": minus(0.2, 0.1, 0.4)},
+            "no control does as well (the best of 3, SFT on your gold answers, reaches 25)",
+        ),
+        (
+            {"sft": BELOW, "rejection_sampling": LEVEL, "few_shot": LEVEL, "constant": ABOVE},
+            "a control does better (SFT on your gold answers) and 2 controls do as well (Rejection sampling, base "
+            "model with examples in its prompt)",
+        ),
+    ],
+)
+def test_the_headline_says_what_controls_say(controls, said):
+    summary = Summary(status="improved", difference=GAIN, difference_controls=controls)
+    assert headline(summary) == f"The trained model is better than what it started from: {NUMBERS}; {said}."
+
+
+def test_a_control_of_an_older_summary_is_one():
+    summary = Summary(status="improved", difference=GAIN, difference_sft_control=LEVEL)
+    assert headline(summary).endswith("; a control does as well (SFT on your gold answers).")
+
+
+def test_a_reward_has_its_own_unit():
+    summary = Summary(status="not_improved", difference=minus(0.25, -0.125, 0.375, metric="reward"))
+    assert headline(summary).startswith(
+        "The trained model is not measurably better than what it started from: reward 0.25 -> 0.5 on 40 unseen test "
+        "tasks (+0.25, 95 % interval -0.125 to +0.375); no control was run"
+    )
+
+
+def test_a_run_that_measured_nothing_has_no_numbers():
+    assert headline(Summary(status="failed")) == "The run failed."
+    assert headline(Summary(status="running", difference=GAIN)) == "The run has not ended."
+
+
+def test_what_must_be_known_beside_the_numbers_is_told_below():
+    assert qualifications(GAIN) == []
+    change = minus(0.25, 0.1, 0.4, errors=3, ci_low_errors=-0.05, without_score=["a", "b"], declared=False)
+    errors, without, range_ = qualifications(change)
+    assert errors == (
+        "Counting 3 rollouts without a score against the trained model, the lower end of the interval is -5."
+    )
+    assert without == "2 test tasks have no score for either and are left out."
+    assert range_.startswith("The range of this score is not known")
