@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,11 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
+from mlops.summary.headline import in_words
+
+if TYPE_CHECKING:
+    from mlops.summary.sections import Difference
+    from rlft.diagnosis import History
 
 
 def diagnose(
@@ -33,21 +39,25 @@ def diagnose(
         from mlops.stacks.stack import connect
 
         connect(home, stack)
-        from mlops.stored.diagnosis import stored_history
+        from mlops.stored.diagnosis import stored_gain, stored_history
         from rlft.diagnosis import CHECKS
         from rlft.diagnosis import diagnose as find
 
-        history = stored_history(run)
+        history, gain = stored_history(run), stored_gain(home, run)
+        history = replace(history, improved=gain is not None)
         findings = find(history)
         if as_json:
             found = [
                 {"cause": each.cause, "what": each.what, "remedy": each.remedy, "guide": each.link} for each in findings
             ]
-            console.write_json({"risen": history.has_risen(), "rounds": len(history.rounds), "findings": found})
+            test = None if gain is None else gain.model_dump(mode="json")
+            risen = {"risen": history.has_risen(), "test": test}
+            console.write_json({**risen, "rounds": len(history.rounds), "findings": found})
             return
         if history.has_risen():
-            nothing = "" if findings else ": there is nothing to explain"
-            console.print(f"Validation is measurably better than before training{nothing}.")
+            console.print(_rise(history, gain))
+            if not findings:
+                console.print("There is nothing to explain.")
         elif not findings:
             console.print(
                 f"None of {len(CHECKS)} checks has found a cause in the {len(history.rounds)} rounds. Read attempts "
@@ -57,3 +67,14 @@ def diagnose(
             console.print(styled(f"{number}. {each.cause}", "bold"))
             for sentence in (each.what, each.remedy, f"More: {each.link}"):
                 console.print(f"   {sentence}")
+
+
+def _rise(history: History, gain: Difference | None) -> str:
+    """Return which split shows that the run has risen, and by how much if it is the test split alone."""
+    if history.validation_has_risen() or gain is None:
+        return "Validation is measurably better than before training."
+    said = f"The trained model is measurably better on the test split: {in_words(gain)}."
+    if not (validated := history.scored_validations()):
+        return f"{said} It was not validated."
+    tasks = len(validated[-1][1].per_task[history.metric])
+    return f"{said} Validation does not show it: its {tasks} tasks are too few to tell such a gain from chance."

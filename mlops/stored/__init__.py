@@ -13,4 +13,6 @@
 - `report`: what is needed for the page about it
 - `contrast`, `contrast_start`, `contrasted`, `contrasted_models`: what is needed of runs to put them side by side, and
   where they started; all of it together; their models and settings
+- `report`, `summaries`: what is needed for the page about it; its summary
+- `contrast`, `contrasted`: what is needed of runs to put them side by side; both together
 """

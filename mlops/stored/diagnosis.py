@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mlops.home.folder import Home
 from mlops.ids import EVALUATION, TRAIN_REPORT, round_name, validation_name
 from mlops.runs.settings import stored_config
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
+from mlops.stored.summaries import stored_summary
+from mlops.summary.sections import Difference
 from rlft.config import Config
 from rlft.diagnosis import History
 from rlft.errors import RlftError
@@ -29,7 +32,16 @@ def make_history(
         max_completion_length=config.rollout.max_completion_length,
         beta=training.beta,
         scale_rewards=training.scale_rewards,
+        trains="adapter" if config.policy.lora else "random" if config.policy.from_scratch else "all",
     )
+
+
+def stored_gain(home: Home, run: str) -> Difference | None:
+    """Return what the trained model of a run has gained on the test split; `None` if that is not above chance."""
+    from mlops.runs.finding import find_run
+
+    summary = stored_summary(home, find_run(run))
+    return summary.difference if summary is not None and summary.status == "improved" else None
 
 
 def stored_history(run: str) -> History:

@@ -15,8 +15,8 @@ from mlops.ids import AUDIT, REWARDS, ROLLOUTS
 from mlops.stored.contrast import code_of_run, settings_of_run
 from mlops.stored.diagnosis import stored_curves
 from mlops.stored.rollouts import stored_output, stored_tasks
+from mlops.stored.summaries import stored_summary
 from mlops.summary.blocks import blocks
-from mlops.summary.file import read_summary
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
@@ -32,14 +32,12 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
 
     Raises RlftError if there is no such run, or no summary of it.
     """
-    from mlops.runs.finding import attempts_of, find_run, name_of, refuse_others
+    from mlops.runs.finding import find_run, name_of, refuse_others
 
     found = find_run(run)
     refuse_others(found, "its page in MLflow says what came of it (`rlft ui`), and so does the file of its summary")
     name = name_of(found)
-    for attempt in [found, *attempts_of(found)]:
-        summary = summary or read_summary(home, str(attempt.id))
-    if summary is None:
+    if (summary := summary or stored_summary(home, found)) is None:
         raise RlftError(f"{name} has no summary", where="RUN", fix="`rlft runs` lists the runs that have one")
     rounds, validations = stored_curves(found)
     settings = settings_of_run(found)

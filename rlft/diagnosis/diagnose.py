@@ -35,7 +35,7 @@ CHECKS: tuple[Check, ...] = (
     standstill.standing_still,
     parts.free_part,
 )
-# What ends a rise: the others did no harm where validation has risen.
+# What ends a rise: the others did no harm where validation or the test split shows one.
 AFTER_A_RISE: tuple[Check, ...] = (
     unseen.memorising,
     unseen.constant_answer,
@@ -47,7 +47,7 @@ AFTER_A_RISE: tuple[Check, ...] = (
 def diagnose(history: History) -> list[Finding]:
     """Return the causes that are found, the likeliest first.
 
-    Of a run whose validation has measurably risen these are only what ended its rise.
+    Of a run that has measurably risen, on validation or on the test split, these are only what ended its rise.
     """
     checks = AFTER_A_RISE if history.has_risen() else CHECKS
     return [finding for check in checks if history.rounds and (finding := check(history)) is not None]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from rlft.comparison import compare
 from rlft.diagnosis.evidence import passes
 from rlft.types import EvaluationReport, TrainReport
+
+Weights = Literal["adapter", "all", "random"]  # of LoRA; of a pretrained model; of one that begins at random
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class History:
     `rounds` are the reports of training, in their order. `validations` are reports on the split `validation` after so
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
     on. `num_generations`, `learning_rate`, `beta` (weight of the KL) and `scale_rewards` are settings of training,
-    `max_completion_length` (tokens) one of sampling.
+    `max_completion_length` (tokens) one of sampling. `trains` says which weights are trained. `improved` is whether the
+    test split shows that the trained policy is better, which validation may be too small for.
     """
 
     rounds: Sequence[TrainReport]
@@ -30,6 +34,8 @@ class History:
     max_completion_length: int
     beta: float = 0.0
     scale_rewards: str = "group"
+    trains: Weights = "all"
+    improved: bool = False
 
     def curve(self, name: str) -> list[float]:
         """Return a metric of the rounds that have it."""
@@ -68,6 +74,10 @@ class History:
         return [(number, self.validations[number]) for number in sorted(self.validations) if self._has_scores(number)]
 
     def has_risen(self) -> bool:
+        """Return whether the test split shows a gain, or some validation is measurably better than the first one."""
+        return self.improved or self.validation_has_risen()
+
+    def validation_has_risen(self) -> bool:
         """Return whether some validation is measurably better than the first one, on the same tasks."""
         if not self.validations or not self._has_scores(min(self.validations)):
             return False

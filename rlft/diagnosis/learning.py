@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 
 from rlft.diagnosis.evidence import drifts, falls, rises
 from rlft.diagnosis.finding import Finding
-from rlft.diagnosis.history import History
+from rlft.diagnosis.history import History, Weights
 
 MISMATCH = 0.05  # nats per token between engine and trainer; bfloat16 alone makes about 0.01
 CLIPPED = 0.3  # of the ratios
@@ -15,7 +16,13 @@ LEAST_ENTROPY = 0.05  # nats per token: below it there is next to nothing to exp
 EXPLODED = 2.0  # times the entropy that there was
 LARGE = 0.1  # nats per token in one update; those that taught had 0.07 at most, those that destroyed 0.31 (docs/LOG.md)
 MOVED = 0.02  # of the range of a reward: by how much it can have changed at most
+REACH = 0.2  # of the range: by how much a run should be able to change a reward, so that one sees it
 LENGTHENED = 2.0
+USUAL: Mapping[Weights, str] = {
+    "adapter": "with LoRA 1e-5 to 1e-4 is usual",
+    "all": "for all weights of a pretrained model 1e-6 to 1e-5 is usual",
+    "random": "for a small model from random weights 1e-4 to 1e-3 is usual",
+}
 
 
 def engine_mismatch(history: History) -> Finding | None:
@@ -112,8 +119,20 @@ def too_small_steps(history: History) -> Finding | None:
         "learning rate too low",
         f"The {len(moves)} rounds have moved the policy by at most {moved:.1e} nats per token (kl_update), so that the "
         f"share of solved attempts cannot have changed by more than {100 * gained:.2g} points.",
-        f"Raise training.learning_rate (it is {history.learning_rate:g}) tenfold; with LoRA 1e-5 to 1e-4 is usual.",
+        f"Raise training.learning_rate (it is {history.learning_rate:g}){_to_be_seen(history, gained)}; "
+        f"{USUAL[history.trains]}.",
     )
+
+
+def _to_be_seen(history: History, gained: float) -> str:
+    """Return to which learning rate, if rounds that changed a reward by `gained` at most are to change it visibly.
+
+    The KL grows with the square of the step, so its root, which bounds the change, grows with the rate itself.
+    """
+    if gained <= 0:  # below what the numbers can tell
+        return ""
+    factor = REACH / gained
+    return f" about {float(f'{factor:.0e}'):,.0f}-fold, to {factor * history.learning_rate:.0e}"
 
 
 def length_drift(history: History) -> Finding | None:

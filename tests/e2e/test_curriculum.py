@@ -46,10 +46,10 @@ from datetime import timedelta
 from types import SimpleNamespace
 from mlops.ids import REWARDS, ROLLOUTS
 from mlops.runs.finding import find_run
+from mlops.runs.settings import stored_config
 from mlops.stored.pass_rates import Sought, kept_rates
 from mlops.stored.rollouts import stored_output, stored_tasks
 from pipelines.stages import Stages
-from rlft.config import Config
 
 earlier = find_run("{run}")
 config = stored_config(earlier.config.parameters["config"], "{run}")

@@ -11,7 +11,7 @@ from tests.e2e.conftest import TINY
 
 def _estimated(result):
     assert result.code == 0, result.output
-    return json.loads(result.output[result.output.index("\n{") if "\n{" in result.output else 0 :])
+    return json.JSONDecoder().raw_decode(result.output[result.output.index("{\n") :])[0]  # what is said besides follows
 
 
 def _files(home):

@@ -20,6 +20,8 @@ from mlops.stored import contrast, contrast_start, diagnosis
 from mlops.stored import report as run_report
 from mlops.stored import rollouts as stored_rollouts
 from mlops.stored.rollouts import ScoredRound, stored_tasks
+from mlops.summary.file import keep_summary
+from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 from rlft.calls import make_call
 from rlft.config.file import load_config
@@ -241,3 +243,15 @@ def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store)
     assert dict(reported.lineage)["fingerprint of the tasks"] == compared.fingerprint
     assert [attempt.task_id for attempt in (*reported.best, *reported.worst)] == ["t2"]
     assert diagnosis.stored_history("mine").train_tasks == 1
+
+
+@pytest.mark.parametrize(("status", "gain"), [("improved", 0.125), ("not_improved", None)])
+def test_a_gain_is_one_that_is_above_chance(store, tmp_path, status, gain):
+    store({})
+    assert diagnosis.stored_gain(Home(tmp_path), "mine") is None  # there is no summary
+    change = {"before": 0.25, "after": 0.375, "mean": 0.125, "ci_low": 0.0625, "ci_high": 0.1875}
+    difference = Difference(metric="accuracy", tasks=400, **change)
+    (tmp_path / "runs").mkdir()
+    keep_summary(Home(tmp_path), Summary(status=status, pipeline_run_id="run", difference=difference))
+    found = diagnosis.stored_gain(Home(tmp_path), "mine")
+    assert (found and found.mean) == gain

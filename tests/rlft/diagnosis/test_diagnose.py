@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,32 @@ def test_every_cause_has_its_heading_in_the_guide():
     assert len(named) == 26
     assert headings == named
     assert Finding("too few tasks", "", "").link == "docs/guide/diagnosis.md#too-few-tasks"
+
+
+# Three rounds with a KL of k move the policy by 3^2 k nats a token, so completions of 20 tokens change a share by
+# sqrt(20 * 9 k / 2) at most. With 1e-7 that is 0.0030: 0.2 is 67 times as much, and the rate has to be, too.
+@pytest.mark.parametrize(
+    ("rate", "kl", "trains", "said"),
+    [
+        (
+            1e-6,
+            1e-7,
+            "all",
+            "(it is 1e-06) about 70-fold, to 7e-05; for all weights of a pretrained model 1e-6 to 1e-5",
+        ),
+        (1e-9, 1e-15, "random", "about 700,000-fold, to 7e-04; for a small model from random weights 1e-4 to 1e-3"),
+        (1e-9, 0.0, "adapter", "(it is 1e-09); with LoRA 1e-5 to 1e-4 is usual"),
+    ],
+)
+def test_a_low_learning_rate_is_raised_until_its_effect_can_be_seen(rate, kl, trains, said):
+    reports = metrics(kl_update=kl, completions__mean_length=20.0)
+    run = replace(history(*reports), learning_rate=rate, trains=trains)
+    [finding] = diagnose(run)
+    assert said in finding.remedy
+
+
+def test_a_run_that_the_test_split_shows_to_have_risen_has_no_cause():
+    run = history(*metrics(kl_update=1e-7, completions__mean_length=100.0))
+    assert not run.has_risen()
+    risen = replace(run, improved=True)
+    assert (risen.has_risen(), risen.validation_has_risen(), diagnose(risen)) == (True, False, [])

@@ -1,0 +1,55 @@
+"""`rlft diagnose` of a run that the test split shows to be better, which validation is too small for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli import app as cli
+from mlops.summary.sections import Difference
+from tests.rlft.diagnosis.test_diagnose import history, metrics
+
+GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
+SAID = (
+    "The trained model is measurably better on the test split: accuracy 25 -> 37.5 on 400 unseen test tasks (+12.5 "
+    "points, 95 % interval +6.25 to +18.8). Validation does not show it: its 40 tasks are too few to tell such a gain "
+    "from chance. There is nothing to explain."
+)
+UNKNOWN = "None of 21 checks has found a cause in the 3 rounds."
+
+
+@pytest.fixture
+def diagnosed(tmp_path, monkeypatch):
+    def ask(validations, gain, *options):
+        monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr("mlops.stacks.stack.connect", lambda home, stack: None)
+        run = history(*metrics(kl_update=1e-3, completions__mean_length=100.0), validations=validations)
+        monkeypatch.setattr("mlops.stored.diagnosis.stored_history", lambda name: run)
+        monkeypatch.setattr("mlops.stored.diagnosis.stored_gain", lambda home, name: gain)
+        result = CliRunner().invoke(cli.app, ["diagnose", "mine", *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("validations", "gain", "said"),
+    [
+        ((10, 12), GAIN, SAID),
+        ((10, 40), GAIN, "Validation is measurably better than before training. There is nothing to explain."),
+        ((), GAIN, "+6.25 to +18.8). It was not validated. There is nothing to explain."),
+        ((10, 12), None, UNKNOWN),
+    ],
+)
+def test_a_gain_on_test_is_told(diagnosed, validations, gain, said):
+    assert said in " ".join(diagnosed(validations, gain).split())
+
+
+@pytest.mark.parametrize(("gain", "risen"), [(GAIN, True), (None, False)])
+def test_a_gain_on_test_counts_as_risen(diagnosed, gain, risen):
+    found = json.loads(diagnosed((10, 12), gain, "--json"))
+    assert (found["risen"], found["rounds"], found["findings"]) == (risen, 3, [])
+    assert found["test"] == (gain and gain.model_dump(mode="json"))
