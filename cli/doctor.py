@@ -266,10 +266,12 @@ def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Fin
     """Tell MLflow that a killed run has ended; yields a finding only where that fails."""
     if summary is None or (tracked := summary.mlflow_run_id) is None:
         return
+    from mlops.summary.result import cut_short
     from mlops.tracking.run import end_killed
 
+    said = cut_short(summary.error or "the process was killed", f"`rlft resume {quote(name)}` goes on")
     try:
-        end_killed(uri, tracked)
+        end_killed(uri, tracked, said)
     except Exception as cause:  # whatever MLflow or a driver throws
         yield Finding("warning", f"MLflow takes {name} for running: {cause}", "resume it")
 

@@ -53,4 +53,10 @@ def paragraph(block: Block) -> str:
         case Table():
             return table_text(block)
         case _:
-            return plain(block)
+            return lines(block)
+
+
+def lines(text: str) -> str:
+    """Return a text; of several lines what follows the first one keeps its breaks and columns, as a block of code."""
+    first, _, rest = text.partition("\n")
+    return f"{plain(first)}\n\n{fenced(rest)}" if rest else plain(first)

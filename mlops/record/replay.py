@@ -15,7 +15,6 @@ from zenml.metadata.metadata_types import MetadataType
 from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.ids import REPLAY_TAG
-from mlops.record.run import DESCRIPTION
 from mlops.registry.names import RUN_NAME_TAG
 from mlops.runs.identity import identity_facts, identity_tags
 from mlops.runs.labels import Labels
@@ -24,7 +23,7 @@ from mlops.stored.replayed import Source
 from mlops.summary.replay_blocks import replay_blocks
 from mlops.summary.replays import ReplaySummary, keep_replay
 from mlops.tracking.evaluation_runs import KIND_TAG
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import DESCRIPTION, Tracker
 from rlft.config import Config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.markdown import paragraph, plain

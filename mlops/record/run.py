@@ -37,7 +37,7 @@ from mlops.summary.result import description, links_of, result_metrics
 from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import DESCRIPTION, Tracker
 from mlops.tracking.system import SystemMetrics
 from mlops.tracking.values import redact, short
 from rlft.config import Config
@@ -48,7 +48,6 @@ from rlft.secrets import hide
 from rlft.types import Interval
 
 logger = logging.getLogger(__name__)
-DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 
 
 @dataclass
@@ -124,7 +123,8 @@ def open_record(
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
-    tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note else {}))
+    # Also without a note: a run that goes on is not described as interrupted any more.
+    tracker.set_tags(tags | ({DESCRIPTION: labels.note} if labels.note or record.attempt > 1 else {}))
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)

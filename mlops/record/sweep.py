@@ -12,10 +12,9 @@ from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
-from mlops.record.run import DESCRIPTION
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
-from mlops.tracking.run import Tracker
+from mlops.tracking.run import DESCRIPTION, Tracker
 from rlft.blocks import Headline, Table
 from rlft.config import Config
 from rlft.markdown import paragraph

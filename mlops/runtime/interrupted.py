@@ -29,6 +29,7 @@ from mlops.home.processes import Note, own_note
 from mlops.runtime.last_words import keep_trace, write_summary
 from mlops.runtime.signals import SIGNALS, Facts
 from mlops.summary.file import end_summary, failed, summary_since
+from mlops.summary.result import cut_short
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError, TrackerError
 
@@ -96,7 +97,8 @@ def _write_down(home: Home, note: Note | None, left: Summary, facts: Facts, *, e
         if facts.summary:
             write_summary(Path(facts.summary), left)
         if run := note.run_id if note else facts.run_name:
-            _settle(home, run, left, facts.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"), ended=ended)
+            said = cut_short(facts.death or INTERRUPTED, note.way_on) if note else ""
+            _settle(home, run, left, facts.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"), said, ended=ended)
     except Exception as error:
         trace = keep_trace(error)
         _say(f"{type(error).__name__}: the stores could not be told ({trace}); rlft doctor tries again")
@@ -127,8 +129,11 @@ def _send(child: psutil.Process, number: signal.Signals) -> None:
         return
 
 
-def _settle(home: Home, run: str, summary: Summary, tracking_uri: str | None, *, ended: bool) -> None:
-    """Tell ZenML and MLflow that the run has ended. One that had ended before the interrupt has told MLflow itself."""
+def _settle(home: Home, run: str, summary: Summary, tracking_uri: str | None, said: str, *, ended: bool) -> None:
+    """Tell ZenML and MLflow that the run has ended, and what is `said` of it (Markdown).
+
+    One that had ended before the interrupt has told MLflow itself.
+    """
     from mlops.runs.finding import end_run
 
     end_run(home, run, completed=ended and summary.status != "failed")
@@ -138,7 +143,7 @@ def _settle(home: Home, run: str, summary: Summary, tracking_uri: str | None, *,
 
         try:
             with answering(tracking_uri):
-                end_killed(tracking_uri, summary.mlflow_run_id)
+                end_killed(tracking_uri, summary.mlflow_run_id, said)
         except TrackerError as cause:
             _say(f"MLflow takes the run for running until it is resumed: {cause.what}")
 

@@ -63,8 +63,23 @@ def description(summary: Summary, name: str, note: str = "", links: Mapping[str,
     note is the user's own Markdown; all else is escaped.
     """
     linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
-    more = f"`rlft show {quote(name)}` shows its conversations." + (f" Look at: {linked}." if linked else "")
-    return "\n\n".join([*map(paragraph, blocks(summary)), more, *([note] if note else [])])
+    shows = f"`rlft show {quote(name)}` shows its conversations." if _has_sampled(summary) else ""
+    more = " ".join(each for each in (shows, f"Look at: {linked}." if linked else "") if each)
+    return "\n\n".join([*map(paragraph, blocks(summary)), *(each for each in (more, note) if each)])
+
+
+def cut_short(why: str, way_on: str) -> str:
+    """Return the description of a run whose process ended before it could write one, in Markdown.
+
+    `why` is the end of a sentence, and `way_on` says in a sentence how a person goes on, with the command in backticks.
+    """
+    return f"**The run was cut short: {plain(why)}.**\n\n{way_on[0].upper()}{way_on[1:]}."
+
+
+def _has_sampled(summary: Summary) -> bool:
+    """Return whether there are conversations; a run that failed may have sampled some without having counted them."""
+    measured = summary.baseline or summary.base or summary.ledger.sampled or summary.seconds.rollout
+    return bool(measured) or summary.status != "failed"
 
 
 def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
@@ -72,7 +87,9 @@ def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
     if summary.mlflow_run_id is None or experiment_id is None:
         return {}
     page = f"#/experiments/{experiment_id}/runs/{summary.mlflow_run_id}"
-    found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics", "traces": f"{page}/traces"}
+    found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics"}
+    if _has_sampled(summary):
+        found["traces"] = f"{page}/traces"
     name, version = summary.promotion.name, summary.promotion.version
     if name is not None and version is not None:
         found[f"{name} version {version}"] = f"#/models/{in_address(name, safe='')}/versions/{version}"

@@ -68,11 +68,14 @@ def _has_cost(summary: Summary) -> bool:
 
 
 def registration(summary: Summary) -> list[str]:
-    """Return what happened in the registry, and why, what failed first; nothing of a run that came to nothing."""
+    """Return what happened in the registry, and why, what failed first; nothing of a run that came to nothing.
+
+    It is read later, too, in MLflow and on the page, when people may have decided otherwise: so it says when that was.
+    """
     promotion = summary.promotion
     if not promotion.version:
         return []
-    registered = f"Registry: {promotion.name} version {promotion.version}, alias {promotion.alias}"
+    registered = f"Registry when the run ended: {promotion.name} version {promotion.version}, alias {promotion.alias}"
     if not summary.difference:
         return [registered]
     if failed := failing(promotion.reasons):

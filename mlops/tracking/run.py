@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
 ROOT_RUN_TAG = "rlft.root_run"
+DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 # What MLflow shows as the description of an experiment that rlft has made.
 _NOTE = (
     "Runs of `rlft`. The result of each comes first, in the metrics under `0_result`, in the description of the run, "
@@ -256,12 +257,18 @@ class Tracker:
         return found.experiment_id
 
 
-def end_killed(tracking_uri: str, run_id: str) -> None:
-    """End the run of a process that could not do so itself. Raises what MLflow, a driver or the network throws."""
+def end_killed(tracking_uri: str, run_id: str, said: str) -> None:
+    """End the run of a process that could not do so itself, and head its description by what is `said` (Markdown).
+
+    The user's note stays below. Raises what MLflow, a driver or the network throws.
+    """
     check_reachable(tracking_uri)
     with quick_http():
         client = MlflowClient(tracking_uri=tracking_uri)
         client.set_tag(run_id, "rlft.status", "failed")
+        note = client.get_run(run_id).data.tags.get(DESCRIPTION, "")
+        if not note.startswith(said):
+            client.set_tag(run_id, DESCRIPTION, "\n\n".join(each for each in (said, note) if each))
         client.set_terminated(run_id, "KILLED")
 
 

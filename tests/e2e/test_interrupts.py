@@ -263,6 +263,11 @@ def test_a_process_without_a_command_leaves_a_run_to_resume_between_steps_too(ma
     sentence = "interrupted; `rlft resume pod` goes on from here"
     assert done.stderr.splitlines()[-1] == sentence
     assert home.query(STATES) == [["failed"], ["completed"], ["KILLED"]]
+    [described] = home.query("""
+[run] = mlflow_client.search_runs([each.experiment_id for each in mlflow_client.search_experiments()])
+print(json.dumps([run.data.tags["mlflow.note.content"]]))
+""")
+    assert described == "**The run was cut short: interrupted.**\n\n`rlft resume pod` goes on."
 
 
 def test_a_clean_up_that_hangs_in_a_pod_is_ended(make_home):

@@ -76,6 +76,7 @@ def test_blocks_are_paragraphs():
     assert paragraph(Bullets("Registry", ("# one", "two"))) == "Registry\n- \\# one\n- two"
     assert paragraph(Bullets("Registry", ())) == "Registry"
     assert paragraph("1. one") == "1\\. one"
+    assert paragraph("*It* pays:\na  0.1\nbc 0.2") == "\\*It\\* pays:\n\n```text\na  0.1\nbc 0.2\n```"
     rows = (("base", "0.1"), ("trained|by us", "0.2"))
     lines = ["| model | test |", "| --- | --- |", "| base | 0.1 |", "| trained\\|by us | 0.2 |"]
     assert paragraph(Table("", ("model", "test"), rows)).splitlines() == lines

@@ -58,7 +58,7 @@ def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results
     for (_, text), begins in zip(told, [COLLAPSED, CONTROL, f"{VERDICT} {NUMBERS};"], strict=False):
         assert text.startswith(begins)
     assert told[5][1] == NOT_NEW
-    assert told[7][1] == "Not promoted: 1 of 1 rules fails. Registry: m version 3, alias challenger"
+    assert told[7][1] == "Not promoted: 1 of 1 rules fails. Registry when the run ended: m version 3, alias challenger"
     assert told[8:] == [("Caution", "1 of 9 rollouts errored and were left out"), ("str", "2 rounds, 3 s")]
     assert list(results(SUMMARY)) == list(blocks(SUMMARY))[:7]
 
@@ -96,5 +96,5 @@ def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed()
     said = ["look 2 of 20 at this gate", "passes: base", "fails: warm start", "no worse than base: a", "fails: length"]
     promotion = Promotion(name="m", version="3", alias="challenger", reasons=said)
     [told] = [each for each in blocks(SUMMARY.model_copy(update={"promotion": promotion})) if isinstance(each, Bullets)]
-    assert told.text == "Not promoted: 2 of 4 rules fail. Registry: m version 3, alias challenger"
+    assert told.text == "Not promoted: 2 of 4 rules fail. Registry when the run ended: m version 3, alias challenger"
     assert told.items == (said[2], said[4], said[0], said[1], said[3])

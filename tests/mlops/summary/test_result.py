@@ -1,6 +1,6 @@
 import pytest
 
-from mlops.summary.result import best_control, description, links_of, result_metrics
+from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
 from mlops.summary.sections import Baseline, Difference, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
 from rlft.types import Interval
@@ -84,7 +84,7 @@ def test_the_description_says_what_the_terminal_says():
     )
     table = "|  | test |\n| --- | --- |\n| base model | 0.250 |\n| SFT on your gold answers | 0.500 |"
     assert any(paragraph.startswith(table) for paragraph in paragraphs)
-    assert "Registry: m version 3, alias champion\n- passes: it is better" in paragraphs
+    assert "Registry when the run ended: m version 3, alias champion\n- passes: it is better" in paragraphs
     assert paragraphs[-2:] == ["`rlft show first` shows its conversations.", "My *note*."]
 
 
@@ -106,6 +106,18 @@ def test_the_links_lead_to_pages_of_mlflow():
     assert links_of(run, None) == links_of(IMPROVED, "7") == {}
 
 
+def test_a_run_that_failed_before_it_sampled_shows_why_and_no_conversations():
+    error = "sums: the reward pays wrong answers:\nattack  paid\nsilence  0.5"
+    failed = Summary(status="failed", error=error, mlflow_run_id="r1")
+    assert list(links_of(failed, "7")) == ["report", "curves"]
+    text = description(failed, "first")
+    assert text.startswith(
+        "**The run failed.**\n\nsums: the reward pays wrong answers:\n\n```text\nattack  paid\nsilence  0.5\n```"
+    )
+    assert "rlft show" not in text
+    assert "rlft show" in description(failed.model_copy(update={"seconds": Seconds(rollout=2.0)}), "first")
+
+
 def test_what_a_model_wrote_is_no_markup():
     said = "<img src=x> [a](http://b) \x1b]8;; | `c`"
     change = minus(0.75, -0.25)
@@ -113,3 +125,10 @@ def test_what_a_model_wrote_is_no_markup():
     text = description(hostile, "first")
     assert "\\<img src=x\\> \\[a\\](http://b)" in text
     assert "\x1b" not in text
+
+
+def test_a_run_that_was_cut_short_says_how_it_goes_on():
+    assert cut_short("interrupted", "`rlft resume 'my run'` goes on") == (
+        "**The run was cut short: interrupted.**\n\n`rlft resume 'my run'` goes on."
+    )
+    assert cut_short("died: *x*", "giving it again goes on").endswith("died: \\*x\\*.**\n\nGiving it again goes on.")

@@ -115,6 +115,11 @@ def test_long_texts_are_cut_and_say_so(length, said):
     assert f"<pre>{'y' * LONGEST}{said}</pre>" in page
 
 
+def test_the_lines_of_an_error_stay():
+    page = make_page(ReportFacts("a run", [Headline("The run failed."), "It pays:\na  0.1\nbc 0.2"], "accuracy"))
+    assert "<pre>It pays:\na  0.1\nbc 0.2</pre>" in page
+
+
 def test_lines_of_an_answer_stay_and_no_answer_is_told():
     page = make_page(facts(best=[Attempt("t", "a\nb", "", 0.0, {}, "stop")]))
     assert "<pre>a\nb</pre>" in page
