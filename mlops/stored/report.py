@@ -58,6 +58,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
         lineage=_lineage(found, summary, code_of_run(found)),
         config=yaml.safe_dump(hide_secrets(settings), sort_keys=False, allow_unicode=True),
         commands=_commands(name, summary),
+        about=_about(found, settings),
     )
 
 
@@ -95,7 +96,23 @@ def _is_test(task: Any) -> bool:
 def _attempt(rollout: Any, reward: Any, task: Any) -> Attempt:
     said = next((each["content"] for each in reversed(rollout.messages) if each["role"] == "assistant"), "")
     asked = str(task.prompt[-1].get("content") or "")
-    return Attempt(task.id, asked, str(said or ""), reward.total, dict(reward.parts), rollout.stop_reason)
+    right = task.answer if task.answer is None or isinstance(task.answer, str) else json.dumps(task.answer, default=str)
+    return Attempt(task.id, asked, str(said or ""), reward.total, dict(reward.parts), rollout.stop_reason, right)
+
+
+def _about(run: Any, settings: Mapping[str, Any]) -> list[str]:
+    """Return what a run is of, for somebody who has not seen it; nothing if its settings are not stored."""
+    if not settings:
+        return []
+    policy, tasks = settings["policy"], settings["tasks"]
+    model = policy.get("model") or "a small model from random weights"
+    how = "an adapter (LoRA)" if policy.get("lora") else "all weights"
+    # A generator makes its tasks, and has no path.
+    source = " ".join(filter(None, (tasks["source"], tasks.get("path") or tasks.get("generator"))))
+    return [
+        f"A run of reinforcement learning (GRPO) on {how} of {model}, begun on {run.created:%Y-%m-%d}. "
+        f"Its tasks are those of the environment {settings['environment']['name']}, from {source}."
+    ]
 
 
 def _lineage(run: Any, summary: Summary, code: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -120,9 +137,10 @@ def _source(notes: Mapping[str, Any]) -> str:
 def _commands(name: str, summary: Summary) -> list[str]:
     said = [
         "rlft run CONFIG.yaml                 # the settings below, as a file",
-        f"rlft show {quote(name)} trained            # every attempt of the trained model",
         "rlft ui                              # curves, traces and models in MLflow",
     ]
+    if summary.final:
+        said.append(f"rlft show {quote(name)} trained            # every attempt of the trained model")
     if (promotion := summary.promotion).version and promotion.name:
         said.append(f"rlft serve {quote(promotion.name)}/{promotion.version}")
     return said

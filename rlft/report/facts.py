@@ -11,7 +11,10 @@ from rlft.types import EvaluationReport, TrainReport
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt of the trained policy: the last message of the prompt, its last answer, and what that earned."""
+    """An attempt of the trained policy: the last message of the prompt, its last answer, and what that earned.
+
+    `right` is the right answer of the task, if it has one.
+    """
 
     task_id: str
     prompt: str
@@ -19,12 +22,14 @@ class Attempt:
     total: float
     parts: Mapping[str, float | None]
     stop_reason: str
+    right: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
     """What is known of a run.
 
+    `about` says in sentences what it is of, for somebody who has not seen it: model, environment, tasks and date.
     `verdict` is what came of it, `rounds` are its reports, and `validations` those by the number of rounds before.
     `metric` chose the best round, which is `best_round`. `ledger` and `seconds` count rollouts by their fate, and wall
     time by stage. `best` and `worst` are attempts at `test`. `audit` has the lines of the reward's audit, `caveats`
@@ -45,3 +50,4 @@ class ReportFacts:
     lineage: Sequence[tuple[str, str]] = ()
     config: str = ""
     commands: Sequence[str] = ()
+    about: Sequence[str] = ()

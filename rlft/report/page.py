@@ -16,6 +16,21 @@ from rlft.types import TrainReport
 from rlft.visible import visible
 
 LONGEST = 1500  # characters of a text of an attempt
+_WORDS = {
+    "reward": "mean reward",
+    "accuracy": "share that is solved",
+    "completions/mean_length": "mean",
+    "completions/max_length": "longest",
+    "entropy": "entropy",
+    "kl_update": "KL of a round",
+    "frac_reward_zero_std": "groups whose attempts all earn the same",
+    "completions/clipped_ratio": "completions that were cut off",
+}
+_METRICS = {
+    "accuracy": "Accuracy is the share of attempts that solve their task, that is, whose reward is full: 0 to 1, or in "
+    "percentage points where differences are told.",
+    "reward": "Reward is the mean of what attempts earn, in the unit of the reward itself.",
+}
 _CURVES = {
     # title: unit, metrics of a round, what to see
     "Reward": (
@@ -56,6 +71,7 @@ def make_page(facts: ReportFacts) -> str:
     figures, times = list(_figures(facts)), {name: each for name, each in facts.seconds.items() if each >= 0.05}
     return environment.get_template("page.html.j2").render(
         facts=facts,
+        metric=_METRICS.get(facts.metric, ""),
         verdict=[{"kind": type(block).__name__, "value": block} for block in facts.verdict],
         figures=figures,
         ledger=Table("", ("fate", "attempts"), tuple((name, f"{count:,}") for name, count in facts.ledger.items())),
@@ -97,7 +113,7 @@ def _figures(facts: ReportFacts) -> Iterator[_Figure]:
             "this, so its value here is too good; the result above is of other tasks.",
         )
     for title, (ylabel, names, caption) in _CURVES.items():
-        found = {name: points for name in names if (points := _points(facts.rounds, name))}
+        found = {_WORDS[name]: points for name in names if (points := _points(facts.rounds, name))}
         if found:
             yield _Figure(title, draw_curves(found, ylabel=ylabel), caption)
     parts = [name for name in _names(facts.rounds) if name.startswith("rewards/") and name.endswith("/mean")]

@@ -30,6 +30,10 @@ from rlft.types import Rewards, Rollouts
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
 TINY = Path(__file__).parents[2] / "fixtures" / "configs" / "tiny.yaml"
+ABOUT = [
+    "A run of reinforcement learning (GRPO) on all weights of a small model from random weights, begun on 2025-01-01. "
+    "Its tasks are those of the environment rlft.environments.reasoning_gym:ReasoningGym, from reasoning_gym gcd."
+]
 
 CALL = make_call("search", {"query": "moon", "count": 3}, "c")
 MESSAGES = (
@@ -241,7 +245,11 @@ def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store)
     assert contrast.prompts_of(compared, ["t2", "t3"]) == {"t2": "1+1="}
     reported = run_report.report_facts(Home(Path("nowhere")), "mine", Summary(status="improved"))
     assert dict(reported.lineage)["fingerprint of the tasks"] == compared.fingerprint
-    assert [attempt.task_id for attempt in (*reported.best, *reported.worst)] == ["t2"]
+    assert [(each.task_id, each.right) for each in (*reported.best, *reported.worst)] == [
+        ("t2", ALL.by_id()["t2"].answer)
+    ]
+    assert reported.about == ABOUT
+    assert not [command for command in reported.commands if "rlft show" in command]  # the summary has no trained model
     assert diagnosis.stored_history("mine").train_tasks == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.report.facts import Attempt, ReportFacts
-from rlft.report.page import LONGEST, make_page
+from rlft.report.page import _CURVES, _WORDS, LONGEST, make_page
 from rlft.types import EvaluationReport, Interval, TrainReport
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>$\\frac{$\x1b[2J"
@@ -76,7 +76,7 @@ def test_curves_are_drawn_where_there_are_values_and_the_best_validation_is_mark
 
 
 def test_nothing_that_a_model_or_a_task_says_can_run():
-    attempt = Attempt(HOSTILE, HOSTILE, HOSTILE, 1.0, {HOSTILE: 0.5, "none": None}, HOSTILE)
+    attempt = Attempt(HOSTILE, HOSTILE, HOSTILE, 1.0, {HOSTILE: 0.5, "none": None}, HOSTILE, HOSTILE)
     parts = {f"rewards/{HOSTILE.replace('/', '')}/mean": 0.5, "rewards/b/mean": 0.5}
     page = make_page(
         ReportFacts(
@@ -98,6 +98,7 @@ def test_nothing_that_a_model_or_a_task_says_can_run():
             lineage=[(HOSTILE, HOSTILE)],
             config=HOSTILE,
             commands=[HOSTILE],
+            about=[HOSTILE],
         )
     )
     seen = Elements(page)
@@ -124,3 +125,21 @@ def test_lines_of_an_answer_stay_and_no_answer_is_told():
     page = make_page(facts(best=[Attempt("t", "a\nb", "", 0.0, {}, "stop")]))
     assert "<pre>a\nb</pre>" in page
     assert "<pre>(nothing)</pre>" in page
+
+
+def test_a_stranger_is_told_what_the_run_is_of_and_what_is_what():
+    attempt = Attempt("t", "1+1=", "3", 0.0, {}, "stop", right="2")
+    lost = {"accuracy": 0.5, "frac_reward_zero_std": 0.5, "completions/clipped_ratio": 0.1}
+    page = make_page(facts(about=["It adds <numbers>."], worst=[attempt], rounds=[train_report(0, **lost)]))
+    text = " ".join(Elements(page).text.split())
+    assert text.index("It adds <numbers>. Accuracy is the share of attempts that solve") < text.index("It is better.")
+    assert "Prompt (its last message) 1+1= What the model answered 3 The right answer 2" in text
+    for words in ("share that is solved", "groups whose attempts all earn the same", "completions that were cut off"):
+        assert f">{words}</text>" in page
+    assert "frac_reward_zero_std" not in page
+    without = make_page(facts(worst=[Attempt("t", "a", "b", 0.0, {}, "stop")]))
+    assert "The right answer" not in without
+
+
+def test_each_curve_has_words_for_its_legend():
+    assert {name for _, names, _ in _CURVES.values() for name in names} == set(_WORDS)
