@@ -132,7 +132,7 @@ print(json.dumps({{
     assert expected <= set(found["metrics"])
     assert len(found["metrics"]) < 100  # what is no curve and no result is in files
     assert (
-        sorted(name for name in found["metrics"] if name.startswith("0_result/test")) == sorted(found["metrics"])[:10]
+        sorted(name for name in found["metrics"] if name.startswith("0_result/test")) == sorted(found["metrics"])[:13]
     )
     change = result.summary["difference"]
     ends = [found["metrics"][f"0_result/test/accuracy_gain{suffix}"] for suffix in ("", "_low", "_high")]
