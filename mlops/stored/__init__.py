@@ -10,9 +10,7 @@
 - `past_work`: what the steps of past runs have taken, for an estimate of the next one
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `diagnosis`: what is needed of a run to say why its reward does not rise
-- `report`: what is needed for the page about it
+- `report`, `summaries`: what is needed for the page about it; its summary
 - `contrast`, `contrast_start`, `contrasted`, `contrasted_models`: what is needed of runs to put them side by side, and
   where they started; all of it together; their models and settings
-- `report`, `summaries`: what is needed for the page about it; its summary
-- `contrast`, `contrasted`: what is needed of runs to put them side by side; both together
 """
