@@ -98,6 +98,7 @@ def _sample(
             full=config.reward.full,
             timeout_seconds=config.reward.timeout_seconds,
             workers=config.reward.workers(),
+            aggregation=config.reward.aggregation,
         )
 
     return sample_groups(draw, tasks, sample, score, batches=config.training.max_num_gen_batches)

@@ -107,17 +107,23 @@ def rollouts_from_table(table: pa.Table) -> Rollouts:
 
 
 def rewards_to_table(rewards: Rewards) -> pa.Table:
-    """Return rewards as a table, with weights, wall seconds and ranges in its metadata."""
-    extra = {"weights": _dump(rewards.weights), "seconds": repr(rewards.seconds), "ranges": _dump(rewards.ranges)}
+    """Return rewards as a table, with weights, wall seconds, ranges and the aggregation in its metadata."""
+    extra = {
+        "weights": _dump(rewards.weights),
+        "seconds": repr(rewards.seconds),
+        "ranges": _dump(rewards.ranges),
+        "aggregation": rewards.aggregation,
+    }
     return _to_table(rewards.rows, REWARD_SCHEMA, extra, formats.REWARDS)
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
-    """Return the rewards of a table that `rewards_to_table` made."""
+    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were all sums."""
     extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, lambda row: Reward(**row))
     ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
-    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges)
+    aggregation: Any = extra.get("aggregation", "sum")
+    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation)
 
 
 def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:

@@ -44,7 +44,7 @@ def generate_groups(
     asked = {"num_generations": num_generations, "round": draw.round, "seed": sampling.seed, "label": "train"}
     told = {"environment_fingerprint": environment_fingerprint, "harness": sampling.harness, **asked, **known}
     limits = {"timeout_seconds": reward.timeout_seconds, "workers": reward.workers()}
-    paid = {"weights": reward.weights, "full": reward.full, **limits, **known}
+    paid = {"weights": reward.weights, "full": reward.full, "aggregation": reward.aggregation, **limits, **known}
     player = runtime.player(policy, sampling, device)
     sample = partial(collect_rollouts, player=player, sampling=sampling.of_tokens, **told)
     score = partial(score_rollouts, tasks=by_id, **paid)

@@ -39,5 +39,6 @@ def score_rewards(
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
         workers=reward.workers(),
+        aggregation=reward.aggregation,
         progress=runtime.lent.progress,
     )

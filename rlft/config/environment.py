@@ -10,6 +10,7 @@ from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
 from rlft.config.names import Text, is_import_path
 from rlft.config.section import Section, changed
+from rlft.types import Aggregation
 from rlft.workers.settings import Isolation, Workers
 
 
@@ -72,6 +73,13 @@ class RewardConfig(Section):
         le=1e9,
         description="Total reward from which an attempt counts as solved. null means the total of an attempt that has "
         "the maximum in every part with a positive weight.",
+    )
+    aggregation: Aggregation = Field(
+        default="sum",
+        description="What attempts at one task are compared by in training: the weighted sum of the parts (`sum`), or "
+        "each part by itself, divided by its standard deviation in the group before they are weighed and summed "
+        "(`normalize_then_sum`, GDPO), so that a part of small spread is not drowned by one of large spread. The "
+        "reward that is reported is the sum either way. TRL's name is `multi_objective_aggregation`.",
     )
     audit: bool = Field(
         default=True,

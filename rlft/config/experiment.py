@@ -16,7 +16,7 @@ from rlft.config.names import LONGEST_NAME, check_plain_name
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
-from rlft.config.section import Section
+from rlft.config.section import Section, changed
 from rlft.config.suite import SuiteSection
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
@@ -118,6 +118,18 @@ class Config(Section):
             raise ValueError(
                 "controls: the servers of rollout.engine vllm_server sample the policy's own model alone; give `model` "
                 "an `endpoint`, take it out of the list, or set rollout.engine to vllm or transformers"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _normalizes_in_one_way(self) -> Self:
+        chosen = changed(self.training, "scale_rewards", "advantage")
+        if self.reward.aggregation == "normalize_then_sum" and chosen:
+            name, value = next(iter(chosen.items()))
+            raise ValueError(
+                f"training.{name}={value} does nothing with reward.aggregation normalize_then_sum, which divides each "
+                "part by its deviation in the group and the sum by that in the batch; remove it, or set "
+                "reward.aggregation to sum"
             )
         return self
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rlft.curriculum.draw import Draw
 from rlft.flops import ROLLOUT_FLOPS
-from rlft.statistics import varies
+from rlft.statistics import alike
 from rlft.types import Rewards, Rollouts, Task
 
 RESAMPLING = "dynamic_sampling/"  # begins the names of metrics
@@ -35,8 +35,8 @@ class Sampled:
 def sample_groups(draw: Draw, tasks: Mapping[str, Task], sample: Sample, score: Score, *, batches: int) -> Sampled:
     """Sample and score the tasks of a draw; then, up to `batches` samplings in all, others in place of wasted groups.
 
-    A group is wasted if all of its rewards are equal. One with fewer than two rewards is not replaced: what failed
-    there is not the task.
+    A group is wasted if its attempts cannot be told apart (`Rewards.compared`). One with fewer than two rewards is not
+    replaced: what failed there is not the task.
     """
     rounds: list[Sampled] = []
     wasted: list[str] = []
@@ -56,11 +56,11 @@ def sample_groups(draw: Draw, tasks: Mapping[str, Task], sample: Sample, score: 
 
 def without_variance(rewards: Rewards) -> list[str]:
     """Return the tasks whose attempts, two or more, were all scored alike, in their order."""
-    totals: dict[str, list[float]] = defaultdict(list)
+    groups: dict[str, list[tuple[float | None, ...]]] = defaultdict(list)
     for reward in rewards:
         if reward.total is not None:
-            totals[reward.task_id].append(reward.total)
-    return [task for task, group in totals.items() if len(group) > 1 and not varies(group)]
+            groups[reward.task_id].append(rewards.compared(reward))
+    return [task for task, group in groups.items() if len(group) > 1 and alike(group)]
 
 
 def reasons(draw: Draw | None, rewards: Rewards) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rlft.rewards.one_rollout import Rubric, make_reward
 from rlft.rewards.ranges import score_ranges
 from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
-from rlft.types import Reward, Rewards, Rollouts, Task
+from rlft.types import Aggregation, Reward, Rewards, Rollouts, Task
 from rlft.workers.settings import Workers
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ def score_rollouts(
     full: float | None,
     timeout_seconds: float,
     workers: Workers | None = None,
+    aggregation: Aggregation = "sum",
     progress: Progress = silent,
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, and return the rewards in the order of the rollouts.
@@ -37,7 +38,7 @@ def score_rollouts(
     every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
     `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
     `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
-    The rewards are the same whatever it is.
+    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training.
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
     the minimum that it declares leaves `total=None` and an `error` that says where and why, and so does a rollout that
@@ -68,6 +69,7 @@ def score_rollouts(
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
         ranges=score_ranges(known, rubric),
+        aggregation=aggregation,
     )
 
 

@@ -11,8 +11,8 @@ import torch
 
 from rlft.config.training import Baseline, Scale
 from rlft.outcome import Fate
-from rlft.statistics import varies
-from rlft.training.advantage import group_advantages
+from rlft.statistics import alike
+from rlft.training.advantage import decoupled_advantages, group_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 NO_VARIANCE = "no_variance"
@@ -55,7 +55,8 @@ def plan_training(
     count neither in the means of the loss nor in the standard deviation of a batch. That changes the scale of the loss
     and not its direction, as what they would add is exactly 0.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
-    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL.
+    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Rewards
+    whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are.
 
     Raises ValueError if rollouts and rewards are not about the same attempts, or if an id comes twice.
     """
@@ -73,7 +74,7 @@ def plan_training(
         else:
             members[rollout.task_id].append((rollout, reward))
     for task, group in list(members.items()):
-        if why := _nothing_to_compare(group):
+        if why := _nothing_to_compare(group, rewards):
             gone = replaced and why == NO_VARIANCE
             kept = with_kl and not gone
             fates.update({rollout.rollout_id: KL_ONLY if kept else Fate("filtered", why) for rollout, _ in group})
@@ -83,35 +84,37 @@ def plan_training(
     if mask_truncated_completions:
         cut = [rollout.rollout_id for rollout in scored if rollout.truncated]
         fates.update({key: Fate("filtered", "truncated") for key in cut if _is_trained(fates, key)})
-    groups = _with_advantages(list(members.values()), scale, baseline)
+    groups = _with_advantages(list(members.values()), rewards, scale, baseline)
     groups = [[pair for pair in group if _is_trained(fates, pair[0].rollout_id)] for group in groups]
     silent = [rollout for rollout in scored if not _is_trained(fates, rollout.rollout_id)]
     tokens = sum(int(r.loss_mask.sum()) for r in silent if not (mask_truncated_completions and r.truncated))
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
 
 
-def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]]) -> str | None:
+def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]], rewards: Rewards) -> str | None:
     """Return why a group has no advantages, `None` if it has some."""
     if len(group) < 2:
         return "alone_in_group"
-    return None if varies(_totals(group).tolist()) else NO_VARIANCE
+    return NO_VARIANCE if alike([rewards.compared(reward) for _, reward in group]) else None
 
 
 def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:
     return fates.get(rollout_id, KL_ONLY) == KL_ONLY
 
 
-def _totals(group: Sequence[tuple[Rollout, Reward]]) -> torch.Tensor:
-    return torch.tensor([reward.total for _, reward in group], dtype=torch.float64)
-
-
 def _with_advantages(
-    groups: list[list[tuple[Rollout, Reward]]], scale: Scale, baseline: Baseline
+    groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
 ) -> list[list[tuple[Rollout, float]]]:
     """Return the groups with advantages, computed in float64 for all groups at once, as `batch` scaling needs it."""
     if not groups:
         return []
-    totals = torch.cat([_totals(group) for group in groups])
+    rows = [rewards.compared(reward) for group in groups for _, reward in group]
+    scores = torch.tensor([[math.nan if x is None else x for x in row] for row in rows], dtype=torch.float64)
     index = torch.cat([torch.full((len(group),), number) for number, group in enumerate(groups)])
-    advantages = iter(group_advantages(totals, index, scale, baseline).tolist())
+    if rewards.aggregation == "sum":
+        found = group_advantages(scores[:, 0], index, scale, baseline)
+    else:
+        weights = torch.tensor([rewards.weights[name] for name in rewards.weighed], dtype=torch.float64)
+        found = decoupled_advantages(scores, weights, index)
+    advantages = iter(found.tolist())
     return [[(rollout, next(advantages)) for rollout, _ in group] for group in groups]

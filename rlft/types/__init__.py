@@ -5,13 +5,14 @@
 
 from rlft.types.message import FunctionCall, InvalidToolCall, Message, ToolCall
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
-from rlft.types.reward import Reward, Rewards
+from rlft.types.reward import Aggregation, Reward, Rewards
 from rlft.types.rollout import Rollout, Rollouts, StopReason
 from rlft.types.task import SPLITS, Split, Task, TaskSet
 from rlft.types.trajectory import Trajectory
 
 __all__ = [
     "SPLITS",
+    "Aggregation",
     "Effect",
     "Evaluation",
     "EvaluationReport",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rlft.outcome import Failure
+
+Aggregation = Literal["sum", "normalize_then_sum"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,32 @@ class Rewards:
     """The rewards of a set of rollouts, in the same order, with the weights of their parts.
 
     `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them.
+    `aggregation` says what attempts at one task are compared by, where they are trained on (`compared`).
     """
 
     rows: tuple[Reward, ...]
     weights: dict[str, float]
     seconds: float = 0.0
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    aggregation: Aggregation = "sum"
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Reward]:
         return iter(self.rows)
+
+    @property
+    def weighed(self) -> list[str]:
+        """The parts that have a weight, in the order of their names; the others are metrics."""
+        return sorted(name for name, weight in self.weights.items() if weight != 0)
+
+    def compared(self, reward: Reward) -> tuple[float | None, ...]:
+        """Return the numbers by which an attempt is compared with the others at its task.
+
+        These are its total; with `normalize_then_sum` they are its parts with a weight, in the order of `weighed`, of
+        which one that does not apply is `None`.
+        """
+        if self.aggregation == "sum":
+            return (reward.total,)
+        return tuple(reward.parts.get(name) for name in self.weighed)

@@ -27,7 +27,7 @@ CORRECTIONS = ["token_truncate", "token_mask", "sequence_truncate", "sequence_ma
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Two groups of rollouts: log-probabilities float64 [8, tokens], the mask, and rewards [8]."""
+    """Two groups of rollouts: log-probabilities float64 [8, tokens], the mask, and rewards [8], or [8, parts]."""
 
     lengths: list[int]
     tool_mask: Tensor
@@ -41,6 +41,11 @@ class Samples:
     def mask(self) -> Tensor:
         """Where the model sampled a token: neither padding nor what a tool wrote."""
         return (torch.arange(self.new.shape[1]) < torch.tensor(self.lengths)[:, None]) & self.tool_mask.bool()
+
+    @property
+    def scores(self) -> Tensor:
+        """The scores [rollouts, parts] of one part or of several."""
+        return self.rewards if self.rewards.ndim == 2 else self.rewards[:, None]
 
     def rows(self, start: int, stop: int) -> Samples:
         """Some of the rollouts, as wide as before."""
@@ -110,12 +115,12 @@ class StandIn(SimpleNamespace):
             num_iterations=1 if reuse else 2,  # with one, TRL takes the new log-probabilities for the old
             num_generations=GROUP,
             current_gradient_accumulation_steps=1,
-            multi_objective_aggregation="sum_then_normalize",
-            reward_weights=torch.ones(1, dtype=torch.float64),
+            multi_objective_aggregation=options.get("multi_objective_aggregation", "sum_then_normalize"),
+            reward_weights=options.get("reward_weights", torch.ones(1, dtype=torch.float64)),
             reward_clip_range=None,
             normalize_advantages=False,
-            reward_funcs=[None],
-            reward_func_names=["reward"],
+            reward_funcs=[None] * samples.scores.shape[1],
+            reward_func_names=[f"reward{number}" for number in range(samples.scores.shape[1])],
             _tokenizer=SimpleNamespace(pad_token_id=0),
             environment_factories=None,
             environments=None,
@@ -145,7 +150,7 @@ class StandIn(SimpleNamespace):
         return [[1]] * len(completions), completions, tools, completions, logprobs, {}, None, []
 
     def _calculate_rewards(self, *_: Any) -> Tensor:
-        return self.samples.rewards[:, None]
+        return self.samples.scores
 
     def _get_per_token_logps_and_entropies(self, model: Any, *_: Any, **__: Any) -> tuple[Tensor, Tensor, None]:
         """Of the policy when it samples, of the reference, or (a tensor in the place of the model) of the update."""
@@ -178,6 +183,12 @@ def trl_loss(samples: Samples, *, advantages: Tensor | None = None, **options: A
 def trl_advantages(samples: Samples, scale_rewards: str) -> Tensor:
     """Advantages [rollouts] of the GRPO trainer."""
     return _scored(GRPOTrainer, samples, scale_rewards=scale_rewards)[0]["advantages"]
+
+
+def trl_decoupled_advantages(samples: Samples, weights: Tensor) -> Tensor:
+    """Advantages [rollouts] of the GRPO trainer where each part is normalised before they are summed."""
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": weights}
+    return _scored(GRPOTrainer, samples, **options)[0]["advantages"]
 
 
 def trl_leave_one_out(samples: Samples) -> Tensor:

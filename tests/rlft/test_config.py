@@ -71,6 +71,11 @@ def test_the_smallest_config_holds():
             "times max_num_gen_batches=1000 are 80,000,000 rollouts in each round; lower one of them",
         ),
         ({"training__advantage": "leave_one_out"}, "training", "set scale_rewards to none"),
+        (
+            {"reward__aggregation": "normalize_then_sum", "training__scale_rewards": "none"},
+            "the whole config",
+            "training.scale_rewards=none does nothing with reward.aggregation normalize_then_sum",
+        ),
         ({"training": {"advantage": "leave_one_out", "scale_rewards": "batch"}}, "training", "scale_rewards=batch"),
         ({"training__delta": 1.2}, "training", "delta=1.2 must be above 1 + epsilon_high"),
         ({"training": {"delta": 1.28, "epsilon_high": 0.28}}, "training", "delta=1.28 must be above"),

@@ -112,7 +112,8 @@ rewards = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rewards, max_size=4).map(tuple), st.dictionaries(texts, st.floats(allow_nan=False), max_size=3))
 def test_rewards_come_back(rows, weights):
-    stored = Rewards(rows, weights=weights, seconds=0.1 + 0.2, ranges={"reward": (-10.0, 0.1)})
+    ranges = {"reward": (-10.0, 0.1)}
+    stored = Rewards(rows, weights, 0.1 + 0.2, ranges, "normalize_then_sum")
     assert storage.rewards_from_table(through_a_file(storage.rewards_to_table(stored))) == stored
 
 

@@ -161,3 +161,25 @@ def test_an_id_that_comes_twice_is_refused():
 def test_nothing_sampled_is_nothing_to_train():
     found = plan(Rollouts(()), Rewards((), weights={}))
     assert (found.groups, found.fates) == ([], {})
+
+
+def test_attempts_of_equal_totals_and_unequal_parts_are_compared_part_by_part():
+    # Part a deviates by 0.5 of 0.70711, part b by 5 of 7.0711: the normalised parts are +-0.70701 and +-0.70710. With
+    # weights 10 and -1 the sums are +-6.36301, of a deviation of 8.99865 over the batch: +-0.70710.
+    rollouts, rewards = make_scored({"same": [0.0, 0.0]})
+    parts = [{"a": 1.0, "b": 10.0, "length": 3.0}, {"a": 0.0, "b": 0.0, "length": 9.0}]
+    rows = tuple(dataclasses.replace(row, parts=each) for row, each in zip(rewards, parts, strict=True))
+    weights = {"a": 10.0, "b": -1.0, "length": 0.0}
+    summed = plan(rollouts, Rewards(rows, weights))
+    assert set(map(str, summed.fates.values())) == {"filtered:no_variance"}
+    found = plan(rollouts, Rewards(rows, weights, aggregation="normalize_then_sum"))
+    assert found.fates == {}
+    assert list(by_id(found).values()) == pytest.approx([0.70710, -0.70710], abs=1e-4)
+
+
+def test_attempts_that_differ_in_a_metric_alone_have_nothing_to_be_compared_by():
+    rollouts, rewards = make_scored({"same": [1.0, 1.0]})
+    rows = tuple(dataclasses.replace(row, parts={"a": 1.0, "length": float(n)}) for n, row in enumerate(rewards))
+    found = plan(rollouts, Rewards(rows, {"a": 1.0, "length": 0.0}, aggregation="normalize_then_sum"))
+    assert found.groups == []
+    assert set(map(str, found.fates.values())) == {"filtered:no_variance"}
