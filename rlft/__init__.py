@@ -6,6 +6,18 @@ The names here are those that a user's environment needs. To read the code, star
 from rlft.contract.base import BaseEnv, Context
 from rlft.contract.marks import metric, reward, tool
 from rlft.files import file_hash
-from rlft.types import Message, Rollout, Task, Trajectory
+from rlft.types import Message, Rollout, Task, Trajectory, Turn
 
-__all__ = ["BaseEnv", "Context", "Message", "Rollout", "Task", "Trajectory", "file_hash", "metric", "reward", "tool"]
+__all__ = [
+    "BaseEnv",
+    "Context",
+    "Message",
+    "Rollout",
+    "Task",
+    "Trajectory",
+    "Turn",
+    "file_hash",
+    "metric",
+    "reward",
+    "tool",
+]

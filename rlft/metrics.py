@@ -29,6 +29,7 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
     return {
         **_reward_metrics(scored),
         **_part_metrics(scored),
+        **_step_metrics(scored),
         **_length_metrics(sampled),
         **_answer_metrics([each for each in answered if len(each[0].token_ids)]),
         **({"completions/clipped_accuracy": fmean(float(each.solved) for each in clipped)} if clipped else {}),
@@ -80,6 +81,16 @@ def _part_metrics(scored: Sequence[Reward]) -> dict[str, float]:
                 parts[part].append(score)
     metrics = {f"rewards/{part}/mean": fmean(scores) for part, scores in parts.items()}
     return metrics | {f"rewards/{part}/std": stdev(scores) for part, scores in parts.items() if len(scores) > 1}
+
+
+def _step_metrics(scored: Sequence[Reward]) -> dict[str, float]:
+    """Return `step_rewards/{part}/mean` and `/std` (unbiased) over the turns to which the part applies."""
+    steps: dict[str, list[float]] = defaultdict(list)
+    for reward in scored:
+        for part, scores in reward.steps.items():
+            steps[part] += [score for score in scores if score is not None]
+    metrics = {f"step_rewards/{part}/mean": fmean(scores) for part, scores in steps.items() if scores}
+    return metrics | {f"step_rewards/{part}/std": stdev(scores) for part, scores in steps.items() if len(scores) > 1}
 
 
 def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:

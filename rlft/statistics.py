@@ -46,11 +46,6 @@ def varies(values: Sequence[float]) -> bool:
     return max(values) - min(values) > 1e-6 * max(*map(abs, values), 1e-6)
 
 
-def alike(rows: Sequence[Sequence[float | None]]) -> bool:
-    """Return whether rows of numbers, `None` where there is none, do not vary in any of their columns."""
-    return not any(varies([value for value in column if value is not None]) for column in zip(*rows, strict=True))
-
-
 def mean_interval(
     values: Mapping[str, float],
     groups: Mapping[str, str] | None = None,

@@ -69,9 +69,10 @@ REWARD_SCHEMA = pa.schema(
         "answer": _TEXT,
         "error": _TEXT,
         "seconds": _FLOAT,
+        "steps": _JSON,
     }
 )
-_JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts"}
+_JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts", "steps"}
 _ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
 _FAILURE_COLUMNS = {"error"}  # a `Failure`, stored as text
 _CLOCK_COLUMNS = {"seconds"}  # left out of hashes, so that equal results of different runs have equal ones
@@ -113,17 +114,24 @@ def rewards_to_table(rewards: Rewards) -> pa.Table:
         "seconds": repr(rewards.seconds),
         "ranges": _dump(rewards.ranges),
         "aggregation": rewards.aggregation,
+        "step_weights": _dump(rewards.step_weights),
     }
     return _to_table(rewards.rows, REWARD_SCHEMA, extra, formats.REWARDS)
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
-    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were all sums."""
+    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were sums without steps."""
     extra = _metadata(table, formats.REWARDS)
-    rows = _from_table(table, lambda row: Reward(**row))
+    rows = _from_table(table, _reward)
     ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
     aggregation: Any = extra.get("aggregation", "sum")
-    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation)
+    steps = json.loads(extra.get("step_weights", "{}"))
+    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation, steps)
+
+
+def _reward(row: dict[str, Any]) -> Reward:
+    steps = {name: tuple(scores) for name, scores in row.pop("steps", {}).items()}
+    return Reward(**row, steps=steps)
 
 
 def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:

@@ -103,8 +103,8 @@ def type_name(statement: ast.AnnAssign) -> str:
             kind = ast.unparse(other)
     value = statement.value
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
-        value = next(each.value for each in value.keywords if each.arg == "default")
-    default = f" = {ast.unparse(value)}" if value else ""
+        value = next(each.value for each in value.keywords if each.arg.startswith("default"))
+    default = f" = {ast.unparse(value).replace('dict', '{}')}" if value else ""
     return f"{kind}{default}".replace("|", "\\|")
 
 

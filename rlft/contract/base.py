@@ -37,7 +37,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from rlft.contract.calling import call
-from rlft.contract.marks import marked_maxima, marked_minima, marked_names, marked_tools, marked_weights, taken
+from rlft.contract.marks import (
+    marked_maxima,
+    marked_minima,
+    marked_names,
+    marked_steps,
+    marked_tools,
+    marked_weights,
+    taken,
+)
 from rlft.errors import EnvironmentSetupError
 from rlft.secrets import hiding
 from rlft.types import Message, Task, Trajectory
@@ -147,18 +155,29 @@ class BaseEnv:
         names = marked_weights(self)
         if not names:
             raise NotImplementedError(f"{type(self).__name__} must define compute_reward(completion, ground_truth)")
-        known = {
-            "completion": completion,
-            "text": completion.text,
-            "ground_truth": ground_truth,
-            "task": completion.task,
-            "state": completion.state,
+        known = _known(completion, ground_truth)
+        return {name: await _score(getattr(self, name), known) for name in names}
+
+    async def compute_step_rewards(self, completion: Trajectory, ground_truth: Any) -> dict[str, list[float | None]]:
+        """Score each turn of an attempt; by default each `@reward(per="turn")` is a part.
+
+        Returns {part: a score for each of `completion.turns`}, `None` where a part does not apply to a turn; empty
+        where turns are not scored. These scores are no part of the total: training adds their advantages to those of
+        the attempt (`rlft.training.turns`). Another number of scores than of turns, an exception, NaN and infinity are
+        recorded as an error of this rollout.
+        """
+        known, turns = _known(completion, ground_truth), completion.turns
+        return {
+            name: [await _score(getattr(self, name), known | {"turn": turn}) for turn in turns]
+            for name in marked_steps(self)
         }
-        parts: dict[str, float | None] = {}
-        for name in names:
-            score = getattr(self, name)(**taken(getattr(self, name), known))
-            parts[name] = await score if inspect.isawaitable(score) else score
-        return parts
+
+    def step_weights(self) -> dict[str, float]:
+        """Return {part: weight} for the parts that are scored per turn and whose weight is not 1.
+
+        `reward.weights` in a config overrides it.
+        """
+        return marked_steps(self)
 
     def reward_weights(self) -> dict[str, float]:
         """Return {part: weight} for the parts whose weight is not 1; `reward.weights` in a config overrides it.
@@ -220,6 +239,22 @@ class BaseEnv:
         """Return an identity of the reward's code that the class does not lead to, such as functions that a config
         names."""
         return ""
+
+
+def _known(completion: Trajectory, ground_truth: Any) -> dict[str, Any]:
+    """Return what a marked reward may take, by the names of `rlft.contract.marks.REWARD_ARGUMENTS`."""
+    return {
+        "completion": completion,
+        "text": completion.text,
+        "ground_truth": ground_truth,
+        "task": completion.task,
+        "state": completion.state,
+    }
+
+
+async def _score(method: Any, known: dict[str, Any]) -> float | None:
+    score = method(**taken(method, known))
+    return await score if inspect.isawaitable(score) else score
 
 
 def live_states(environment: BaseEnv) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from rlft.contract.functions import tool_from_function
 from rlft.contract.tools import ToolSpec
@@ -18,8 +18,11 @@ HIDDEN = ("self", "state", "rollout_id")
 """Parameters of a tool that `BaseEnv.run_tool` fills in, so that the model does not see them."""
 REWARD_ARGUMENTS = ("completion", "text", "ground_truth", "task", "state")
 """The arguments that a method marked as a reward or metric may take, by name."""
+STEP_ARGUMENTS = ("turn", *REWARD_ARGUMENTS)
+"""Those of a reward that is scored per turn."""
+Per = Literal["attempt", "turn"]
 _TOOL, _WEIGHT, _MAXIMUM = "__rlft_tool__", "__rlft_weight__", "__rlft_maximum__"
-_MINIMUM = "__rlft_minimum__"
+_MINIMUM, _STEP = "__rlft_minimum__", "__rlft_step__"
 
 
 def tool(method: Method) -> Method:
@@ -46,14 +49,20 @@ def tool(method: Method) -> Method:
 @overload
 def reward(weight: Method) -> Method: ...
 @overload
-def reward(weight: float = 1.0, maximum: float = 1.0, minimum: float | None = None) -> Callable[[Method], Method]: ...
-def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None) -> Any:
+def reward(
+    weight: float = 1.0, maximum: float = 1.0, minimum: float | None = None, per: Per = "attempt"
+) -> Callable[[Method], Method]: ...
+def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None, per: Any = "attempt") -> Any:
     """Make a method a part of the reward, under its own name and with this weight; `reward.weights` overrides it.
 
     The method takes, by name, what it needs of `completion` (a `Trajectory`), `text` (`completion.text`),
     `ground_truth` (`task.answer`), `task` (a `Task`) and `state` (`completion.state`), and returns a finite number, or
     `None` where it does not apply. `maximum` (0 or more) is what it returns for a full attempt; to return more is an
     error. `minimum` is the lowest score that is possible, which intervals of the reward need; `None` declares none.
+
+    With `per="turn"` it scores each turn of the model by itself: it is called for every one and may also take `turn`
+    (a `Turn`: the message and its results). Such scores are no part of the total. In training a token gets, beside
+    the advantage of its attempt, that of the scores of its turn and of the later ones (`rlft.training.turns`).
 
     >>> import rlft
     >>> class Capitals(rlft.BaseEnv):
@@ -70,10 +79,17 @@ def reward(weight: Any = 1.0, maximum: Any = 1.0, minimum: Any = None) -> Any:
             raise EnvironmentSetupError(f"{name}={value!r} is not a finite number", where="@reward")
     if maximum < 0:
         raise EnvironmentSetupError(f"maximum={maximum!r} is below 0", where="@reward", fix="use 0 or more")
+    if per not in get_args(Per):
+        raise EnvironmentSetupError(f"per={per!r} is unknown", where="@reward", fix='use "attempt" or "turn"')
+    if per == "turn" and (maximum != 1.0 or minimum is not None):
+        raise EnvironmentSetupError("the score of a turn has no maximum and no minimum", where="@reward")
     if minimum is not None and minimum > maximum:
         raise EnvironmentSetupError(f"minimum={minimum!r} is above maximum={maximum!r}", where="@reward")
 
     def mark(method: Method) -> Method:
+        if per == "turn":
+            setattr(method, _STEP, float(weight))
+            return method
         setattr(method, _WEIGHT, float(weight))
         setattr(method, _MAXIMUM, float(maximum))
         if minimum is not None:
@@ -109,6 +125,11 @@ def marked_tools(environment: object) -> tuple[ToolSpec, ...]:
 def marked_weights(environment: object) -> dict[str, float]:
     """Return {part: weight} of the methods that are rewards or metrics. Takes an environment or its class."""
     return {name: getattr(method, _WEIGHT) for name, method in _marked(environment, _WEIGHT)}
+
+
+def marked_steps(environment: object) -> dict[str, float]:
+    """Return {part: weight} of the methods that are rewards per turn. Takes an environment or its class."""
+    return {name: getattr(method, _STEP) for name, method in _marked(environment, _STEP)}
 
 
 def marked_maxima(environment: object) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import defined_at
-from rlft.contract.marks import REWARD_ARGUMENTS, marked_weights
+from rlft.contract.marks import REWARD_ARGUMENTS, STEP_ARGUMENTS, marked_steps, marked_weights
 from rlft.contract.tools import ToolSpec
 from rlft.errors import EnvironmentSetupError
 
@@ -23,9 +23,11 @@ _GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called wi
     "respond": ("rollout_id", "completion"),
     "teardown": ("rollout_id",),
     "compute_reward": ("completion", "ground_truth"),
+    "compute_step_rewards": ("completion", "ground_truth"),
     "final_answer": ("completion",),
     "reward_weights": (),
     "reward_minima": (),
+    "step_weights": (),
     "data_fingerprint": (),
     "reward_fingerprint": (),
 }
@@ -42,7 +44,9 @@ def check_signatures(environment: BaseEnv) -> None:
         if getattr(getattr(environment, name), "__func__", None) is not getattr(BaseEnv, name):
             _check(environment, name)
     for name in marked_weights(environment):
-        _check_marked(environment, name)
+        _check_marked(environment, name, REWARD_ARGUMENTS)
+    for name in marked_steps(environment):
+        _check_marked(environment, name, STEP_ARGUMENTS)
 
 
 def check_run_tool(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
@@ -102,21 +106,21 @@ def _check_twice(environment: BaseEnv, tools: Sequence[ToolSpec]) -> None:
             )
 
 
-def _check_marked(environment: BaseEnv, name: str) -> None:
-    """Raise EnvironmentSetupError if a marked method needs an argument that no reward is given."""
+def _check_marked(environment: BaseEnv, name: str, known: Sequence[str]) -> None:
+    """Raise EnvironmentSetupError if a marked method needs an argument that is none of the known ones."""
     method = getattr(environment, name)
     signature = _signature(method)
     for parameter in signature.parameters.values() if signature is not None else ():
         many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        by_name = parameter.name in REWARD_ARGUMENTS and parameter.kind is not parameter.POSITIONAL_ONLY
+        by_name = parameter.name in known and parameter.kind is not parameter.POSITIONAL_ONLY
         if many or by_name or parameter.default is not parameter.empty:
             continue
-        close = get_close_matches(parameter.name, REWARD_ARGUMENTS, n=1, cutoff=0.5)
+        close = get_close_matches(parameter.name, known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}? " if close else ""
         raise EnvironmentSetupError(
             f"it takes {signature}{defined_at(method)}, but no reward is given {parameter.name}",
             where=f"{type(environment).__name__}.{name}",
-            fix=f"{hint}A reward takes, by name, what it needs of: {', '.join(REWARD_ARGUMENTS)}",
+            fix=f"{hint}A reward takes, by name, what it needs of: {', '.join(known)}",
         )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from rlft.credit import cannot_be_told_apart
 from rlft.curriculum.draw import Draw
 from rlft.flops import ROLLOUT_FLOPS
-from rlft.statistics import alike
-from rlft.types import Rewards, Rollouts, Task
+from rlft.types import Reward, Rewards, Rollouts, Task
 
 RESAMPLING = "dynamic_sampling/"  # begins the names of metrics
 Score = Callable[[Rollouts], Rewards]
@@ -35,7 +35,7 @@ class Sampled:
 def sample_groups(draw: Draw, tasks: Mapping[str, Task], sample: Sample, score: Score, *, batches: int) -> Sampled:
     """Sample and score the tasks of a draw; then, up to `batches` samplings in all, others in place of wasted groups.
 
-    A group is wasted if its attempts cannot be told apart (`Rewards.compared`). One with fewer than two rewards is not
+    A group is wasted if its attempts cannot be told apart (`rlft.credit`). One with fewer than two rewards is not
     replaced: what failed there is not the task.
     """
     rounds: list[Sampled] = []
@@ -56,11 +56,11 @@ def sample_groups(draw: Draw, tasks: Mapping[str, Task], sample: Sample, score: 
 
 def without_variance(rewards: Rewards) -> list[str]:
     """Return the tasks whose attempts, two or more, were all scored alike, in their order."""
-    groups: dict[str, list[tuple[float | None, ...]]] = defaultdict(list)
+    groups: dict[str, list[Reward]] = defaultdict(list)
     for reward in rewards:
         if reward.total is not None:
-            groups[reward.task_id].append(rewards.compared(reward))
-    return [task for task, group in groups.items() if len(group) > 1 and alike(group)]
+            groups[reward.task_id].append(reward)
+    return [task for task, group in groups.items() if len(group) > 1 and cannot_be_told_apart(rewards, group)]
 
 
 def reasons(draw: Draw | None, rewards: Rewards) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from rlft.contract.base import BaseEnv
-from rlft.contract.marks import marked_names, marked_weights
+from rlft.contract.marks import marked_names, marked_steps, marked_weights
 from rlft.errors import EnvironmentSetupError
 from rlft.files import is_installed
 from rlft.fingerprints.analysis import Analysis, CodeSides
@@ -18,6 +18,7 @@ from rlft.fingerprints.sources import Library
 REWARD_METHODS = frozenset(
     {
         "compute_reward",
+        "compute_step_rewards",
         "demonstration",
         "final_answer",
         "gold_completion",
@@ -25,6 +26,7 @@ REWARD_METHODS = frozenset(
         "reward_maxima",
         "reward_minima",
         "reward_weights",
+        "step_weights",
     }
 )
 _CONTRACT = frozenset(vars(BaseEnv)) - REWARD_METHODS
@@ -41,9 +43,8 @@ def environment_code(environment_class: type[BaseEnv]) -> CodeSides:
     library = _library(files)
     labels = {module: _label(module, path) for module, path in files.items()}
     modules = {module: Module.read(labels[module], path) for module, path in files.items()}
-    analysis = Analysis(
-        library, REWARD_METHODS | set(marked_weights(environment_class)), _CONTRACT | marked_names(environment_class)
-    )
+    marked = set(marked_weights(environment_class)) | set(marked_steps(environment_class))
+    analysis = Analysis(library, REWARD_METHODS | marked, _CONTRACT | marked_names(environment_class))
     for each in read:
         analysis.add_class(modules[each.__module__], each.__qualname__)
     for module in modules.values():

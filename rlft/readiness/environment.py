@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
-from rlft.contract.marks import marked_weights
+from rlft.contract.marks import marked_steps, marked_weights
 from rlft.errors import EnvironmentSetupError
 from rlft.rewards.rubric import check_weighed
 
@@ -24,4 +24,5 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
         )
     environment = load_environment(settings.name, settings.kwargs)
     if type(environment).compute_reward is BaseEnv.compute_reward:
-        check_weighed(reward.weights, list(marked_weights(environment)), "the environment's reward has no part")
+        parts = [*marked_weights(environment), *marked_steps(environment)]
+        check_weighed(reward.weights, parts, "the environment's reward has no part")

@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import failure_of
-from rlft.contract.marks import marked_weights
+from rlft.contract.marks import marked_steps, marked_weights
 from rlft.harness.tools import printable
 from rlft.outcome import Failure
-from rlft.rewards.rubric import Parts, check_parts
+from rlft.rewards.rubric import Parts, check_parts, check_steps
 from rlft.types import Message, Task, Trajectory
 from rlft.workers.threads import in_thread
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Holds what an environment says of an attempt: the checked parts and the final answer, or why there are none."""
+    """Holds what an environment says of an attempt: the checked parts and the final answer, or why there are none.
+
+    `steps` are the scores of the turns, by part.
+    """
 
     parts: Parts
     answer: str | None = None
     failure: Failure | None = None
+    steps: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
 
 
 class Attempted(Protocol):
@@ -51,7 +55,8 @@ def is_async(environment: BaseEnv) -> bool:
     """Return whether `compute_reward`, or one of the marked rewards that it calls, is a coroutine function."""
     if getattr(environment.compute_reward, "__func__", None) is not BaseEnv.compute_reward:
         return inspect.iscoroutinefunction(environment.compute_reward)
-    return any(inspect.iscoroutinefunction(getattr(environment, name)) for name in marked_weights(environment))
+    marked = (*marked_weights(environment), *marked_steps(environment))
+    return any(inspect.iscoroutinefunction(getattr(environment, name)) for name in marked)
 
 
 def trajectory_of(rollout: Attempted, task: Task, environment: BaseEnv) -> Trajectory:
@@ -78,11 +83,14 @@ async def ask(environment: BaseEnv, rollout: Attempted, task: Task, reached: lis
         completion = trajectory_of(rollout, task, environment)
         reached.append("compute_reward")
         parts = check_parts(await _call(environment.compute_reward, completion, task.answer, in_threads=in_threads))
+        reached.append("compute_step_rewards")
+        said = await _call(environment.compute_step_rewards, completion, task.answer, in_threads=in_threads)
+        steps = check_steps(said, len(completion.turns))
         reached.append("final_answer")
         answer = await _call(environment.final_answer, completion, in_threads=in_threads)
         if answer is not None and not isinstance(answer, str):
             raise TypeError(f"returned {type(answer).__name__} {answer!r:.80}, not text or None")
-        return Scored(parts, None if answer is None else printable(answer))
+        return Scored(parts, None if answer is None else printable(answer), steps=steps)
     except GeneratorExit:
         raise
     except BaseException as error:  # SystemExit of the environment's code too: it must not end the run

@@ -44,6 +44,7 @@ def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float
         answer=scored.answer,
         error=failure,
         seconds=seconds,
+        steps=scored.steps,
     )
 
 

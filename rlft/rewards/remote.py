@@ -58,7 +58,8 @@ async def ask_process(pool: Pool, attempt: Attempted, task: Task, seconds: float
     failure = said["failure"] and Failure(**said["failure"])
     if failure and failure.raised == "MemoryError" and memory_mib:
         failure = replace(failure, fix=_MORE_MEMORY)
-    return Scored(said["parts"], said["answer"], failure)
+    steps = {name: tuple(scores) for name, scores in said["steps"].items()}
+    return Scored(said["parts"], said["answer"], failure, steps)
 
 
 async def open_rewards(payload: dict[str, Any]) -> Methods:

@@ -9,7 +9,7 @@ whose minimum is declared has a range, from there to its maximum, whatever its w
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any
@@ -37,6 +37,21 @@ def check_parts(scores: Any) -> Parts:
     if not isinstance(scores, Mapping):
         raise TypeError(f"returned {type(scores).__name__} {scores!r:.80}, not a dict of {{part: score}} or a number")
     return {_check_name(name): _check_score(name, score) for name, score in scores.items()}
+
+
+def check_steps(steps: Any, turns: int) -> dict[str, tuple[float | None, ...]]:
+    """Return what `compute_step_rewards` returned as plain floats, one for each of so many turns.
+
+    Raises `TypeError` and `ValueError` as `check_parts` does, and ValueError for another number of scores.
+    """
+    if not isinstance(steps, Mapping):
+        raise TypeError(f"returned {type(steps).__name__} {steps!r:.80}, not a dict of {{part: a score for each turn}}")
+    found: dict[str, tuple[float | None, ...]] = {}
+    for name, scores in steps.items():
+        if isinstance(scores, str) or not isinstance(scores, Sequence) or len(scores) != turns:
+            raise ValueError(f"part {name!r} is {scores!r:.80}, not a list of {turns} scores, one for each turn")
+        found[_check_name(name)] = tuple(_check_score(name, score) for score in scores)
+    return found
 
 
 def weight_of(part: str, weights: Mapping[str, float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rlft.contract.base import BaseEnv
 from rlft.errors import EnvironmentSetupError, RewardError, TaskError
@@ -50,7 +50,8 @@ def score_rollouts(
     several scores in a row do not return and a harmless answer is not scored in time either.
     """
     started = time.perf_counter()
-    given, weights = weights, {**_weights(environment), **weights}
+    given, weights = weights, {**_weights(environment, "reward_weights"), **weights}
+    steps = {**_weights(environment, "step_weights"), **given}
     maxima = _maxima(environment)
     rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
     _check_known(rollouts, tasks)
@@ -58,18 +59,20 @@ def score_rollouts(
     meter = Meter(progress, len(rollouts), "scores")
     found = scores.of(rollouts.rows, meter)
     rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
-    known = sorted({name for row in rows for name in row.parts})
+    known, stepwise = {name for row in rows for name in row.parts}, {name for row in rows for name in row.steps}
+    _check_apart(known & stepwise)
     if known:
-        check_weighed(given, known, "no rollout has a part named")
+        check_weighed(given, sorted(known | stepwise), "no rollout has a part named")
     _check_comparable(rows, weights)
     _log_errors(rows)
-    names = sorted(set(known) | (set(weights) - {UNNAMED}))
+    names = sorted(known | (set(weights) - {UNNAMED} - stepwise))
     return Rewards(
         rows=tuple(rows),
         weights={name: float(weight_of(name, weights)) for name in names},
         seconds=time.perf_counter() - started,
-        ranges=score_ranges(known, rubric),
+        ranges=score_ranges(sorted(known), rubric),
         aggregation=aggregation,
+        step_weights={name: float(weight_of(name, steps)) for name in sorted(stepwise)},
     )
 
 
@@ -83,12 +86,22 @@ def _check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
             )
 
 
-def _weights(environment: BaseEnv) -> dict[str, float]:
+def _check_apart(both: Collection[str]) -> None:
+    """Raise EnvironmentSetupError for a part that is scored for the attempt as well as per turn."""
+    for name in sorted(both):
+        raise EnvironmentSetupError(
+            f"part {name!r} is scored for the attempt and per turn, so that its weight could mean either",
+            where="compute_step_rewards",
+            fix="give one of the two another name",
+        )
+
+
+def _weights(environment: BaseEnv, method: str) -> dict[str, float]:
     try:
-        return check_numbers(environment.reward_weights(), "weight")
+        return check_numbers(getattr(environment, method)(), "weight")
     except ValueError as error:
         fix = "return {part: weight}, such as {'correct': 1.0, 'form': 0.1}"
-        raise EnvironmentSetupError(str(error), where="reward_weights", fix=fix) from error
+        raise EnvironmentSetupError(str(error), where=method, fix=fix) from error
 
 
 def _maxima(environment: BaseEnv) -> dict[str, float]:

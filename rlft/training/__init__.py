@@ -1,6 +1,6 @@
 """GRPO: from a round's rollouts and rewards to a changed policy.
 
-`trainer` is the entry. `ledger` and `advantage` decide which rollouts are trained on and with which advantages,
+`trainer` is the entry. `ledger` decides which rollouts are trained on, `advantage` and `turns` with which advantages,
 `batching` makes tensors of them, `logprobs` runs the model, `loss` with `importance`, `kl` and `chosen_loss` computes
 the loss, `update` takes the steps of the `optimizer` over the `parts` of a round, and `tally` collects the metrics.
 `off_policy` is about rollouts that another policy sampled. `imitation` is supervised training on such batches,

@@ -17,7 +17,9 @@ from torch import Tensor
 from rlft.attention.packed import Group, PackedGroups
 from rlft.types import Rollout
 
-Pair = tuple[Rollout, float]  # a rollout and its advantage
+Advantage = float | np.ndarray
+"""The advantage of a rollout, or of each token after its prompt, float64 (completion tokens,)."""
+Pair = tuple[Rollout, Advantage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,10 @@ class Batch:
 
     The inputs are `token_ids` and `positions` [rows, width], with either `attention` (packed, 1 row) or
     `attention_mask` [rows, width] (padded). By rollout there are `mask` (true where the model sampled the token) and
-    `logprobs` (recorded at sampling), both [rollouts, tokens], counted from the end of the prompt, and `advantages`
-    [rollouts]. The sampled tokens have the ids `targets`; token i is predicted at place `sources[i]` of the flattened
-    rows, and its place in `mask` is (`rollouts[i]`, `columns[i]`).
+    `logprobs` (recorded at sampling), both [rollouts, tokens], counted from the end of the prompt, and `advantages`,
+    [rollouts], or [rollouts, tokens] if a rollout has one for each of its tokens. The sampled tokens have the ids
+    `targets`; token i is predicted at place `sources[i]` of the flattened rows, and its place in `mask` is
+    (`rollouts[i]`, `columns[i]`).
     """
 
     token_ids: Tensor
@@ -230,5 +233,15 @@ def _batch(
         columns=columns.to(device),
         mask=mask.to(device),
         logprobs=logprobs.to(device),
-        advantages=torch.tensor([advantage for _, advantage in pairs], dtype=torch.float32, device=device),
+        advantages=_advantages(pairs, width).to(device),
     )
+
+
+def _advantages(pairs: Sequence[Pair], width: int) -> Tensor:
+    """Return float32 [rollouts], or [rollouts, width] if there is an advantage per token in one of them."""
+    if not any(isinstance(advantage, np.ndarray) for _, advantage in pairs):
+        return torch.tensor([advantage for _, advantage in pairs], dtype=torch.float32)
+    found = torch.zeros(len(pairs), width)
+    for row, (rollout, advantage) in zip(found, pairs, strict=True):
+        row[: rollout.completion_length] = torch.as_tensor(advantage, dtype=torch.float32)
+    return found

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import torch
 
 from rlft.config.training import Baseline, Scale
+from rlft.credit import cannot_be_told_apart, compared, step_scores, weighed
 from rlft.outcome import Fate
-from rlft.statistics import alike
 from rlft.training.advantage import decoupled_advantages, group_advantages
+from rlft.training.batching import Pair
+from rlft.training.turns import count_turns, spread, turn_advantages
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 NO_VARIANCE = "no_variance"
@@ -24,13 +26,13 @@ class TrainingPlan:
     """Holds the groups of rollouts that are trained on, with their advantages, and the fates of the others.
 
     `groups` has one list of (rollout, advantage) per task; those that are in it for their KL alone have an advantage of
-    0 and the fate `trained:kl_only`. `fates` maps rollout ids to fates; an id that is not in it is plainly `trained`.
-    Rollouts that were scored and left out have a loss of 0 and count in its means all the same, as in TRL:
-    `silent_rollouts` is their number, and `silent_tokens` that of their sampled tokens (without those of truncated
-    rollouts if these are masked).
+    0 and the fate `trained:kl_only`. Where turns have scores, a rollout has an advantage for each of its tokens.
+    `fates` maps rollout ids to fates; an id that is not in it is plainly `trained`. Rollouts that were scored and left
+    out have a loss of 0 and count in its means all the same, as in TRL: `silent_rollouts` is their number, and
+    `silent_tokens` that of their sampled tokens (without those of truncated rollouts if these are masked).
     """
 
-    groups: list[list[tuple[Rollout, float]]]
+    groups: list[list[Pair]]
     fates: dict[str, Fate]
     silent_rollouts: int = 0
     silent_tokens: int = 0
@@ -56,7 +58,10 @@ def plan_training(
     and not its direction, as what they would add is exactly 0.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
     their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Rewards
-    whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are.
+    whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are. Scores of
+    turns have advantages of their own, which are added to that of the attempt (`rlft.training.turns`).
+
+    A rollout whose turns have scores is errored if its tokens were sampled in another number of turns.
 
     Raises ValueError if rollouts and rewards are not about the same attempts, or if an id comes twice.
     """
@@ -67,10 +72,8 @@ def plan_training(
     fates: dict[str, Fate] = {}
     members: dict[str, list[tuple[Rollout, Reward]]] = defaultdict(list)
     for rollout, reward in zip(rollouts, rewards, strict=True):
-        if rollout.error is not None:
-            fates[rollout.rollout_id] = Fate("errored", rollout.error.where or "rollout")
-        elif reward.total is None or not math.isfinite(reward.total):
-            fates[rollout.rollout_id] = Fate("errored", "reward")
+        if (place := _failed_at(rollout, reward, rewards)) is not None:
+            fates[rollout.rollout_id] = Fate("errored", place)
         else:
             members[rollout.task_id].append((rollout, reward))
     for task, group in list(members.items()):
@@ -91,11 +94,21 @@ def plan_training(
     return TrainingPlan([group for group in groups if group], fates, len(silent), tokens)
 
 
+def _failed_at(rollout: Rollout, reward: Reward, rewards: Rewards) -> str | None:
+    """Return where an attempt failed, `None` if it can be trained on."""
+    if rollout.error is not None:
+        return rollout.error.where or "rollout"
+    if reward.total is None or not math.isfinite(reward.total):
+        return "reward"
+    steps = step_scores(rewards, reward)
+    return "compute_step_rewards" if steps and len(steps) != count_turns(rollout) else None
+
+
 def _nothing_to_compare(group: Sequence[tuple[Rollout, Reward]], rewards: Rewards) -> str | None:
     """Return why a group has no advantages, `None` if it has some."""
     if len(group) < 2:
         return "alone_in_group"
-    return NO_VARIANCE if alike([rewards.compared(reward) for _, reward in group]) else None
+    return NO_VARIANCE if cannot_be_told_apart(rewards, [reward for _, reward in group]) else None
 
 
 def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:
@@ -104,17 +117,29 @@ def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:
 
 def _with_advantages(
     groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
-) -> list[list[tuple[Rollout, float]]]:
+) -> list[list[Pair]]:
     """Return the groups with advantages, computed in float64 for all groups at once, as `batch` scaling needs it."""
     if not groups:
         return []
-    rows = [rewards.compared(reward) for group in groups for _, reward in group]
+    found = iter(_of_attempts(groups, rewards, scale, baseline))
+    turns = turn_advantages([[step_scores(rewards, reward) for _, reward in group] for group in groups], scale)
+    return [
+        [
+            (rollout, spread(rollout, next(found), steps) if any(steps) else next(found))
+            for (rollout, _), steps in zip(group, of_group, strict=True)
+        ]
+        for group, of_group in zip(groups, turns, strict=True)
+    ]
+
+
+def _of_attempts(
+    groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
+) -> list[float]:
+    """Return the advantage of each attempt as a whole."""
+    rows = [compared(rewards, reward) for group in groups for _, reward in group]
     scores = torch.tensor([[math.nan if x is None else x for x in row] for row in rows], dtype=torch.float64)
     index = torch.cat([torch.full((len(group),), number) for number, group in enumerate(groups)])
     if rewards.aggregation == "sum":
-        found = group_advantages(scores[:, 0], index, scale, baseline)
-    else:
-        weights = torch.tensor([rewards.weights[name] for name in rewards.weighed], dtype=torch.float64)
-        found = decoupled_advantages(scores, weights, index)
-    advantages = iter(found.tolist())
-    return [[(rollout, next(advantages)) for rollout, _ in group] for group in groups]
+        return group_advantages(scores[:, 0], index, scale, baseline).tolist()
+    weights = torch.tensor([rewards.weights[name] for name in weighed(rewards)], dtype=torch.float64)
+    return decoupled_advantages(scores, weights, index).tolist()

@@ -8,7 +8,7 @@ from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Re
 from rlft.types.reward import Aggregation, Reward, Rewards
 from rlft.types.rollout import Rollout, Rollouts, StopReason
 from rlft.types.task import SPLITS, Split, Task, TaskSet
-from rlft.types.trajectory import Trajectory
+from rlft.types.trajectory import Trajectory, Turn
 
 __all__ = [
     "SPLITS",
@@ -32,4 +32,5 @@ __all__ = [
     "ToolCall",
     "TrainReport",
     "Trajectory",
+    "Turn",
 ]

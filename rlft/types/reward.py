@@ -46,6 +46,9 @@ class Reward:
     """Why there is no score."""
     seconds: float
     """Wall seconds that scoring took."""
+    steps: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """{part: its scores of the turns, one each}, of the parts that are scored per turn. They are no part of the total;
+    `None` is a turn to which the part does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Rewards:
     """The rewards of a set of rollouts, in the same order, with the weights of their parts.
 
     `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them.
-    `aggregation` says what attempts at one task are compared by, where they are trained on (`compared`).
+    `aggregation` says what attempts at one task are compared by, where they are trained on (`rlft.credit`).
+    `step_weights` are those of the parts that are scored per turn.
     """
 
     rows: tuple[Reward, ...]
@@ -61,24 +65,10 @@ class Rewards:
     seconds: float = 0.0
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     aggregation: Aggregation = "sum"
+    step_weights: dict[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Reward]:
         return iter(self.rows)
-
-    @property
-    def weighed(self) -> list[str]:
-        """The parts that have a weight, in the order of their names; the others are metrics."""
-        return sorted(name for name, weight in self.weights.items() if weight != 0)
-
-    def compared(self, reward: Reward) -> tuple[float | None, ...]:
-        """Return the numbers by which an attempt is compared with the others at its task.
-
-        These are its total; with `normalize_then_sum` they are its parts with a weight, in the order of `weighed`, of
-        which one that does not apply is `None`.
-        """
-        if self.aggregation == "sum":
-            return (reward.total,)
-        return tuple(reward.parts.get(name) for name in self.weighed)

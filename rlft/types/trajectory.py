@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from rlft.types.message import Message
 from rlft.types.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of an attempt: what the model wrote, and what it was answered before its next turn.
+
+    >>> from rlft.types import Turn
+    >>> result = {"role": "tool", "content": "Its capital is Lima.", "name": "look_up", "tool_call_id": "c1"}
+    >>> Turn(0, {"role": "assistant", "content": ""}, (result,)).results[0]["name"]
+    'look_up'
+    """
+
+    number: int
+    """Its place in the attempt, from 0."""
+    message: Message
+    """The assistant's message, with its tool calls."""
+    results: tuple[Message, ...]
+    """The results of its tool calls, or what the environment said; empty in the last turn."""
 
 
 class Trajectory(list[Message]):
@@ -59,6 +79,15 @@ class Trajectory(list[Message]):
     def text(self) -> str:
         """The content of the last assistant message, or an empty string."""
         return next((m["content"] for m in reversed(self) if m["role"] == "assistant"), "")
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns of the model, each with what it was answered."""
+        starts = [place for place, message in enumerate(self) if message["role"] == "assistant"]
+        return [
+            Turn(number, self[start], tuple(self[start + 1 : end]))
+            for number, (start, end) in enumerate(pairwise([*starts, len(self)]))
+        ]
 
     def __str__(self) -> str:
         return self.text

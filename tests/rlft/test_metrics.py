@@ -128,3 +128,13 @@ def test_rewards_of_other_rollouts_are_refused():
     other = Reward("nobody", "x", 1.0, {}, True, None, None, 0.0)
     with pytest.raises(ValueError, match="do not belong together"):
         round_metrics(Rollouts((make("x", 0, 1),)), Rewards((other,), {}))
+
+
+def test_scores_of_turns_are_averaged_over_the_turns_that_have_one():
+    scores = [(1.0, None), (0.0, 0.5)]
+    rows = tuple(
+        dataclasses.replace(reward("x", n, 1.0, parts={}), steps={"read": steps}) for n, steps in enumerate(scores)
+    )
+    metrics = round_metrics(Rollouts((make("x", 0, 3), make("x", 1, 3))), Rewards(rows, {}))
+    assert metrics["step_rewards/read/mean"] == 0.5
+    assert metrics["step_rewards/read/std"] == 0.5  # 1, 0 and 0.5: squares 0.25 + 0.25, over n - 1 = 2

@@ -148,3 +148,29 @@ def test_a_context_may_be_said_in_three_ways(said):
 def test_what_is_no_context(said, text):
     with pytest.raises(EnvironmentSetupError, match=text):
         context_of(make_task(), Says(said))
+
+
+def test_turns_are_the_model_s_messages_with_what_they_were_answered():
+    said = [
+        {"role": "assistant", "content": "a"},
+        {"role": "tool", "content": "1"},
+        {"role": "tool", "content": "2"},
+        {"role": "assistant", "content": "b"},
+    ]
+    first, second = Trajectory(said, task=make_task()).turns
+    assert (first.number, first.message, first.results) == (0, said[0], tuple(said[1:3]))
+    assert (second.number, second.message["content"], second.results) == (1, "b", ())
+    assert Trajectory([], task=make_task()).turns == []
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"per": "token"}, "per='token' is unknown"),
+        ({"per": "turn", "maximum": 2.0}, "no maximum and no minimum"),
+        ({"per": "turn", "minimum": 0.0}, "no maximum and no minimum"),
+    ],
+)
+def test_a_reward_per_turn_refuses_what_it_cannot_have(given, what):
+    with pytest.raises(EnvironmentSetupError, match=what):
+        rlft.reward(**given)

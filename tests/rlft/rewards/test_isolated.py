@@ -225,3 +225,9 @@ def test_a_worker_ends_with_the_run_also_while_c_code_holds_it(tmp_path):
     while psutil.pid_exists(int(file.read_text())) and time.perf_counter() < gone:
         time.sleep(0.05)
     assert not psutil.pid_exists(int(file.read_text()))
+
+
+def test_scores_of_turns_come_out_of_a_process_as_they_come_out_of_a_thread():
+    alone = [row.steps for row in score(["a", "bcd"], load("Stepwise"), isolation="thread")]
+    assert alone == [{"length": (1.0,)}, {"length": (3.0,)}]
+    assert [row.steps for row in score(["a", "bcd"], load("Stepwise"))] == alone

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import rlft
 from rlft.contract.base import BaseEnv, Context, prompt_messages
+from rlft.credit import step_scores
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError, TaskError
 from rlft.outcome import Failure
 from rlft.rewards.rubric import combine
@@ -618,3 +619,69 @@ def test_an_async_reward_runs_side_by_side_and_a_plain_one_only_where_asked():
 
     assert (most(Plain()), most(Plain(), 4)) == (1, 4)
     assert (most(Async()), most(Async(), 1), most(Async(), 4)) == (8, 1, 4)
+
+
+class Steps(BaseEnv):
+    """Pays a right answer, and each turn by its calls and its results."""
+
+    @rlft.reward
+    def right(self, text, ground_truth):
+        return float(text == ground_truth)
+
+    @rlft.reward(weight=0.5, per="turn")
+    def read(self, turn, task):
+        return None if not turn.results else float(task.answer in turn.results[0]["content"])
+
+    @rlft.reward(weight=-0.1, per="turn")
+    async def words(self, turn):
+        return len(turn.message["content"].split())
+
+
+CALLED = (
+    {"role": "user", "content": "2+2="},
+    {"role": "assistant", "content": "let me see", "tool_calls": []},
+    {"role": "tool", "content": "it is 4"},
+    {"role": "assistant", "content": "4"},
+)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_each_turn_is_scored_by_itself_and_adds_nothing_to_the_total(concurrency):
+    rollout = make_rollout(TASK, *CALLED)
+    rewards = score(Steps(), Rollouts((rollout,)), concurrency=concurrency, weights={"words": -0.2})
+    row = only(rewards)
+    assert (row.total, row.parts, row.solved) == (1.0, {"right": 1.0}, True)
+    assert row.steps == {"read": (1.0, None), "words": (3.0, 1.0)}
+    assert rewards.weights == {"right": 1.0}
+    assert rewards.step_weights == {"read": 0.5, "words": -0.2}
+    # 0.5 * 1 - 0.2 * 3, and -0.2 * 1 where the other part does not apply
+    assert step_scores(rewards, row) == pytest.approx([-0.1, -0.2])
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ({"read": [1.0]}, "part 'read' is [1.0], not a list of 2 scores, one for each turn"),
+        ({"read": [1.0, math.nan]}, "part 'read' is nan"),
+        ([1.0, 0.0], "returned list [1.0, 0.0], not a dict of {part: a score for each turn}"),
+        ({"read": [1.0, "0"]}, "part 'read' is str '0', not a number"),
+    ],
+)
+def test_scores_of_turns_that_are_none_are_an_error_of_the_rollout(steps, why):
+    class Odd(Returns):
+        def compute_step_rewards(self, completion, ground_truth):
+            return steps
+
+    row = only(score(Odd(1.0), Rollouts((make_rollout(TASK, *CALLED),))))
+    assert row.total is None
+    assert (row.error.where, row.steps) == ("compute_step_rewards", {})
+    assert why in row.error.why
+
+
+def test_a_part_of_the_attempt_and_of_its_turns_is_refused():
+    class Both(Returns):
+        def compute_step_rewards(self, completion, ground_truth):
+            return {"read": [1.0]}
+
+    with pytest.raises(EnvironmentSetupError, match="'read' is scored for the attempt and per turn"):
+        score(Both({"read": 1.0}))

@@ -183,3 +183,38 @@ def test_attempts_that_differ_in_a_metric_alone_have_nothing_to_be_compared_by()
     found = plan(rollouts, Rewards(rows, {"a": 1.0, "length": 0.0}, aggregation="normalize_then_sum"))
     assert found.groups == []
     assert set(map(str, found.fates.values())) == {"filtered:no_variance"}
+
+
+def with_steps(rewards, *steps, **weights):
+    rows = tuple(dataclasses.replace(row, steps=each) for row, each in zip(rewards, steps, strict=True))
+    return Rewards(rows, rewards.weights, step_weights=weights)
+
+
+def test_turns_that_all_earned_nothing_leave_advantages_as_they_are():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0], "b": [0.5, 0.5]})
+    zeros = with_steps(rewards, *[{"tool": (0.0,)}] * 4, tool=2.0)
+    assert plan(rollouts, zeros) == plan(rollouts, rewards)
+    assert all(isinstance(advantage, float) for advantage in by_id(plan(rollouts, zeros)).values())
+
+
+def test_scores_of_turns_are_weighed_summed_and_given_to_their_tokens():
+    # Both attempts earned 1. Their turns: 2 * 1 - 3 = -1, and 0: centred -0.5 and +0.5, of deviation 0.7071
+    rollouts, rewards = make_scored({"a": [1.0, 1.0]})
+    scored = with_steps(
+        rewards, {"tool": (1.0,), "long": (3.0,)}, {"tool": (0.0,), "long": (0.0,)}, tool=2.0, long=-1.0
+    )
+    found = plan(rollouts, scored)
+    first, second = by_id(found).values()
+    assert first.tolist() == pytest.approx([-0.5 / 0.70721] * 2, abs=1e-4)  # the completion has two tokens
+    assert second.tolist() == pytest.approx([0.5 / 0.70721] * 2, abs=1e-4)
+    assert found.fates == {}
+    weightless = with_steps(rewards, {"tool": (1.0,)}, {"tool": (0.0,)}, tool=0.0)
+    assert set(map(str, plan(rollouts, weightless).fates.values())) == {"filtered:no_variance"}
+
+
+def test_a_rollout_whose_tokens_are_of_another_number_of_turns_is_an_error():
+    rollouts, rewards = make_scored({"a": [1.0, 0.0, 0.5]})
+    found = plan(rollouts, with_steps(rewards, {"tool": (1.0, 0.0)}, {"tool": (0.0,)}, {"tool": (0.0,)}, tool=1.0))
+    assert {key: str(fate) for key, fate in found.fates.items()} == {"train-0-a-0": "errored:compute_step_rewards"}
+    # of the attempts that are left, 0 and 0.5, whose turns are alike
+    assert list(by_id(found).values()) == pytest.approx([-0.25 / 0.35365, 0.25 / 0.35365], abs=1e-4)

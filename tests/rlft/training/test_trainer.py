@@ -409,3 +409,19 @@ def test_a_prompt_without_tokens_is_refused():
     rollouts, rewards = make_scored({"a": [1.0, 0.0]}, prompt=[])
     with pytest.raises(ValueError, match="no prompt"):
         train(make_policy(), rollouts, rewards)
+
+
+def test_scores_of_the_only_turn_teach_what_the_same_rewards_of_the_attempts_do():
+    scores = {"t0": [1.0, 0.0, 0.0], "t1": [0.0, 1.0, 0.5]}
+    rollouts, rewards = make_scored(scores)
+    rows = [dataclasses.replace(row, total=0.0, parts={}, steps={"turn": (row.total,)}) for row in rewards]
+    of_turns = Rewards(tuple(rows), {}, step_weights={"turn": 1.0})
+    whole, stepwise = make_policy(), make_policy()
+    reports = [
+        train(whole, rollouts, rewards, max_kl=1e9),
+        train(stepwise, rollouts, of_turns, max_kl=1e9),
+    ]
+    assert reports[0].metrics["grad_norm"] == pytest.approx(reports[1].metrics["grad_norm"], rel=1e-6)
+    for ours, theirs in zip(stepwise.model.parameters(), whole.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+    assert {fate for report in reports for fate in report.fates.values()} == {"trained"}

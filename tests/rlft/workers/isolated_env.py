@@ -62,6 +62,12 @@ class Plain(rlft.BaseEnv):
         return completion.text or None
 
 
+class Stepwise(Plain):
+    @rlft.reward(weight=0.5, per="turn")
+    def length(self, turn):
+        return float(len(turn.message["content"]))
+
+
 class Tells(Plain):
     """Tells its key wherever a process prints by itself."""
 
