@@ -54,13 +54,12 @@ def registry(stack: str | None, tracking_uri: str | None) -> Iterator[Registry]:
     Raises RlftError where there is none, and TrackerError, a sentence, for what goes wrong with it.
     """
     address, alone, options = _address(find_home(), stack, tracking_uri)
-    from mlflow import MlflowClient
-
+    from mlops.registry.client import RegistryClient
     from mlops.tracking.answers import answering
 
     os.environ["MLFLOW_TRACKING_URI"] = address  # without it, fluent calls of libraries write ./mlflow.db
     with answering(address, PATIENT_HTTP):
-        yield Registry(MlflowClient(tracking_uri=address, registry_uri=address), alone, options)
+        yield Registry(RegistryClient(address), alone, options)
 
 
 def _address(home: Home, stack: str | None, tracking_uri: str | None) -> tuple[str, AbstractContextManager[None], str]:

@@ -14,6 +14,6 @@
 - `changes`, `people`: the notes of these changes; who makes one
 - `spells`, `ledger`, `history`: who was champion by the notes and the alias; reading both; telling it
 - `finding`: the registered model or version that a person names
-- `names`: words that they share with the runs
+- `names`: words that they share with the runs; `client`: MLflow's client, which keeps records off its pages
 - `stored`: whether the files of a version hold what was registered
 """

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.dangling import no_version
-from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, CHAMPION, FORMAT_TAG, RUN_TAG
+from mlops.registry.names import ABSENT, CHAMPION, FORMAT_TAG, HASH_TAG, RUN_TAG
 from mlops.registry.stored import check_version
 from rlft.formats import VERSION
 
@@ -32,7 +31,7 @@ def current_champion(tracking_uri: str, name: str, registry_uri: str | None = No
     Raises TrackerError if the alias names a version that does not exist any more, FormatVersionError for one in a
     format that is not read, what MLflow raises, and ConnectionError for an answer to something else.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    client = RegistryClient(tracking_uri, registry_uri)
     try:
         model = client.get_registered_model(name)
     except MlflowException as cause:
@@ -72,7 +71,7 @@ def download_champion(
     champion = current_champion(tracking_uri, name, registry_uri)
     if champion is None:
         return None
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    client = RegistryClient(tracking_uri, registry_uri)
     destination.mkdir(parents=True, exist_ok=True)
     folder = check_version(client, client.get_model_version(name, champion.version), destination)
     return replace(champion, policy_folder=folder)

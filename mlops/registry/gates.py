@@ -11,9 +11,9 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
 from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
@@ -40,7 +40,7 @@ def count_look(
     All looks at this gate count, and those at others as `_same` says. The look is noted before it is counted: of runs
     that look at once each counts the other, so that none is missed. Raises what MLflow raises.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    client = RegistryClient(tracking_uri, registry_uri)
     this, tasks = gate_id(gate), sketch(gate)
     own = look_tag(asked, gate)
     if known := noted_look(client.get_registered_model(name).tags, own):
@@ -75,7 +75,7 @@ def past_looks(tracking_uri: str, name: str, gate: Sequence[Task]) -> Look:
 def _tags(tracking_uri: str, name: str) -> Mapping[str, str]:
     """Return the tags of a registered model; none of one that is not registered yet."""
     try:
-        return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri).get_registered_model(name).tags
+        return RegistryClient(tracking_uri).get_registered_model(name).tags
     except MlflowException as cause:
         if cause.error_code not in ABSENT:
             raise
@@ -119,7 +119,7 @@ def _same(looked_at: Mapping[str, str], this: str, tasks: str) -> set[str]:
 
 def note_difference(tracking_uri: str, name: str, gate: Sequence[Task], metric: str, apart: Apart) -> None:
     """Note how far apart the policies of a decision on a gate are, for the next run."""
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+    client = RegistryClient(tracking_uri)
     kept = " ".join(map(repr, (apart.squared, *(apart.ends or ()))))
     retried(client.set_registered_model_tag)(name, f"{DIFFERS_TAG}{gate_id(gate)}.{metric}", kept)
 

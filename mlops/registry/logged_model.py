@@ -21,13 +21,12 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType, Array, Object, Property
 
+from mlops.registry.names import HASH_TAG
 from rlft.errors import PolicyError, WeightsRemovedError
 from rlft.files import file_hash, link_or_copy
 from rlft.formats import KEY
 from rlft.formats import POLICY as POLICY_FORMAT
 
-HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
-FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
 # The files that make the program of a version, in this order.
 PROGRAM = ("served_input.py", "served_prompt.py", "served_policy.py")
 POLICY = ("policy.json", "model", "tokenizer")

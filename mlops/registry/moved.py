@@ -12,8 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.gates import noted_look
 from mlops.registry.ledger import Ledger
-from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG, RUN_NAME_TAG
+from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG, HASH_TAG, RUN_NAME_TAG
 from mlops.registry.stored import check_version
 from rlft.errors import DamagedError
 

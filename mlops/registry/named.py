@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.finding import model_name, version_number
-from mlops.registry.logged_model import HASH_TAG
-from mlops.registry.names import ABSENT, FORMAT_TAG
+from mlops.registry.names import ABSENT, FORMAT_TAG, HASH_TAG
 from mlops.registry.stored import check_version
 from mlops.registry.versions import MODEL_TAG, RUN_TAG
 from rlft.errors import RlftError
@@ -54,7 +53,7 @@ def find_version(tracking_uri: str, name: str, alias: str | None, version: str |
     Raises RlftError, which says what there is, for one that is not there or is no version of rlft's, and what MLflow
     raises.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+    client = RegistryClient(tracking_uri)
     where = f"models:/{name}@{alias}" if alias else f"models:/{name}/{version}"
     try:
         model = client.get_registered_model(name)
@@ -92,6 +91,6 @@ def download_version(tracking_uri: str, name: str, version: str, destination: Pa
 
     Raises DamagedError if its files are gone or not what was registered, and what MLflow raises.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+    client = RegistryClient(tracking_uri)
     destination.mkdir(parents=True, exist_ok=True)
     return check_version(client, client.get_model_version(name, version), destination)

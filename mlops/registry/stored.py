@@ -11,8 +11,9 @@ from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
-from mlops.registry.logged_model import FILES_TAG, HASH_TAG, SERVED, hash_files
-from mlops.registry.names import FORMAT_TAG, REGISTRATION, RUN_NAME_TAG
+from mlops.registry.client import RegistryClient
+from mlops.registry.logged_model import SERVED, hash_files
+from mlops.registry.names import FILES_TAG, FORMAT_TAG, HASH_TAG, REGISTRATION, RUN_NAME_TAG
 from rlft.errors import DamagedError, FormatVersionError
 from rlft.formats import VERSION
 
@@ -83,7 +84,7 @@ def damaged_versions(tracking_uri: str) -> Iterator[DamagedError | FormatVersion
 
     That of a version in a format that is not read is an FormatVersionError.
     """
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+    client = RegistryClient(tracking_uri)
     token = None
     while True:
         page = client.search_model_versions(max_results=1000, page_token=token)

@@ -20,7 +20,8 @@ from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import move_aliases
 from mlops.registry.better import note_better
-from mlops.registry.logged_model import FILES_TAG, HASH_TAG, ServedFiles, log_model, read_policy, replace_files
+from mlops.registry.client import RegistryClient
+from mlops.registry.logged_model import ServedFiles, log_model, read_policy, replace_files
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
     APPROVAL_TAG,
@@ -28,7 +29,9 @@ from mlops.registry.names import (
     COMPARED_TAG,
     DECIDED_TAG,
     DONE_TAG,
+    FILES_TAG,
     FORMAT_TAG,
+    HASH_TAG,
     MODEL_TAG,
     NOTED_TAG,
     PROMOTE_TAG,
@@ -86,7 +89,7 @@ def register_policy_version(
     """
     policy = read_policy(policy_folder)
     check_weights(policy_folder, policy["weights_hash"], str(policy_folder))
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    client = RegistryClient(tracking_uri, registry_uri)
     files = ServedFiles(policy_folder, policy, description or {}, max_new_tokens)
     by = (tags or {}) if anew and decision.promote else None
     version, model_id, files_hash = _find_version(client, name, run_id, policy["weights_hash"], by), None, ""
@@ -133,7 +136,7 @@ def _registered(client: MlflowClient, name: str, number: str) -> RegisteredVersi
 
 def open_name(tracking_uri: str, name: str, registry_uri: str | None = None) -> None:
     """Make the registered model that versions will be added to, unless it is there. Raises what MLflow raises."""
-    client = MlflowClient(tracking_uri=tracking_uri, registry_uri=registry_uri or tracking_uri)
+    client = RegistryClient(tracking_uri, registry_uri)
     with suppress(MlflowException):  # the usual case, in which nothing is written
         client.get_registered_model(name)
         return

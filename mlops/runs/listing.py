@@ -30,7 +30,7 @@ from mlops.ids import (
     name_of_first,
 )
 from mlops.registry.changes import read_changes
-from mlops.registry.names import CHAMPION
+from mlops.registry.names import CHAMPION, plain_tags
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
@@ -289,7 +289,8 @@ def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str,
     """Return what the registry's notes say about a version beside its aliases."""
     name, number = version
     tags = dict(database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,)))
-    own = dict(database.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", version))
+    noted = database.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", version)
+    own = plain_tags(dict(noted))
     [champion] = database.execute(
         "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
     ).fetchone()

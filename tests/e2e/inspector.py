@@ -15,13 +15,14 @@ def main() -> None:
 
     quieten(False)
     uri = connect(find_home(), None)
-    from mlflow import MlflowClient
     from zenml.client import Client
+
+    from mlops.registry.client import RegistryClient
 
     answers = sys.stdout
     for line in sys.stdin:
         printed = io.StringIO()
-        names = {"client": Client(), "mlflow_client": MlflowClient(uri), "uri": uri, "json": json}
+        names = {"client": Client(), "mlflow_client": RegistryClient(uri), "uri": uri, "json": json}
         try:
             with contextlib.redirect_stdout(printed):
                 exec(json.loads(line), names)

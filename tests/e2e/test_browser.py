@@ -142,6 +142,9 @@ def test_the_report_is_shown_as_a_page(browser):
 def test_a_version_says_what_it_is_worth_and_leads_to_its_run(browser):
     text = browser.see("models/tiny/versions/2", "Made by the run")
     assert "The trained model is" in text
+    tags = text.partition("\nTags\n")[2]
+    assert "rlft.score.accuracy" in tags
+    assert "hash" not in tags  # nor any other record that a person does not need
     link = browser.page.get_by_role("link", name="other-seed").last
     assert link.get_attribute("href").endswith(browser.runs["other-seed"])
 

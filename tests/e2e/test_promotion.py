@@ -17,7 +17,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 CONFIG = FIXTURES / "configs" / "learns.yaml"
 # What is called before each write of a promotion but the first, in their order.
 WRITES = (
-    "mlops.registry.gates:MlflowClient.set_registered_model_tag:2",  # the look: the gate's tasks are noted then
+    "mlops.registry.gates:RegistryClient.set_registered_model_tag:2",  # the look: the gate's tasks are noted then
     "mlflow:MlflowClient.create_model_version:1",
     "mlflow:MlflowClient.set_registered_model_alias:1",  # challenger
     "mlops.registry.aliases:note_begin:1",

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from mlflow import MlflowClient
 from safetensors.torch import save_file
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.versions import register_policy_version
 from rlft.policy.origin import hash_weights
 from rlft.promotion import Decision, RegisteredVersion
@@ -35,7 +35,7 @@ def _empty_store() -> Path:
     """A database of MLflow with nothing in it, which takes seconds to make."""
     folder = Path(tempfile.mkdtemp(prefix="rlft-tests-store-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    MlflowClient(f"sqlite:///{folder}/mlflow.db").search_registered_models()
+    RegistryClient(f"sqlite:///{folder}/mlflow.db").search_registered_models()
     return folder / "mlflow.db"
 
 
@@ -46,7 +46,7 @@ class SmallRegistry:
         self.folder, self.name = folder, name
         if address is None:
             shutil.copyfile(_empty_store(), folder / "mlflow.db")
-        self.client = MlflowClient(address or f"sqlite:///{folder}/mlflow.db")
+        self.client = RegistryClient(address or f"sqlite:///{folder}/mlflow.db")
         location = None if address else f"file:{folder}/mlflow-artifacts"
         self.experiment = self.client.create_experiment(name, artifact_location=location)
 

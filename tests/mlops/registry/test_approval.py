@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from mlflow import MlflowClient
 
 from mlops.registry.approval import approve, reject
+from mlops.registry.client import RegistryClient
 from mlops.registry.finding import find_version
 from mlops.registry.history import read_history
-from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.moved import decided_with
-from mlops.registry.names import REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
+from mlops.registry.names import HASH_TAG, REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
 from mlops.registry.people import Person
 from mlops.registry.rollback import roll_back
 from mlops.registry.verdicts import approval_of, verdict_of
@@ -251,6 +250,6 @@ def test_a_version_whose_rival_was_taken_back_meanwhile_undoes_no_rollback(regis
 
 
 def test_the_client_that_people_use_searches_for_what_waits(registry):
-    client = MlflowClient(registry.client.tracking_uri)
+    client = RegistryClient(registry.client.tracking_uri)
     [found] = client.search_model_versions("name = 'small' AND tags.`rlft.approval` = 'pending'")
     assert str(found.version) == "2"

@@ -1,8 +1,8 @@
 import pytest
 from mlflow import MlflowClient
 
-from mlops.registry.logged_model import HASH_TAG
 from mlops.registry.named import NamedVersion, find_version, split_version
+from mlops.registry.names import HASH_TAG
 from mlops.registry.versions import MODEL_TAG
 from rlft.errors import RlftError
 

@@ -24,6 +24,7 @@ from mlops.home.folder import Home
 from mlops.home.lost import dangling_aliases
 from mlops.registry import logged_model, served_policy
 from mlops.registry.champion import current_champion, download_champion
+from mlops.registry.client import RegistryClient
 from mlops.registry.stored import damaged_versions, is_whole
 from mlops.registry.versions import register_policy_version
 from mlops.tracking.answers import answering
@@ -81,7 +82,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlflow")
-    client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
+    client = RegistryClient(f"sqlite:///{folder}/mlflow.db")
     return client, client.create_experiment("registry", artifact_location=f"file:{folder}/artifacts")
 
 
@@ -328,7 +329,7 @@ def overwrite_end(file):
 
 @pytest.mark.parametrize("harm", [overwrite_end, Path.unlink, edit_config, edit_context, add_file])
 def test_a_damaged_version_is_neither_served_nor_found_whole_and_is_replaced(store, full, harm, tmp_path):
-    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    client = RegistryClient(f"sqlite:///{tmp_path}/mlflow.db")
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
     run_id = client.create_run(store[1]).info.run_id
     given = {"tags": {"zenml.run_name": "my run"}, "description": {"context.json": "{}", "README.md": "# A policy"}}
@@ -418,7 +419,7 @@ def test_the_settings_of_an_adapter_count(adapter, tmp_path):
 
 
 def version_of(policy, tmp_path):
-    client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    client = RegistryClient(f"sqlite:///{tmp_path}/mlflow.db")
     store = client, client.create_experiment("registry", artifact_location=f"file:{tmp_path}/artifacts")
     return store, register(store, "m", policy)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import NOTED_TAG, PROMOTE_TAG
 from mlops.registry.versions import open_name
 
@@ -15,7 +16,7 @@ class Killed(BaseException):
     """What ends a process, which nothing catches."""
 
 
-class CountedClient(MlflowClient):
+class CountedClient(RegistryClient):
     """Ends at its write number `at`, from 1: before it is made, or `after`, when nobody has heard of it.
 
     `error` is what it ends with. Writes that come after it are made.
