@@ -65,8 +65,10 @@ def diagnose(
             )
         for number, each in enumerate(findings, start=1):
             console.print(styled(f"{number}. {each.cause}", "bold"))
-            for sentence in (each.what, each.remedy, f"More: {each.link}"):
+            for sentence in (each.what, each.remedy):
                 console.print(f"   {sentence}")
+            place = styled(each.link, f"link {each.address}" if each.address else "")
+            console.print(styled("   More: ").append_text(place))
 
 
 def _rise(history: History, gain: Difference | None) -> str:

@@ -45,6 +45,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
         make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
     say_start(own)
     from mlops.record.sweep import close_sweep, note_result, open_sweep
+    from mlops.record.sweep_curves import log_mean_curves
     from mlops.stacks.stack import connect
 
     uri = connect(home, sweep.stack)
@@ -67,6 +68,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
                     break
             else:
                 status = "finished"
+            log_mean_curves(tracker, runs)
         finally:
             close_sweep(tracker, runs, names, status.upper())
         _tell(own, status, tracker.run_id, runs, names, summary, as_json=sweep.as_json)

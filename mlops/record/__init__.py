@@ -2,5 +2,5 @@
 
 - `run`: into the MLflow run and the summary of one run
 - `replay`: into the MLflow run and the summary of a rescoring or a retraining
-- `sweep`: into the MLflow run above the runs of a sweep, with their means
+- `sweep`, `sweep_curves`: into the MLflow run above the runs of a sweep, with their means, also over the rounds
 """

@@ -56,6 +56,17 @@ def qualifications(change: Difference) -> list[str]:
     return said
 
 
+def nothing_is_full(summary: Summary) -> list[str]:
+    """Return what an accuracy of 0 means where attempts earn something: it counts those whose reward is full."""
+    change, reward = summary.difference, summary.final.get("test/reward")
+    if change is None or change.metric != "accuracy" or change.after > 0 or reward is None or reward <= 0:
+        return []
+    return [
+        f"Accuracy counts attempts whose reward is full, and none was, although the mean reward is {reward:.3g}: if "
+        "right answers earn less, say from which total on an attempt counts as solved (`reward.full`)."
+    ]
+
+
 def _scale(metric: str) -> tuple[float, str]:
     """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
     return (1, "") if metric == "reward" else (100, " points")

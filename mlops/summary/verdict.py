@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mlops.registry.reasons import failed_of_all, failing
 from mlops.summary.controls import controls_that_do, cost_note, label_of, weak_controls
-from mlops.summary.headline import qualifications
+from mlops.summary.headline import nothing_is_full, qualifications
 from mlops.summary.sections import Difference, Metrics, SeveralAttempts
 from mlops.summary.summary import NOT_REGISTERED, Summary
 from rlft.blocks import Table
@@ -38,7 +38,7 @@ def explanation(summary: Summary) -> list[str]:
     if summary.baseline and summary.status in ("too_hard", "already_solved"):
         said.append(summary.baseline.advice)
     if summary.difference:
-        said += qualifications(summary.difference)
+        said += [*nothing_is_full(summary), *qualifications(summary.difference)]
     return said + [f"Likely cause: {each}" for each in summary.diagnosis[:1]]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlft.files import RLFT_FOLDER
+
 GUIDE = "docs/guide/diagnosis.md"
 
 
@@ -24,3 +26,9 @@ class Finding:
     def link(self) -> str:
         """The place in the guide that explains the cause: its heading there, as GitHub writes it in an address."""
         return f"{GUIDE}#{self.cause.lower().replace(' ', '-')}"
+
+    @property
+    def address(self) -> str:
+        """The address of this place in the clone that this code is of, for a terminal that opens links; else empty."""
+        page = RLFT_FOLDER.parent / GUIDE
+        return f"{page.as_uri()}{self.link.removeprefix(GUIDE)}" if page.is_file() else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.summary.headline import headline, qualifications
+from mlops.summary.headline import headline, nothing_is_full, qualifications
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 
@@ -71,3 +71,14 @@ def test_what_must_be_known_beside_the_numbers_is_told_below():
     )
     assert without == "2 test tasks have no score for either and are left out."
     assert range_.startswith("The range of this score is not known")
+
+
+@pytest.mark.parametrize(
+    ("metric", "after", "reward", "said"),
+    [("accuracy", 0.0, 0.4, 1), ("accuracy", 0.1, 0.4, 0), ("accuracy", 0.0, 0.0, 0), ("reward", 0.0, 0.4, 0)],
+)
+def test_an_accuracy_of_nothing_beside_a_reward_is_explained(metric, after, reward, said):
+    change = minus(0.0, -0.1, 0.1, metric=metric).model_copy(update={"after": after})
+    found = nothing_is_full(Summary(status="not_improved", difference=change, final={"test/reward": reward}))
+    assert len(found) == said
+    assert all("although the mean reward is 0.4" in each and "`reward.full`" in each for each in found)

@@ -211,3 +211,12 @@ def test_a_run_that_the_test_split_shows_to_have_risen_has_no_cause():
     assert not run.has_risen()
     risen = replace(run, improved=True)
     assert (risen.has_risen(), risen.validation_has_risen(), diagnose(risen)) == (True, False, [])
+
+
+def test_a_finding_leads_to_its_heading_in_the_clone():
+    finding = Finding("No variance", "a", "b")
+    assert finding.link == "docs/guide/diagnosis.md#no-variance"
+    page, _, anchor = finding.address.partition("#")
+    assert page.startswith("file:///")
+    assert (Path(page.removeprefix("file://")).name, anchor) == ("diagnosis.md", "no-variance")
+    assert Path(page.removeprefix("file://")).is_file()

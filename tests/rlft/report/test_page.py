@@ -75,6 +75,14 @@ def test_curves_are_drawn_where_there_are_values_and_the_best_validation_is_mark
     assert page == make_page(facts(rounds=rounds, validations={0: validation(0.2), 3: validation(0.6)}, best_round=3))
 
 
+def test_of_equal_validations_the_mark_says_that_the_first_was_chosen():
+    found = {0: validation(0.2), 2: validation(0.6), 4: validation(0.6)}
+    rounds = [TrainReport(round=0, metrics={"reward": 0.1}, fates={}, updates=1, seconds=0.0)]
+    assert ">chosen: the first of equals</text>" in make_page(facts(rounds=rounds, validations=found, best_round=2))
+    found[4] = validation(0.5)
+    assert ">best</text>" in make_page(facts(rounds=rounds, validations=found, best_round=2))
+
+
 def test_nothing_that_a_model_or_a_task_says_can_run():
     attempt = Attempt(HOSTILE, HOSTILE, HOSTILE, 1.0, {HOSTILE: 0.5, "none": None}, HOSTILE, HOSTILE)
     parts = {f"rewards/{HOSTILE.replace('/', '')}/mean": 0.5, "rewards/b/mean": 0.5}
