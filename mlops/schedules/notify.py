@@ -101,7 +101,9 @@ def _post(variable: str, told: dict[str, Any]) -> list[str]:
 def _post_once(address: str, told: dict[str, Any]) -> None:
     import httpx
 
-    httpx.post(address, json=told, timeout=POST_SECONDS).raise_for_status()
+    # Only how it answers counts: what it says may have no end.
+    with httpx.stream("POST", address, json=told, timeout=POST_SECONDS) as answer:
+        answer.raise_for_status()
 
 
 def _call(command: list[str], told: dict[str, Any], folder: Path) -> list[str]:

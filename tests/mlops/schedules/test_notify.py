@@ -118,3 +118,28 @@ def test_the_webhook_is_told_although_the_command_fails(monkeypatch, tmp_path):
     assert len(tell(NotifyConfig(webhook="env:WEEKLY_HOOK", command=["false"]), TOLD, tmp_path)) == 1
     assert len(made.got) == 1
     made.server.shutdown()
+
+
+def test_an_answer_without_end_is_not_waited_for(monkeypatch, tmp_path):
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b"x" * 65536)
+            except OSError:
+                closed.set()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    closed, server = threading.Event(), HTTPServer(("127.0.0.1", 0), Endless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WEEKLY_HOOK", f"http://127.0.0.1:{server.server_port}")
+    try:
+        assert tell(WEBHOOK, TOLD, tmp_path) == []
+        assert closed.wait(30)
+    finally:
+        server.shutdown()
