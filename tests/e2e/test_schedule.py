@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -14,8 +15,10 @@ import yaml
 
 from mlops.home import folder
 from mlops.schedules import store
-from mlops.schedules.firings import Firing, firings_of
-from mlops.schedules.lock import is_held
+from mlops.schedules.firings import Firing, claim_due, firings_of
+from mlops.schedules.judging import judge
+from mlops.schedules.lock import is_held, schedule_lock
+from mlops.schedules.watching import Watch
 from tests.e2e.conftest import TINY
 
 SECONDS = 900  # three minutes on a machine of its own; others take several times as long for a run, and skip due times
@@ -91,3 +94,35 @@ def test_three_runs_of_a_schedule_that_is_due_every_minute(make_home):
     assert sorted(run["name"] for run in listed) == sorted(firing.run for firing in ran)
     [schedule] = json.loads(home.module("cli", "schedule", "list", "--json").stdout)
     assert (schedule["name"], schedule["state"], schedule["last"]["id"]) == ("often", "active", found[-1].id)
+
+
+@pytest.mark.slow
+def test_a_champion_below_its_bound_is_a_reason_once(finished, tmp_path, monkeypatch):
+    source, _ = finished
+    home = source.copy(tmp_path)
+    assert home.query("print(json.dumps(mlflow_client.set_registered_model_alias('tiny', 'champion', '1')))") is None
+    (home.folder / "small.yaml").write_text(small_config())
+    # Above all that can be reached, so that the champion is below it whatever it has learnt.
+    reasons = {"score_below": {"suite": "small.yaml", "bound": 2.0}}
+    content = {"name": "often", "config": "small.yaml", "cron": "* * * * *", "when": reasons}
+    begin = datetime(2026, 11, 23, 4, tzinfo=UTC)
+    watch = Watch(folder.Home(home.folder / ".rlft"), clock=lambda: begin)
+    stored = store.apply_schedule(watch.home, content, home.folder, begin)
+    for name in ("ZENML_STORE_URL", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RLFT_HOME", str(watch.home.root))
+    judged = []
+    for minute in (1, 2, 3):
+        with store.opened(watch.home) as opened:
+            firing = claim_due(opened, stored, begin + timedelta(minutes=minute))
+            stored = store.find(opened, "often")
+        with schedule_lock(watch.home, "often", lambda: False) as lock:
+            judged.append(judge(watch, stored, firing, lock))
+        if judged[-1].reason.found:  # a run begins, and with it what it began with is noted
+            with store.opened(watch.home) as opened:
+                store.keep_facts(opened, "often", judged[-1].facts)
+    first, second, third = (each.reason for each in judged)
+    assert (first.found, first.sentence) == (True, "this schedule has not run before")
+    assert second.found
+    assert "models:/tiny" in second.sentence
+    assert not third.found  # the same version on the same tasks
