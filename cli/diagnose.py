@@ -48,7 +48,14 @@ def diagnose(
         findings = find(history)
         if as_json:
             found = [
-                {"cause": each.cause, "what": each.what, "remedy": each.remedy, "guide": each.link} for each in findings
+                {
+                    "cause": each.cause,
+                    "what": each.what,
+                    "remedy": each.remedy,
+                    "guide": each.link,
+                    "address": each.address,
+                }
+                for each in findings
             ]
             test = None if gain is None else gain.model_dump(mode="json")
             risen = {"risen": history.has_risen(), "test": test}

@@ -2,5 +2,6 @@
 
 - `facts`: what is known of the run
 - `page`: the page, from `page.html.j2`
+- `choice`: why one validated policy was chosen, and whether another may be as good
 - `plots`: its curves, as SVG
 """

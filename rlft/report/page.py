@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from rlft.blocks import Table
+from rlft.report.choice import choice
 from rlft.report.facts import ReportFacts
 from rlft.report.plots import Points, draw_bars, draw_curves, draw_validation
 from rlft.types import TrainReport
@@ -28,7 +29,8 @@ _WORDS = {
 }
 _METRICS = {
     "accuracy": "Accuracy is the share of attempts that solve their task, that is, whose reward is full: 0 to 1, or in "
-    "percentage points where differences are told.",
+    "percentage points where differences are told. An attempt that is right and earns less (for its length, say) is "
+    "not counted; `reward.full` says from which total on one is.",
     "reward": "Reward is the mean of what attempts earn, in the unit of the reward itself.",
 }
 _CURVES = {
@@ -110,7 +112,8 @@ def _figures(facts: ReportFacts) -> Iterator[_Figure]:
             "Validation",
             draw_validation(facts.validations, facts.metric, facts.best_round),
             "On tasks that are not trained on, with 95 % intervals over groups of tasks. The best policy is chosen by "
-            "this, so its value here is too good; the result above is of other tasks.",
+            "this, so its value here is too good; the result above is of other tasks. "
+            + choice(facts.validations, facts.metric, facts.best_round),
         )
     for title, (ylabel, names, caption) in _CURVES.items():
         found = {_WORDS[name]: points for name in names if (points := _points(facts.rounds, name))}

@@ -45,10 +45,7 @@ def draw_curves(curves: Mapping[str, Points], *, ylabel: str, xlabel: str = "rou
 
 
 def draw_validation(reports: Mapping[int, EvaluationReport], metric: str, best: int | None) -> str:
-    """Return the validations, {rounds before: report}, with their 95 % intervals; the `best` one is marked.
-
-    Where another trained policy has the same mean, the mark says that this one came first.
-    """
+    """Return the validations, {rounds before: report}, with their 95 % intervals; `best` is marked as chosen."""
     figure, axes = _axes("rounds before the validation", f"{metric} on validation")
     with mpl.rc_context(_STYLE):
         known = [
@@ -60,10 +57,8 @@ def draw_validation(reports: Mapping[int, EvaluationReport], metric: str, best: 
         axes.plot(xs, [each.mean for _, each in known], marker=".", linewidth=1.5)
         for number, each in known:
             if number == best:
-                equal = any(other.mean == each.mean for later, other in known if later > number)
-                said = "chosen: the first of equals" if equal else "best"
                 axes.plot([number], [each.mean], marker="o", markersize=9, fillstyle="none")
-                axes.annotate(said, (number, each.mean), (6, 6), textcoords="offset points")
+                axes.annotate("chosen", (number, each.mean), (6, 6), textcoords="offset points")
         return _svg(figure)
 
 
