@@ -17,7 +17,7 @@ from mlops.summary.headline import in_words
 
 if TYPE_CHECKING:
     from mlops.summary.sections import Difference
-    from rlft.diagnosis import History
+    from rlft.diagnosis import Finding, History
 
 
 def diagnose(
@@ -47,16 +47,7 @@ def diagnose(
         history = replace(history, improved=gain is not None)
         findings = find(history)
         if as_json:
-            found = [
-                {
-                    "cause": each.cause,
-                    "what": each.what,
-                    "remedy": each.remedy,
-                    "guide": each.link,
-                    "address": each.address,
-                }
-                for each in findings
-            ]
+            found = list(map(_as_json, findings))
             test = None if gain is None else gain.model_dump(mode="json")
             risen = {"risen": history.has_risen(), "test": test}
             console.write_json({**risen, "rounds": len(history.rounds), "findings": found})
@@ -76,6 +67,11 @@ def diagnose(
                 console.print(f"   {sentence}")
             place = styled(each.link, f"link {each.address}" if each.address else "")
             console.print(styled("   More: ").append_text(place))
+
+
+def _as_json(found: Finding) -> dict[str, str]:
+    said = {"cause": found.cause, "what": found.what, "remedy": found.remedy}
+    return {**said, "guide": found.link, "address": found.address}
 
 
 def _rise(history: History, gain: Difference | None) -> str:
