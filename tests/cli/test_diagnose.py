@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.summary.sections import Difference
+from rlft.diagnosis.finding import Finding
 from tests.rlft.diagnosis.test_diagnose import history, metrics
 
 GAIN = Difference(metric="accuracy", before=0.25, after=0.375, mean=0.125, ci_low=0.0625, ci_high=0.1875, tasks=400)
@@ -53,3 +55,13 @@ def test_a_gain_on_test_counts_as_risen(diagnosed, gain, risen):
     found = json.loads(diagnosed((10, 12), gain, "--json"))
     assert (found["risen"], found["rounds"], found["findings"]) == (risen, 3, [])
     assert found["test"] == (gain and gain.model_dump(mode="json"))
+
+
+def test_a_finding_has_an_address_that_can_be_opened(diagnosed, monkeypatch):
+    monkeypatch.setattr("rlft.diagnosis.diagnose", lambda history: [Finding("truncation", "Cut off.", "Raise it.")])
+    [found] = json.loads(diagnosed((10, 12), None, "--json"))["findings"]
+    page, _, anchor = found.pop("address").partition("#")
+    assert "### truncation" in Path(page.removeprefix("file://")).read_text()
+    assert anchor == "truncation"
+    guide = "docs/guide/diagnosis.md#truncation"
+    assert found == {"cause": "truncation", "what": "Cut off.", "remedy": "Raise it.", "guide": guide}
