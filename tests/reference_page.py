@@ -21,7 +21,10 @@ An error of an environment's own code says where it happened and what there is i
 `compute_reward: KeyError: 'text', at capitals.py:12; task.info has: id, queue, when`.
 """
 SECTIONS: tuple[tuple[str, tuple[Any, ...]], ...] = (
-    ("What a method is given", (rlft.Task, rlft.Trajectory, rlft.Message, ToolCall, FunctionCall, InvalidToolCall)),
+    (
+        "What a method is given",
+        (rlft.Task, rlft.Trajectory, rlft.Turn, rlft.Message, ToolCall, FunctionCall, InvalidToolCall),
+    ),
     ("What an environment is", (rlft.BaseEnv, rlft.Context, rlft.tool, rlft.reward, rlft.metric, rlft.file_hash)),
     ("What comes of it", (rlft.Rollout, Reward, Failure)),
 )

@@ -19,9 +19,9 @@ from tests.factories import make_policy, make_scored, make_task, make_task_set
 
 ROLLOUTS, REWARDS = make_scored({"a": [1.0, None]})
 TABLES = [
-    (storage.tasks_to_table(make_task_set(make_task("a"))), storage.tasks_from_table, "a table of tasks"),
-    (storage.rollouts_to_table(ROLLOUTS), storage.rollouts_from_table, "a table of rollouts"),
-    (storage.rewards_to_table(REWARDS), storage.rewards_from_table, "a table of rewards"),
+    (storage.tasks_to_table(make_task_set(make_task("a"))), storage.tasks_from_table, formats.TASKS),
+    (storage.rollouts_to_table(ROLLOUTS), storage.rollouts_from_table, formats.ROLLOUTS),
+    (storage.rewards_to_table(REWARDS), storage.rewards_from_table, formats.REWARDS),
 ]
 
 
@@ -52,14 +52,16 @@ def test_one_version_alone_is_named_alone():
         Format("a thing", newest=2, oldest=2).check(1)
 
 
-@pytest.mark.parametrize(("table", "read", "name"), TABLES)
-def test_tables(table, read, name):
+@pytest.mark.parametrize(("table", "read", "form"), TABLES)
+def test_tables(table, read, form):
     metadata = table.schema.metadata
-    assert metadata[b"format"] == b"1"
+    assert metadata[b"format"] == b"%d" % form.newest
     older = table.replace_schema_metadata({key: value for key, value in metadata.items() if key != b"format"})
     assert type(read(older)) is type(read(table))
-    with pytest.raises(FormatVersionError, match=f"made by a newer rlft: {name} is stored there in format version 2"):
-        read(table.replace_schema_metadata({**metadata, b"format": b"2"}))
+    newer = form.newest + 1
+    said = f"made by a newer rlft: {form.name} is stored there in format version {newer}"
+    with pytest.raises(FormatVersionError, match=said):
+        read(table.replace_schema_metadata({**metadata, b"format": b"%d" % newer}))
 
 
 def test_the_form_of_a_table_is_no_part_of_its_hash():
@@ -113,8 +115,8 @@ def test_a_change_of_a_format_is_noticed_here():
         ["answer", "environment", "group", "id", "info", "prompt", "question_key", "split"],
     )
     assert (formats.REWARDS.newest, sorted(storage.REWARD_SCHEMA.names)) == (
-        1,
-        ["answer", "error", "parts", "rollout_id", "seconds", "solved", "task_id", "total"],
+        2,
+        ["answer", "error", "parts", "rollout_id", "seconds", "solved", "steps", "task_id", "total"],
     )
     assert (formats.ROLLOUTS.newest, " ".join(sorted(storage.ROLLOUT_SCHEMA.names))) == (
         1,
