@@ -17,7 +17,7 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT
 from mlops.registry.retries import retried
 from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
-from rlft.gates.looks import Look
+from rlft.gates.looks import Look, next_look
 from rlft.power import Apart
 from rlft.statistics import Range
 from rlft.types import Task
@@ -38,13 +38,17 @@ def count_look(
     decides as before.
 
     All looks at this gate count, and those at others as `_same` says. The look is noted before it is counted: of runs
-    that look at once each counts the other, so that none is missed. Raises what MLflow raises.
+    that look at once each counts the other, so that none is missed. One that is refused beforehand, for want of what is
+    left, is not noted and spends nothing: nothing is asked of the gate then. Raises what MLflow raises.
     """
     client = RegistryClient(tracking_uri, registry_uri)
     this, tasks = gate_id(gate), sketch(gate)
     own = look_tag(asked, gate)
-    if known := noted_look(client.get_registered_model(name).tags, own):
+    tags = client.get_registered_model(name).tags
+    if known := noted_look(tags, own):
         return known
+    if own not in tags and not (following := next_look(_looks(tags, this, tasks), looks)).is_allowed:
+        return following
     note = retried(client.set_registered_model_tag)
     note(name, GATE_TAG + this, tasks)
     note(name, own, f"/{looks}/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from rlft.gates.looks import FIRST_LOOK, Look, confidence_at, why_refused
+from rlft.gates.looks import FIRST_LOOK, Look, confidence_at, next_look, why_refused
 from rlft.promotion.costs import judge_length
 from rlft.promotion.decision import Decision
 from rlft.promotion.improvement import judge_improvement
@@ -29,7 +29,7 @@ def decide_promotion(
     metric: str,
     min_improvement: float,
     constant: EvaluationReport | None = None,
-    look: Look = FIRST_LOOK,
+    look: Look | None = None,
     looks: int = 1,
     champion_knows: Collection[str] | None = (),
     rules: Rules = NO_RULES,
@@ -43,14 +43,15 @@ def decide_promotion(
     `warm_start` is `None` in a run without one, `champion` before the first promotion, `constant`, the best constant
     answer, where none could be scored. The policy that is champion already is not promoted again.
 
-    `look` says which decision on these tasks this is, of at most `looks`, which the level of the intervals is for
-    (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was trained on, which are
-    left out of the comparison with it; `None` if they are not known. What else must hold are `rules`: `suites` are the
-    reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether the reward has passed
-    its audit, `None` if it was not audited. Slices and lengths are compared with the model in use: the champion, or
-    before the first promotion the base model. Raises ValueError if the reports are of different splits or lack the
-    metric.
+    `look` says which decision on these tasks this is, `None` of the only one, of at most `looks`, which the level of
+    the intervals is for (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was
+    trained on, which are left out of the comparison with it; `None` if they are not known. What else must hold are
+    `rules`: `suites` are the reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether
+    the reward has passed its audit, `None` if it was not audited. Slices and lengths are compared with the model in
+    use: the champion, or before the first promotion the base model. Raises ValueError if the reports are of different
+    splits or lack the metric.
     """
+    look, is_counted = look or FIRST_LOOK, look is not None
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
@@ -69,6 +70,8 @@ def decide_promotion(
     verdicts += _of_answers(trained, warm_start or base)
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
     reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
+    if is_counted:
+        reasons += _of_the_next(look, looks)
     if promote:
         reasons.append(_NOT_THE_RECIPE)
     return Decision(promote, tuple(reasons), comparisons, look.number, looks, _by_rule(verdicts))
@@ -104,6 +107,16 @@ def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:
     level = f"{100 * confidence:.4g} %"
     which = f"{look.number} of {looks}" if look.number <= looks else str(look.number)
     return [f"look {which} at this gate: each decision is at {level}, so that chance promotes in few of them"]
+
+
+def _of_the_next(look: Look, looks: int) -> list[str]:
+    """Return a sentence if this look has spent so much that no further one is allowed."""
+    if not look.is_allowed or next_look(look, looks).is_allowed:
+        return []
+    return [
+        f"this look was the last one at this gate with promotion.looks: {looks}; the next model needs a fresh gate "
+        "(another tasks.seed, or new tasks)"
+    ]
 
 
 def _check_splits(reports: list[EvaluationReport]) -> None:

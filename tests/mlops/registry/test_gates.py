@@ -9,6 +9,7 @@ from mlflow import MlflowClient
 
 from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
 from mlops.registry.versions import open_name
+from rlft.gates.looks import Look
 from rlft.power import Apart
 from rlft.statistics import Range
 from tests.rlft.gates.test_identity import tasks
@@ -68,6 +69,16 @@ def test_a_look_spends_its_share_of_the_chance_by_the_setting_it_was_made_with(c
     found = [spent("a", 2), spent("b", 4), spent("c", 8), spent("b", 16)]
     assert [each.number for each in found] == [1, 2, 3, 2]
     assert [each.spent for each in found] == [1 / 2, 3 / 4, 7 / 8, 3 / 4]
+
+
+def test_a_look_that_is_refused_spends_nothing(client):
+    open_name(client.tracking_uri, "refused")
+    where = (client.tracking_uri, "refused")
+    count_look(*where, "a", tasks(range(30)), 4)
+    found = count_look(*where, "b", tasks(range(30)), 1)  # 1/4 + 1 is more than all
+    assert (found.number, found.spent, found.is_allowed) == (2, 5 / 4, False)
+    assert past_looks(*where, tasks(range(30))) == Look(1, 1 / 4)
+    assert count_look(*where, "b", tasks(range(30)), 4) == Look(2, 1 / 2)
 
 
 def test_how_far_policies_were_apart_is_known_at_the_next_run(client):

@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.gates.looks import Look
 from rlft.promotion import Rules, decide_promotion
 from rlft.promotion.slices import judge_slices
 from tests.rlft.promotion.test_decide import report
@@ -23,7 +22,6 @@ def decide(*, champion=False, looks=1, trained=None, **more):
         report("champion", 100, tasks=TASKS) if champion else None,
         metric="accuracy",
         min_improvement=0.0,
-        look=Look(1, 1 / looks),
         looks=looks,
         **more,
     )
