@@ -16,6 +16,7 @@ from mlops.home.folder import Home, find_home
 
 if TYPE_CHECKING:
     from mlops.schedules.store import Stored
+    from rlft.config import TasksConfig
 
 
 def apply(
@@ -29,6 +30,7 @@ def apply(
     schedule's stack keeps schedules itself, as Kubernetes does, a ZenML schedule is made there.
     """
     with guarded(verbose, None):
+        from cli.schedule.listing import seen_of, to_json
         from mlops.schedules import store
         from mlops.schedules.notify import check_notify
         from rlft.config.file import load_config
@@ -37,13 +39,15 @@ def apply(
         home, now = find_home(), datetime.now(UTC)
         check_entries(home)
         schedule, content = load_schedule(file)
-        load_config(Path(schedule.config), overrides_of(schedule))
+        config = load_config(Path(schedule.config), overrides_of(schedule))
         if schedule.when.score_below is not None:
             from rlft.config.suite_file import load_suite
 
             load_suite(Path(schedule.when.score_below.suite))
         for missing in check_notify(schedule.notify):
-            errors.print(styled("warning", "yellow"), f"{missing}: nobody is told there unless it is set for the run")
+            _warn(f"{missing}: nobody is told there unless it is set for the run")
+        for problem in _missing_files(config.tasks):
+            _warn(f"{problem}: a run fails unless it is there when the schedule is due")
         with store.opened(home, make=False) as opened:
             before = next((each for each in store.all_schedules(opened) if each.name == schedule.name), None)
         given = store.Stored(schedule, Path.cwd(), now, now, cluster=before.cluster if before is not None else "")
@@ -51,8 +55,28 @@ def apply(
         store.apply_schedule(home, content, Path.cwd(), now)
         with store.opened(home) as opened:
             store.set_cluster(opened, schedule.name, cluster)
-            stored = store.find(opened, schedule.name)
-        _tell(stored, now, changed=before is not None, as_json=as_json)
+            stored, seen = store.find(opened, schedule.name), seen_of(opened, schedule.name)
+        if as_json:
+            console.write_json(to_json(stored, seen, now))
+            return
+        _tell(home, stored, now, changed=before is not None)
+
+
+def _warn(text: str) -> None:
+    errors.print(styled("warning", "yellow"), text)
+
+
+def _missing_files(tasks: TasksConfig) -> list[str]:
+    """Return a sentence for each file of tasks that is not there now; another source may well be out of reach here."""
+    from rlft.files import expanded, why_no_file
+
+    sources = {"tasks.path": tasks, "tasks.off_distribution.path": tasks.off_distribution}
+    named = {
+        where: expanded(source.path)
+        for where, source in sources.items()
+        if source is not None and source.path is not None and source.source in ("jsonl", "csv", "parquet")
+    }
+    return [f"{where}: {path}: {problem}" for where, path in named.items() if (problem := why_no_file(path))]
 
 
 def _keep_in_cluster(home: Home, stored: Stored) -> str:
@@ -69,12 +93,10 @@ def _keep_in_cluster(home: Home, stored: Stored) -> str:
     return keep_in_cluster(home, stored, submit)
 
 
-def _tell(stored: Stored, now: datetime, *, changed: bool, as_json: bool) -> None:
-    from cli.schedule.listing import next_time, shown_time, to_json
+def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:
+    from cli.schedule.listing import next_time, shown_time
+    from mlops.schedules.units import installed_in_cron, unit_name, units_folder
 
-    if as_json:
-        console.write_json(to_json(stored, None, now))
-        return
     console.print(f"schedule {stored.name} is {'changed' if changed else 'made'}")
     following = next_time(stored, now)
     if stored.paused:
@@ -83,6 +105,8 @@ def _tell(stored: Stored, now: datetime, *, changed: bool, as_json: bool) -> Non
         console.print(f"it is due next {shown_time(stored, following)}")
     if stored.cluster:
         console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
+    elif (units_folder() / f"{unit_name(stored)}.timer").is_file() or installed_in_cron(home, stored.name):
+        console.print(f"to write changed times anew: rlft schedule install {stored.name} --systemd, or --cron")
     else:
         install = f"rlft schedule install {stored.name} --systemd, or --cron, or rlft schedule run"
         console.print(f"something must look at it then: {install}", soft_wrap=True)

@@ -61,9 +61,8 @@ def _home() -> Home:
 
 
 def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
-    from cli.schedule.listing import next_time, shown_time, to_json
+    from cli.schedule.listing import next_time, seen_of, shown_time, to_json
     from mlops.schedules import store
-    from mlops.schedules.firings import firings_of
 
     home, now = _home(), datetime.now(UTC)
     with store.opened(home) as opened:
@@ -74,9 +73,9 @@ def _set_paused(name: str, paused: bool, *, as_json: bool) -> None:
         set_active(home, found, not paused)
     with store.opened(home) as opened:
         stored = store.set_paused(opened, name, paused, now)
-        last = firings_of(opened, name, 1)
+        seen = seen_of(opened, name)
     if as_json:
-        console.write_json(to_json(stored, last[0] if last else None, now))
+        console.write_json(to_json(stored, seen, now))
         return
     following = next_time(stored, now)
     due = f"; it is due next {shown_time(stored, following)}" if following is not None else ""

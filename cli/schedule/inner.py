@@ -12,7 +12,9 @@ from cli.guard import guarded
 from cli.options import Verbose
 from mlops.display.terminal import errors
 from mlops.home.folder import find_home
+from rlft.errors import RlftError
 from rlft.files import write_file
+from rlft.secrets import hide
 
 
 def look(
@@ -20,7 +22,7 @@ def look(
     to: Annotated[Path, typer.Option(help="File for what is found.")],
     verbose: Verbose = False,
 ) -> None:
-    """Find what the reasons of a schedule are about, and write it to a file as JSON."""
+    """Find what the reasons of a schedule are about, and write it to a file as JSON; or why that cannot be found."""
     with guarded(verbose, None):
         from mlops.schedules import store
         from mlops.schedules.facts import look as look_at
@@ -28,7 +30,12 @@ def look(
         home = find_home()
         with store.opened(home) as opened:
             stored = store.find(opened, name)
-        write_file(to, json.dumps(look_at(home, stored).to_json()))
+        try:
+            found = look_at(home, stored).to_json()
+        except RlftError as error:
+            write_file(to, json.dumps({"error": hide(str(error))}))
+            raise
+        write_file(to, json.dumps(found))
 
 
 def carry_out(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -39,33 +40,57 @@ def list_schedules(
         with store.opened(home, make=False) as opened:
             if name is not None:
                 stored, firings = store.find(opened, name), firings_of(opened, name, limit)
-                _show_one(stored, firings, now, as_json=as_json)
+                _show_one(stored, firings, seen_of(opened, name), now, as_json=as_json)
                 return
-            found = [(each, firings_of(opened, each.name, 1)) for each in store.all_schedules(opened)]
-        rows = [(stored, firings[0] if firings else None) for stored, firings in found]
+            rows = [(each, seen_of(opened, each.name)) for each in store.all_schedules(opened)]
         if as_json:
-            console.write_json([to_json(stored, last, now) for stored, last in rows])
+            console.write_json([to_json(stored, seen, now) for stored, seen in rows])
         elif not rows:
             console.print(f"no schedules in {home.root}; `rlft schedule apply FILE` makes one", soft_wrap=True)
         else:
             _show_all(rows, now)
 
 
-def _show_all(rows: list[tuple[Stored, Firing | None]], now: datetime) -> None:
+class Seen(NamedTuple):
+    """Of the firings of a schedule the newest one, the newest whose run is over, and one that goes on."""
+
+    newest: Firing | None = None
+    last_run: Firing | None = None
+    going_on: Firing | None = None
+
+    @property
+    def told(self) -> list[Firing]:
+        """Those that a list tells of, each once: what goes on, the last result, and what has come since without one."""
+        newest = self.newest if self.newest is not None and self.newest.is_over else None
+        found = {each.id: each for each in (self.going_on, newest, self.last_run) if each is not None}
+        return list(found.values())
+
+
+def seen_of(opened: sqlite3.Connection, name: str) -> Seen:
+    """Return what a list tells of the firings of a schedule."""
+    from mlops.schedules.firings import firings_of, last_run, unfinished
+
+    newest, going_on = firings_of(opened, name, 1), unfinished(opened, name)
+    return Seen(newest[0] if newest else None, last_run(opened, name), going_on[0] if going_on else None)
+
+
+def _show_all(rows: list[tuple[Stored, Seen]], now: datetime) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in ("schedule", "next", "last", "what came of it"):
         table.add_column(heading, overflow="fold", no_wrap=heading != "what came of it")
-    for stored, last in rows:
+    for stored, seen in rows:
         following = next_time(stored, now)
         due = "paused" if stored.paused else "-" if following is None else shown_time(stored, following)
-        when = "-" if last is None else shown_time(stored, last.due)
-        table.add_row(stored.name, due, when, "-" if last is None else _said(last))
+        first, *rest = [(shown_time(stored, each.due), _said(each)) for each in seen.told] or [("-", "-")]
+        table.add_row(stored.name, due, *first)
+        for more in rest:
+            table.add_row("", "", *more)
     console.print(table)
 
 
-def _show_one(stored: Stored, firings: list[Firing], now: datetime, *, as_json: bool) -> None:
+def _show_one(stored: Stored, firings: list[Firing], seen: Seen, now: datetime, *, as_json: bool) -> None:
     if as_json:
-        schedule = to_json(stored, firings[0] if firings else None, now)
+        schedule = to_json(stored, seen, now)
         console.write_json({**schedule, "firings": [each.as_json() for each in firings]})
         return
     if not firings:
@@ -86,8 +111,9 @@ def _said(firing: Firing) -> Any:
     return styled(text, _COLOURS.get(firing.state, ""))
 
 
-def to_json(stored: Stored, last: Firing | None, now: datetime) -> dict[str, Any]:
-    """Return a schedule as `--json` prints it; `last` is its newest firing."""
+def to_json(stored: Stored, seen: Seen, now: datetime) -> dict[str, Any]:
+    """Return a schedule as `--json` prints it."""
+    last = seen.newest
     following = next_time(stored, now)
     return {
         "name": stored.name,
@@ -96,12 +122,13 @@ def to_json(stored: Stored, last: Firing | None, now: datetime) -> dict[str, Any
         "cron": stored.schedule.cron,
         "timezone": stored.schedule.timezone,
         "when": stored.schedule.when.model_dump(exclude_none=True) or "always",
-        "state": "paused" if stored.paused else "running" if last is not None and not last.is_over else "active",
+        "state": "paused" if stored.paused else "running" if seen.going_on is not None else "active",
         "stack": stored.schedule.stack,
         "cluster": stored.cluster or None,
         "applied": stored.applied.isoformat(timespec="seconds"),
         "next": following and following.isoformat(timespec="seconds"),
         "last": last and last.as_json(),
+        "last_run": seen.last_run and seen.last_run.as_json(),
     }
 
 

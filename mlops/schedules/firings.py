@@ -143,6 +143,13 @@ def firings_of(store: sqlite3.Connection, name: str, limit: int = 0) -> list[Fir
     return [_firing(row) for row in store.execute(order, (name, limit or -1))]
 
 
+def last_run(store: sqlite3.Connection, name: str) -> Firing | None:
+    """Return the newest firing of a schedule that had a run and is over; `None` if there is none."""
+    query = "SELECT * FROM firings WHERE schedule = ? AND ended != '' AND tries != '[]' ORDER BY id DESC LIMIT 1"
+    row = store.execute(query, (name,)).fetchone()
+    return None if row is None else _firing(row)
+
+
 def unfinished(store: sqlite3.Connection, name: str = "", before: int = 0) -> list[Firing]:
     """Return the firings that are not over, the oldest first: of a schedule if it is named, and `before` an id."""
     rows = store.execute("SELECT * FROM firings WHERE ended = '' ORDER BY id")

@@ -29,8 +29,9 @@ from rlft.schedule.reasons import (
 class LookFailedError(Exception):
     """It could not be found out whether there is a reason; `code` is the exit code of what should have."""
 
-    def __init__(self, what: str, code: int) -> None:
-        super().__init__(f"{what} could not be found out (exit code {code}); its log says why")
+    def __init__(self, what: str, code: int, content: dict[str, Any] | None) -> None:
+        why = str((content or {}).get("error") or "its log says why")
+        super().__init__(f"{what} could not be found out (exit code {code}): {why}")
         self.code = code
 
 
@@ -71,7 +72,7 @@ def _look(watch: Watch, stored: Stored, firing: Firing, lock: int) -> Look:
     code = watch.call(rlft_command("schedule", "look", stored.name, "--to", str(file)), stored.folder, lock)
     content = _read(file)
     if code or content is None:
-        raise LookFailedError("whether there is a reason", code)
+        raise LookFailedError("whether there is a reason", code, content)
     file.unlink(missing_ok=True)
     return look_of(content)
 
@@ -87,12 +88,13 @@ def _by_score(
     if was_reason(found.score_key, last):
         return Reason(False, same_score(found.model)), None
     file = _file(watch, firing, "score")
+    file.unlink(missing_ok=True)
     stack = ["--stack", stored.schedule.stack] if stored.schedule.stack is not None else []
     command = rlft_command("evaluate", found.model, "--suite", asked.suite, "--summary", str(file), *stack)
     code = watch.call(command, stored.folder, lock)
     content = _read(file)
     if code or content is None:
-        raise LookFailedError(f"the score of {found.model}", code)
+        raise LookFailedError(f"the score of {found.model}", code, content)
     try:
         mean, low, high, tasks = score_in(content, found, asked.split)
     except RlftError as error:

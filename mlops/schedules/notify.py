@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 TRIES, COMMAND_SECONDS, POST_SECONDS = 4, 60.0, 10.0
 
 
-def message(event: Event, firing: Firing, summary: Summary | None) -> dict[str, Any]:
-    """Return what is told of an event, as a JSON object."""
+def message(event: Event, firing: Firing, summary: Summary | None, log: Path | None = None) -> dict[str, Any]:
+    """Return what is told of an event, as a JSON object; `log` is the file in which its processes have written."""
     promotion = summary.promotion if summary is not None else None
     named = promotion is not None and promotion.version is not None
     return {
@@ -43,6 +43,7 @@ def message(event: Event, firing: Firing, summary: Summary | None) -> dict[str, 
         "why": [hide(reason) for reason in promotion.reasons] if promotion is not None else [],
         "approve": _way_to_approve(event, summary),
         "mlflow_run_id": summary.mlflow_run_id if summary is not None else None,
+        "log": str(log) if log is not None else None,
     }
 
 

@@ -69,3 +69,8 @@ def forget_results(home: Home, firing: Firing) -> None:
 def log_file(home: Home, firing: Firing) -> Path:
     """Return where a firing that a scheduler has begun leaves what its processes print."""
     return folder_of(home) / "logs" / f"{firing.schedule}-{firing.id}.log"
+
+
+def cron_log_file(home: Home, stored: Stored) -> Path:
+    """Return where the lines of cron leave what they print."""
+    return folder_of(home) / "logs" / f"{stored.name}-cron.log"

@@ -14,10 +14,11 @@ from pathlib import Path
 
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
-from mlops.schedules.starting import rlft_command
+from mlops.schedules.starting import cron_log_file, rlft_command
 from mlops.schedules.store import Stored, folder_of
 from rlft.errors import ConfigError, RlftError
 from rlft.schedule.cron import WEEKDAYS, Cron, read_cron
+from rlft.schedule.times import is_same_clock
 
 _LONGEST_LINE = 998  # characters of a line that cron takes
 _QUARTERS = (0, 15, 30, 45)
@@ -82,17 +83,17 @@ def calendar(cron: Cron, timezone: str) -> str:
 def cron_lines(home: Home, stored: Stored, machine_zone: str) -> list[str]:
     """Return the lines of a crontab: when it is due, and after a start of the machine, for what was missed.
 
-    cron knows the machine's own time zone alone. For another one the line looks every quarter of an hour, or as often
-    as the schedule's minutes ask for: every zone is whole quarters of an hour from every other. Raises ConfigError if a
-    path is too long for a line.
+    cron knows the machine's own time zone alone. For one with another clock the line looks every quarter of an hour,
+    or as often as the schedule's minutes ask for: every zone is whole quarters of an hour from every other. Raises
+    ConfigError if a path is too long for a line.
     """
     _check_paths(home, stored)
     cron, schedule = read_cron(stored.schedule.cron), stored.schedule
     fields = _fields(cron)
-    if machine_zone != schedule.timezone:
+    if not is_same_clock(machine_zone, schedule.zone, stored.applied):
         minutes = sorted({(minute + quarter) % 60 for minute in cron.minutes for quarter in _QUARTERS})
         fields = f"{_short(minutes, 0, 59)} * * * *"
-    variables, log = variables_file(home, stored), folder_of(home) / "logs" / f"{stored.name}-cron.log"
+    variables, log = variables_file(home, stored), cron_log_file(home, stored)
     paths = (stored.folder, home.root, PROJECT, variables, log)
     folder, root, path, given, log = (shlex.quote(str(each)) for each in paths)
     call = (

@@ -18,7 +18,7 @@ from cli import app as cli
 from mlops.display import terminal
 from mlops.home.folder import Home
 from mlops.schedules import store
-from mlops.schedules.firings import fire_now
+from mlops.schedules.firings import change, fire_now
 from mlops.schedules.lock import schedule_lock
 from tests.cli.test_imports import HEAVY, imported
 from tests.e2e.conftest import ROOT, TINY
@@ -159,6 +159,36 @@ def test_what_goes_on_is_listed_with_its_reason(folder):
         fire_now(opened, "weekly", datetime.now(UTC))
     assert read("list")[0]["state"] == "running"
     assert "due" in rlft("list", "weekly").output
+
+
+def test_the_list_tells_what_goes_on_and_the_last_run_beside_later_looks(folder):
+    rlft("apply", write(folder))
+    home, now = Home(folder / ".rlft"), datetime.now(UTC)
+    ends = [("failed", '[["weekly-1", "then", 1]]', "it broke"), ("no_reason", "[]", "no reason to run: nothing new")]
+    with store.opened(home) as opened:
+        for days, (state, tries, said) in zip((3, 2), ends, strict=True):
+            firing = fire_now(opened, "weekly", now - timedelta(days=days))
+            change(opened, firing.id, state=state, said=said, ended=now - timedelta(days=days))
+            opened.execute("UPDATE firings SET tries = ? WHERE id = ?", (tries, firing.id))
+        going_on = fire_now(opened, "weekly", now - timedelta(days=1))
+        change(opened, going_on.id, state="running", reason="a person asked for it")
+        later = fire_now(opened, "weekly", now)
+        change(opened, later.id, state="skipped", said="another run of this schedule went on", ended=now)
+    lines = rlft("list").output.splitlines()
+    order = ("running: a person asked for it", "another run of this schedule went on", "it broke")
+    assert [line.rstrip().endswith(said) for line, said in zip(lines[1:], order, strict=True)] == [True] * 3
+    [listed] = read("list")
+    assert (listed["state"], listed["last"]["id"], listed["last_run"]["run"]) == ("running", later.id, "weekly-1")
+
+
+def test_a_file_of_tasks_that_is_not_there_is_told_when_a_schedule_is_applied(folder):
+    config = yaml.safe_load((folder / "tiny.yaml").read_text())
+    config["tasks"] = {"source": "jsonl", "path": "gone.jsonl"}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(config))
+    made = rlft("apply", write(folder))
+    assert made.exit_code == 0, made.output
+    assert "tasks.path: gone.jsonl: no such file" in made.output
+    assert "a run fails unless it is there when the schedule is due" in made.output
 
 
 def test_the_scheduler_ends_on_sigterm_and_leaves_nothing_behind(folder):

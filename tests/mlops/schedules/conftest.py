@@ -33,6 +33,7 @@ class Scripted(Watch):
     summaries: list[Summary] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
     looks: dict | None = None
+    look_code: int = 0
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,7 +49,7 @@ class Scripted(Watch):
             if self.looks is None:
                 return 1
             Path(words[words.index("--to") + 1]).write_text(json.dumps(self.looks))
-            return 0
+            return self.look_code
         self.commands.append(words)
         code = self.codes.pop(0) if self.codes else 0
         summary = self.summaries.pop(0) if self.summaries else IMPROVED if not code else failed(IMPROVED, "it broke")

@@ -136,6 +136,8 @@ def test_a_line_for_the_machines_own_zone_is_the_schedules_and_one_for_another_l
     assert boot.startswith("@reboot cd ")
     other, _ = cron_lines(home_of(stored), stored, "Asia/Kathmandu")
     assert other.startswith("0,15,30,45 * * * * cd ")
+    rome, _ = cron_lines(home_of(stored), stored, "Europe/Rome")  # which has Berlin's clock
+    assert rome == own
 
 
 def test_the_shell_reads_the_line_as_it_is_meant(stored, tmp_path):

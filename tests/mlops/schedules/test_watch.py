@@ -12,7 +12,7 @@ from mlops.schedules import store
 from mlops.schedules.facts import Look
 from mlops.schedules.firings import Try, change, fire_now, read_firing, unfinished
 from mlops.schedules.lock import schedule_lock
-from mlops.schedules.starting import summary_file
+from mlops.schedules.starting import log_file, summary_file
 from mlops.schedules.watch import carry_out
 from mlops.summary.file import summary_text
 from mlops.summary.sections import Promotion
@@ -44,7 +44,7 @@ def test_a_run_is_rlft_run_with_the_schedules_budget_and_promotion(bench):
     assert option(command, "--stack") == []
     [firing] = bench.firings()
     assert (firing.state, firing.status, firing.run) == ("finished", "improved", "weekly-1-2026-11-23-0400Z")
-    assert firing.said == "it finished, improved, version 3 of demo is champion"
+    assert firing.said == "it finished, improved, version 3 of demo became champion"
 
 
 def test_on_a_stack_it_is_run_and_resumed_there(bench):
@@ -216,7 +216,20 @@ def test_a_look_that_fails_is_tried_again_and_then_told(bench):
     assert watch.now == MONDAY + timedelta(minutes=5)
     [firing] = bench.firings()
     assert (firing.state, firing.told) == ("failed", ("failed",))
-    assert firing.said == "whether there is a reason could not be found out (exit code 1); its log says why"
+    assert firing.said == "whether there is a reason could not be found out (exit code 1): its log says why"
+
+
+def test_a_look_that_says_why_it_failed_is_told_with_that(bench, tmp_path):
+    bench.apply(when="new_tasks", retries={"count": 0}, notify={"command": ["tee", str(tmp_path / "told.json")]})
+    log = log_file(bench.home, bench.look(MONDAY)[0])
+    log.parent.mkdir(parents=True)
+    log.touch()
+    bench.at(MONDAY, looks={"error": "data.jsonl: no such file"}, look_code=2)
+    [firing] = bench.firings()
+    said = "whether there is a reason could not be found out (exit code 2): data.jsonl: no such file"
+    assert firing.said == said
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["event"], told["said"], told["log"]) == ("failed", said, str(log))
 
 
 def test_a_run_that_nobody_looked_after_any_more_is_found_and_not_begun_again(bench):
