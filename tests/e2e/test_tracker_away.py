@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from mlops.registry.client import RegistryClient
 from tests.e2e.conftest import TINY, free_port
 from tests.servers_away import SHORT, command, hanging_server, store_of, tracker
 
@@ -46,7 +47,7 @@ def test_a_server_that_goes_away_after_the_last_round_gets_the_policy_by_a_resum
         code, said, resumed = command(home, address, "resume", summary["pipeline_run_id"])
     assert code == 0, said
     assert resumed["final"] == summary["final"]
-    [version] = MlflowClient(store).search_model_versions("name = 'tiny'")
+    [version] = RegistryClient(store).search_model_versions("name = 'tiny'")
     assert version.tags["rlft.run_id"] == resumed["mlflow_run_id"]
     run = MlflowClient(store).get_run(resumed["mlflow_run_id"])
     assert (run.info.status, run.data.tags["rlft.status"]) == ("FINISHED", summary["status"])
