@@ -22,9 +22,7 @@ def replay_blocks(found: Mapping[str, Any]) -> Iterator[Block]:
 def _rescored(found: Mapping[str, Any]) -> Iterator[Block]:
     total, pairs = found["total"], found["total"]["pairs"]
     compared = sum(pairs.values())
-    yield Headline(
-        f"{total['reordered']} of {total['groups']} groups of attempts are in another order under the new reward"
-    )
+    yield Headline(_order(total))
     audit = found["audit"]
     if audit is None:
         yield "The new config switches the reward audit off, so nobody knows whether it would pass."
@@ -46,6 +44,16 @@ def _rescored(found: Mapping[str, Any]) -> Iterator[Block]:
     if gain := found["gain"]:
         sides = [f"{_interval(gain[side])} {words}" for side, words in _SIDES.items() if gain.get(side)]
         yield f"The trained model minus the one that training started from, in {gain['metric']}: {'; '.join(sides)}."
+
+
+def _order(total: Mapping[str, Any]) -> str:
+    """Return what became of the order of attempts. Equal ones that differ now, or the other way round, turn none."""
+    changed = f"{total['reordered']} of {total['groups']} groups of attempts"
+    if not total["reordered"]:
+        return "All groups of attempts are in the same order under the new reward"
+    if not total["pairs"]["reversed"]:
+        return f"No two attempts change places under the new reward; in {changed} those that are equal are others"
+    return f"{changed} are in another order under the new reward"
 
 
 _SIDES = {"before": "under the reward of the run", "after": "under the new one"}
@@ -81,9 +89,10 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
     rows = tuple(_row(each) for each in found["off_policy"])
     columns = ("round", "attempts of", "weigh as much as", "log-probabilities differ by")
     yield Table("How far from the policy its attempts are", columns, rows)
-    last = found["from_round"] + found["rounds"] - 1
-    best = found["best_round"]
-    yield f"Trained again on rounds {found['from_round']} to {last}; the best policy is that after {best} rounds."
+    first, best = found["from_round"], found["best_round"]
+    kept = f"that after round {best - 1}" if best > first else f"the one that round {first} began with"
+    done = f"{first} to {first + found['rounds'] - 1} (the first is 0)"
+    yield f"Trained again on rounds {done}; the best policy is {kept}."
 
 
 def _row(each: Mapping[str, Any]) -> tuple[str, ...]:

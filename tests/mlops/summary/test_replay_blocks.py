@@ -51,7 +51,7 @@ def test_how_far_the_attempts_are_from_the_policy():
         ("4", "another policy", "25.0%", "0.1000"),
         ("5", "another policy", "", ""),
     )
-    assert "Trained again on rounds 3 to 5; the best policy is that after 6 rounds." in blocks
+    assert "Trained again on rounds 3 to 5 (the first is 0); the best policy is that after round 5." in blocks
     assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
 
 
@@ -61,6 +61,20 @@ def rescoring(**changes) -> RescoreSummary:
     report = RescoreReport(6, means, {"reward": (1.5, 5), "rewards/new": (2.0, 5)}, 0, 1, 3, pairs, 2, 1, 3, 2, 4)
     total = dataclasses.asdict(report)
     return RescoreSummary(kind="rescore", status="finished", total=total, **changes, **SOURCE)
+
+
+def test_a_reward_that_changes_no_order_or_breaks_ties_alone_says_so():
+    def headline(reordered, **pairs):
+        found = rescoring()
+        found.total = found.total | {"reordered": reordered, "pairs": {"kept": 5, "reversed": 0, "tied": 0} | pairs}
+        return told(found)[0].text
+
+    assert headline(0, parted=0) == "All groups of attempts are in the same order under the new reward"
+    only_ties = (
+        "No two attempts change places under the new reward; in 1 of 3 groups of attempts those that are equal are"
+    )
+    assert headline(1, parted=1).startswith(only_ties)
+    assert headline(1, parted=1, reversed=1) == "1 of 3 groups of attempts are in another order under the new reward"
 
 
 def test_what_another_reward_changes():
