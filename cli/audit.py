@@ -8,7 +8,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, Verbose
-from mlops.display.terminal import console
+from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
 
 
@@ -45,6 +45,8 @@ def audit(
                 full=settings.reward.full,
                 timeout_seconds=settings.reward.timeout_seconds,
                 workers=settings.reward.workers(),
+                max_ratio=settings.reward.max_exploit_ratio,
+                accept=settings.reward.accept_exploits,
                 harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,
@@ -54,6 +56,9 @@ def audit(
         else:
             console.print(report.text())
         if report.passed and not as_json:
-            console.print("The audit passes: no wrong answer is paid like a right one.")
+            accepted = (
+                f" but what reward.accept_exploits names: {', '.join(report.accepted)}" if report.accepted else ""
+            )
+            console.print(styled(f"The audit passes: no wrong answer is paid like a right one{accepted}."))
         if not report.passed:
             raise typer.Exit(2)

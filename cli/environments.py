@@ -144,10 +144,10 @@ def show_report(report: CheckReport) -> None:
 
 
 def _show_audit(audit: AuditReport) -> None:
-    table = Table("text", "mean", "lowest", "highest", "gold", "tasks", box=None, title_justify="left")
-    for row in audit.table():
+    table = Table("text", "mean", "lowest", "highest", "gold", "tasks", "paid most by", box=None, title_justify="left")
+    for row in audit.shown():
         scores = [number(row[name]) for name in ("mean", "minimum", "maximum", "gold_mean")]
-        table.add_row(row["attack"], *scores, str(row["count"]))
+        table.add_row(row["attack"], *scores, str(row["count"]), row["part"])
     console.print(table)
     console.print()
 

@@ -173,11 +173,13 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
         audit = stages.audit(tasks).load()
         record.audit = audit.to_json()
         record.tracker.log_json("reward_audit.json", record.audit)
+        record.tracker.log_text("reward_audit.txt", audit.text())
         if not audit.passed:
             raise RewardAuditError(
                 "the reward pays wrong answers:\n" + audit.text(),
                 where=stages.config.environment.name,
-                fix="mend compute_reward until gold is full and beats every attack, or set reward.audit: false",
+                fix="mend compute_reward until gold is full and beats every attack, name in reward.accept_exploits the "
+                "attacks that may be paid, or set reward.audit: false",
             )
     other = stages.initialize_other(tasks)
     base, prompts = stages.initialize(tasks)

@@ -21,7 +21,7 @@ def audit_rewards(
     fingerprints: str,
     seed: int,
 ) -> Annotated[AuditReport, "reward_audit"]:
-    """Score gold, empty, echoed, swapped and constant answers; the pipeline stops if gold does not win."""
+    """Score gold and attacks of many kinds; the pipeline stops if one of them is paid like gold."""
     del fingerprints  # of the reward's code and the tools', part of the cache key
     runtime = current_runtime()
     return audit_reward(
@@ -31,6 +31,8 @@ def audit_rewards(
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
         workers=reward.workers(),
+        max_ratio=reward.max_exploit_ratio,
+        accept=reward.accept_exploits,
         harness=harness,
         seed=seed,
         progress=runtime.lent.progress,

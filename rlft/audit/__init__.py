@@ -1,7 +1,9 @@
 """Tries and attacks an environment before anything is trained on its reward.
 
 - `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`)
-- `attacks`, `findings`, `report`: the attacks' scripts, what their scores say about the reward, and the report
+- `attacks`: the kinds of attack, one family a file
+- `golds`, `attempts`: what the environment is asked for, and the attempts that are chosen, played and scored
+- `findings`, `verdict`, `warnings`, `report`: what the scores say about the reward, what fails it, and the report
 - `environment`: the check of an environment for its author (`check_environment`)
 - `trials`, `trial_problems`: the attempts of this check, and what is wrong by them
 """

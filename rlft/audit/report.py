@@ -13,6 +13,10 @@ from rlft.types import Report, Reward, Rollout
 
 GOLD = "gold_completion"
 """Where a problem is that is about gold completions."""
+GOLD_KIND = "gold"
+"""The kind of attempt that is no attack."""
+MOST_ROWS = 12
+"""How many rows of a report's table are shown to a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class Problem:
 class AttackScores:
     """Holds what one kind of attempt earned in total over `count` tasks, and the gold's mean over the same tasks.
 
-    All are 0 where `count` is 0; `gold_mean` is 0 where none of the tasks has a gold.
+    All are 0 where `count` is 0; `gold_mean` is 0 where none of the tasks has a gold. `part` is the part of the reward
+    that paid most of it, empty where nothing was paid and in reports of versions that did not note it.
     """
 
     mean: float
@@ -48,6 +53,12 @@ class AttackScores:
     maximum: float
     count: int
     gold_mean: float
+    part: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The mean as a share of gold's; `None` where gold earns nothing."""
+        return self.mean / self.gold_mean if self.gold_mean > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +66,62 @@ class AuditReport(Report):
     """Says what gold and attacks earned on `num_tasks` tasks, and in `findings` what is wrong with the reward.
 
     `attacks` maps each kind of attempt, `gold` first, to what it earned. `passed` is false when a finding means that
-    training would teach the wrong thing; a finding that only says what could not be checked leaves it true.
+    training would teach the wrong thing; a finding that only says what could not be checked leaves it true. `exploits`
+    are the kinds of attack that fail it, `accepted` those that the config accepts. `attempts` were played in `seconds`,
+    and `attacked` tasks were attacked by all kinds; all three are 0 in reports of versions that did not note them.
     """
 
     attacks: dict[str, AttackScores]
     findings: tuple[str, ...]
     passed: bool
     num_tasks: int
+    exploits: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    attempts: int = 0
+    attacked: int = 0
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def best(self) -> str:
+        """The kind of attack that earns the largest share of gold, empty where none can be compared with it."""
+        found = {kind: scores.ratio for kind, scores in self.attacks.items() if kind != GOLD_KIND and scores.count}
+        return max(found, key=lambda kind: found[kind] or 0.0, default="")
 
     def table(self) -> list[dict[str, Any]]:
-        """Return one row per kind of attempt: attack, mean, minimum, maximum, count, gold_mean."""
+        """Return one row per kind of attempt: attack, mean, minimum, maximum, count, gold_mean, part."""
         return [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
 
+    def shown(self) -> list[dict[str, Any]]:
+        """Return the rows of the table that a person reads: gold, and the attacks that earn most, the best first."""
+        rows = self.table()
+        others = [row for row in rows[1:] if row["count"]]
+        others.sort(key=lambda row: self.attacks[row["attack"]].ratio or row["mean"], reverse=True)
+        return [*rows[:1], *others][:MOST_ROWS]
+
     def text(self) -> str:
-        """Return what every kind of attempt earned, if anything was scored, and the findings, as lines to be read."""
-        rows = [f"{'text':<12} {'mean':>7} {'lowest':>7} {'highest':>7} {'gold':>7} {'tasks':>6}"]
+        """Return what gold and the best attacks earned, if anything was scored, and the findings, as lines."""
+        rows = [f"{'text':<24} {'mean':>7} {'lowest':>7} {'highest':>7} {'gold':>7} {'tasks':>6}  paid most by"]
         rows += [
-            f"{name:<12} {s.mean:7.3f} {s.minimum:7.3f} {s.maximum:7.3f} {s.gold_mean:7.3f} {s.count:6d}"
-            for name, s in self.attacks.items()
+            f"{row['attack']:<24} {row['mean']:7.3f} {row['minimum']:7.3f} {row['maximum']:7.3f} "
+            f"{row['gold_mean']:7.3f} {row['count']:6d}  {row['part']}".rstrip()
+            for row in self.shown()
         ]
         scored = any(s.count for s in self.attacks.values())
-        return "\n".join([*(rows if scored else ()), *(f"- {finding}" for finding in self.findings)])
+        return "\n".join([*((*rows, *self._effort()) if scored else ()), *(f"- {each}" for each in self.findings)])
+
+    def _effort(self) -> list[str]:
+        kinds = sum(1 for kind, scores in self.attacks.items() if kind != GOLD_KIND and scores.count)
+        if not self.attempts:
+            return []
+        return [
+            f"{kinds} kinds of attack, {self.attempts} attempts in {self.seconds:.1f} s; {self.attacked} of "
+            f"{self.num_tasks} tasks were attacked by all kinds that apply."
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {**asdict(self), "findings": list(self.findings)}
+        """Return the report as plain JSON values, with the best attack."""
+        lists = {name: list(getattr(self, name)) for name in ("findings", "exploits", "accepted")}
+        return {**asdict(self), **lists, "best": self.best}
 
 
 @dataclass(frozen=True, slots=True)

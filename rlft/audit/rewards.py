@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from rlft.audit.attacks import ATTACKS, attack_scripts
+from rlft.audit.attacks.catalog import FIRST, KINDS
+from rlft.audit.attacks.known import Known, Pool, other_gold
+from rlft.audit.attempts import Stage, play_all
 from rlft.audit.findings import (
     Findings,
     Scores,
     by_task,
-    judge,
     say_what_failed,
     say_what_never_applies,
     say_what_was_left_out,
-    summary,
 )
-from rlft.audit.report import GOLD, AuditReport, Problem
+from rlft.audit.golds import ask_attacks, ask_golds
+from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
+from rlft.audit.verdict import MAX_RATIO, judge, kinds_in, summary
+from rlft.audit.warnings import warn_of_half, warn_of_other_scores, warn_of_pieces, warn_of_silence
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
-from rlft.contract.faults import described, failure_of
-from rlft.errors import ConfigError, RlftError
+from rlft.contract.tools import ToolSpec
+from rlft.errors import RlftError
 from rlft.harness.opening import open_playground
-from rlft.harness.scripted import Part, Script, as_script, play_scripts
+from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
-from rlft.rewards.scoring import score_rollouts
-from rlft.types import Rewards, Rollouts, Task
+from rlft.types import Task
 from rlft.workers.settings import Workers
 
+SECONDS = 60.0
+"""How long an audit may take, unless the reward of a single task takes longer."""
 _NEEDS_TOOLS = "the answer as text, without a call of a tool, is full on no task: no gold is known"
 GOLD_NEEDS_TOOLS = Problem(GOLD, f"gold_completion is not defined, and {_NEEDS_TOOLS}")
 """What the audit says, as a note, where the golds are only answers as text, and none of them is full."""
@@ -48,72 +51,114 @@ def audit_reward(
     workers: Workers | None = None,
     harness: HarnessConfig | None = None,
     max_tasks: int = 50,
+    max_ratio: float = MAX_RATIO,
+    accept: Sequence[str] = (),
+    seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress = silent,
     findings: Findings | None = None,
 ) -> AuditReport:
-    """Score, on up to `max_tasks` of these (train) tasks, the gold answer and attacks, which are no answers.
+    """Score the golds of up to `max_tasks` of these (train) tasks, and attacks, which deserve no full reward.
 
-    The attacks are `empty`, `echo` (the prompt's text), `constant` ("I do not know."), `other_gold` (the gold of a task
-    with another answer) and `most_common` (the gold most frequent among `tasks`). The gold must be full on every task,
-    and every attack must earn less, on every task and in the mean. An attack whose text is the gold itself is left out,
-    and so is another task's gold with the same final answer. Where no gold is known, attacks must stay below full.
+    The kinds are those of `rlft.audit.attacks`: some are tried on every task, all on up to
+    `rlft.audit.attempts.ATTACKED` or, where that would take more than `seconds`, on fewer. `rlft.audit.verdict.judge`
+    says what fails the audit by `max_ratio`; `accept` names kinds that do not. Gold and the first kinds without a score
+    fail it, too, and a part with a weight that is `None` in all attempts of every task (a note where not all tasks were
+    tried with a gold). In an environment with tools, an answer as text that is full on no task is no gold.
 
-    Findings that fail the audit are: a violation of these rules, a score that fails, and a part with a weight that is
-    `None` in all attempts of every task (only a note where not all tasks were tried with a gold). In an environment
-    with tools, the task's answer as text does not count as gold if it is full on no task: a note says so.
-
-    `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`; `harness` is that of the rollouts,
-    so that a gold that training could not reach is found. `seed` picks the tasks and the other golds. Raises
-    ConfigError for a weight whose part does not exist. Whatever is wrong with tasks or reward is in the report:
-    the caller decides. `findings`, which is empty, is filled with what the report says in sentences.
+    `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`, `harness` is that of the rollouts.
+    `seed` picks tasks and other golds. Raises ConfigError for a weight whose part does not exist; all else is in the
+    report. `findings`, which is empty, is filled with what the report says in sentences.
     """
     findings = Findings() if findings is None else findings
+    findings.accept = (*findings.accept, *accept)
     sample = random.Random(seed).sample(range(len(tasks)), min(max_tasks, len(tasks)))
     picked = [tasks[index] for index in sorted(sample)]
-    golds = _golds(tasks, environment, findings)
-    scripts = attack_scripts(tasks, golds, picked, seed)
-    kinds = [(task, kind) for task in picked for kind in scripts[task.id]]
-    parts = [Part(f"audit/{kind}/{task.id}", task, scripts[task.id][kind]) for task, kind in kinds]
+    golds = ask_golds(tasks, environment, findings)
     settings = {"weights": weights, "full": full, "timeout_seconds": timeout_seconds, "workers": workers}
-    scored = _score(parts, picked, environment, harness, settings, findings, progress)
-    rows = [(task.id, kind, reward) for (task, kind), reward in zip(kinds, scored, strict=False)]
+    stage = Stage(environment, harness, settings, findings, progress)
+    known = _known(picked, tasks, golds, environment, harness, findings, seed)
+    attacked = play_all(known, stage, seconds)
+    tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
+    scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
+    _say_what_was_slow(tried, len(picked), stage, seconds)
+    return _report(scores, stage, tried, attacked)
+
+
+def _judged(
+    stage: Stage, golds: Mapping[str, Script], picked: Sequence[Task], max_ratio: float, *, is_all: bool
+) -> Scores:
+    """Say what the scores mean, and return them by task. `is_all` says that no task was left out."""
+    findings, rows = stage.findings, [(attempt.task.id, attempt.kind, reward) for attempt, reward in stage.rows]
     scores, failed = by_task(rows)
-    if golds and scores and _is_no_gold(scores, environment, harness or HarnessConfig()):
+    if golds and scores and _is_no_gold(scores, stage.environment, stage.harness or HarnessConfig()):
         findings.note(GOLD_NEEDS_TOOLS)
         golds = {}
         for rewards in scores.values():
-            rewards.pop("gold", None)
-    is_whole = say_what_never_applies(scored, picked, has_all=len(picked) == len(tasks), golds=golds, findings=findings)
+            rewards.pop(GOLD_KIND, None)
+    given = [reward for _, _, reward in rows]
+    is_whole = say_what_never_applies(given, stage.weights, picked, has_all=is_all, golds=golds, findings=findings)
     say_what_failed(failed, findings)
     if is_whole:
-        judge(scores, findings)
+        judge(scores, findings, max_ratio)
+        warn_of_half(scores, findings, stage.weights)
+        warn_of_pieces(scores, findings)
+        warn_of_silence(scores, findings)
+    warn_of_other_scores(stage.score_again(), findings)
     say_what_was_left_out(picked, golds, scores, findings)
-    attacks = {kind: summary(kind, scores) for kind in ("gold", *ATTACKS)}
-    return AuditReport(attacks, tuple(each.finding for each in findings.problems), not findings.failed, len(picked))
+    return scores
 
 
-def _score(
-    parts: Sequence[Part],
+def _report(scores: Scores, stage: Stage, num_tasks: int, attacked: int) -> AuditReport:
+    findings = stage.findings
+    for name in sorted(set(findings.accept) - set(findings.accepted)):
+        findings.note(Problem("reward.accept_exploits", f"{name} is accepted, and nothing was found of that name"))
+    kinds = list(dict.fromkeys([GOLD_KIND, *(attack.name for attack in FIRST), *kinds_in(scores)]))
+    return AuditReport(
+        attacks={kind: summary(kind, scores, stage.weights) for kind in kinds},
+        findings=tuple(each.finding for each in findings.problems),
+        passed=not findings.failed,
+        num_tasks=num_tasks,
+        exploits=tuple(findings.exploits),
+        accepted=tuple(findings.accepted),
+        attempts=len(stage.rows),
+        attacked=attacked,
+        seconds=stage.seconds,
+    )
+
+
+def _known(
+    picked: Sequence[Task],
     tasks: Sequence[Task],
+    golds: Mapping[str, Script],
     environment: BaseEnv,
     harness: HarnessConfig | None,
-    settings: Mapping[str, Any],
     findings: Findings,
-    progress: Progress,
-) -> Rewards:
-    """Play and score all attempts. What stops this is a finding, and then there are no rewards."""
+    seed: int,
+) -> list[Known]:
+    """Return what attackers know of each task that is picked."""
+    pool, tools = Pool.of(golds, tasks), _tools(environment, harness or HarnessConfig())
+    own = ask_attacks(picked, environment, KINDS, findings)
+    return [
+        Known(task, golds.get(task.id), other_gold(task, tasks, golds, pool, seed), pool, tools, own.get(task.id, {}))
+        for task in picked
+    ]
+
+
+def _tools(environment: BaseEnv, harness: HarnessConfig) -> Mapping[str, ToolSpec]:
+    """Return the tools; none where they cannot be described, which stops the first attempt with a finding."""
     try:
-        rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
-        by_id = {task.id: task for task in tasks}
-        return score_rollouts(rollouts, by_id, environment, **settings, progress=progress)
-    except ConfigError:
-        raise
-    except RlftError as error:
-        findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
-    except Exception as error:  # `context` is the environment's code as well
-        findings.fail(Problem("context", f"the attempts could not be put together: {described(error)}"))
-    return Rewards((), {})
+        return open_playground(environment, harness).tools
+    except RlftError:
+        return {}
+
+
+def _say_what_was_slow(tried: int, picked: int, stage: Stage, seconds: float) -> None:
+    """Add a note if there was no time for all tasks."""
+    if tried < picked and not stage.stopped:
+        each = stage.seconds / max(1, len(stage.rows))
+        said = f"an attempt takes {each:.2g} s, so that {tried} of {picked} tasks were tried in {seconds:g} s"
+        stage.findings.note(Problem("compute_reward", said))
 
 
 def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) -> bool:
@@ -125,23 +170,3 @@ def _is_no_gold(scores: Scores, environment: BaseEnv, harness: HarnessConfig) ->
 def has_text_gold(environment: BaseEnv) -> bool:
     """Return whether `gold_completion` is not overridden, so that the gold is the task's answer as text."""
     return type(environment).gold_completion is BaseEnv.gold_completion
-
-
-def _golds(tasks: Sequence[Task], environment: BaseEnv, findings: Findings) -> dict[str, Script]:
-    """Return {task id: gold completion} for the tasks that have one; an error of `gold_completion` is a finding."""
-    golds: dict[str, Script] = {}
-    errors: dict[tuple[str, ...], list[str]] = {}  # by kind of failure, what was said
-    for task in tasks:
-        try:
-            gold = environment.gold_completion(task)
-            script = None if gold is None else as_script(gold)
-        except Exception as error:
-            failure = failure_of(GOLD, error, task)
-            errors.setdefault(failure.kind, []).append(f"{task.id}: {failure.why}")
-            continue
-        if script is not None:
-            golds[task.id] = script
-    for said in errors.values():
-        what = f"gold_completion failed on {len(said)} of {len(tasks)} tasks, for example {said[0]}"
-        findings.fail(Problem(GOLD, what))
-    return golds

@@ -86,6 +86,18 @@ class RewardConfig(Section):
         description="Whether the reward is attacked with wrong answers before training. The run stops if one of them "
         "is paid like a right answer.",
     )
+    max_exploit_ratio: float = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description="Share of the gold's mean reward from which an attack of the audit stops the run. One that earns "
+        "as much as gold on a task stops it whatever this is.",
+    )
+    accept_exploits: list[Text] = Field(
+        default=[],
+        description="Kinds of attack that do not stop the run though the reward pays them, by their names in the audit "
+        "(`keyword_stuffing`). The report says which were accepted.",
+    )
     concurrency: int | None = Field(
         default=None,
         ge=1,

@@ -214,6 +214,15 @@ class BaseEnv:
             return None
         return task.answer if isinstance(task.answer, str) else json.dumps(task.answer, ensure_ascii=False)
 
+    def attacks(self, task: Task) -> Mapping[str, str | Sequence[Message]]:
+        """Return {name: an attempt that deserves no full reward}, for loopholes that only its author knows.
+
+        The reward audit tries them beside its own kinds of attack, and fails if one is paid like gold. An attempt is
+        text or messages, as for `gold_completion`. By default there are none.
+        """
+        del task
+        return {}
+
     def demonstration(self, task: Task) -> str | Sequence[Message] | None:
         """Return the attempt that a warm start trains on for this task; by default the gold completion.
 

@@ -17,6 +17,7 @@ _GIVEN: dict[str, tuple[str, ...]] = {  # {method: the arguments it is called wi
     "context": ("task",),
     "setup": ("task",),
     "gold_completion": ("task",),
+    "attacks": ("task",),
     "demonstration": ("task",),
     "list_tools": (),
     "run_tool": ("rollout_id", "tool_name"),

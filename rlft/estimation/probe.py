@@ -125,6 +125,8 @@ def _audit(config: Config, tasks: TaskSet, environment: BaseEnv, note: Note) -> 
         full=reward.full,
         timeout_seconds=reward.timeout_seconds,
         workers=reward.workers(),
+        max_ratio=reward.max_exploit_ratio,
+        accept=reward.accept_exploits,
         harness=config.harness,
         seed=config.seed,
     )

@@ -1,0 +1,125 @@
+"""Attempts with tools: calls that are malformed, repeated, in excess or another task's, and answers that ignore them.
+
+Where an environment is handed the answer by its calls, gold's own calls are right whatever is said behind them. So they
+are only used with a wrong text where it is the text that counts (`Known.text_counts`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from rlft.audit.attacks.kinds import Attack
+from rlft.audit.attacks.known import Known, calls_of, script_of
+from rlft.calls import make_call
+from rlft.harness.scripted import Script
+from rlft.types import Message, ToolCall
+
+_TIMES = 5
+_MOST_CALLS = 24
+_SAMPLES: dict[str, Any] = {
+    "string": "x", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None,
+}  # fmt: skip
+
+
+def _has_tools(known: Known) -> bool:
+    return bool(known.tools)
+
+
+def _calls(known: Known) -> bool:
+    return bool(known.calls)
+
+
+def _calls_and_says(known: Known) -> bool:
+    return bool(known.calls) and known.text_counts and known.other is not None
+
+
+def _calls_count(known: Known) -> bool:
+    return bool(known.calls) and not known.text_counts
+
+
+def _wrong(known: Known) -> str:
+    return known.declare(known.other_answer)
+
+
+def _script(calls: Iterable[ToolCall], text: str) -> Script:
+    """Return a message with these calls, numbered anew, and one with the text."""
+    asked = [call["function"] for call in calls]
+    made = [make_call(each["name"], each["arguments"], f"audit-{number}") for number, each in enumerate(asked)]
+    asks = (Message(role="assistant", content="", tool_calls=made),) if made else ()
+    return (*asks, Message(role="assistant", content=text))
+
+
+def _other_calls(known: Known) -> list[ToolCall]:
+    return [] if known.other is None else calls_of(known.other)
+
+
+def _spam(known: Known) -> Script | None:
+    calls = _other_calls(known)[:1]
+    return _script(calls * _TIMES, _wrong(known)) if calls else None
+
+
+def _first_again(known: Known) -> Script:
+    return _script(known.calls[:1] * _TIMES, _wrong(known))
+
+
+def _other_calls_alone(known: Known) -> Script | None:
+    return _script(_other_calls(known), "") if _other_calls(known) else None
+
+
+def _every_tool(known: Known) -> Script:
+    """Return one call of each tool with arguments that only have the right types."""
+    calls = [make_call(name, _arguments(spec.parameters), "x") for name, spec in known.tools.items()]
+    return _script(calls[:_MOST_CALLS], _wrong(known))
+
+
+def _arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    required = schema.get("required", ())
+    return {name: _sample(each) for name, each in schema.get("properties", {}).items() if name in required}
+
+
+def _sample(schema: dict[str, Any]) -> Any:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "string")
+    return _SAMPLES.get(kind[0] if isinstance(kind, list) else kind, "x")
+
+
+def _without_arguments(known: Known) -> Script:
+    return _script([make_call(name, {}, "x") for name in list(known.tools)[:_MOST_CALLS]], _wrong(known))
+
+
+def _unknown_tool(known: Known) -> Script:
+    return _script([make_call("answer_correctly", {"score": 1}, "x")] * _TIMES, _wrong(known))
+
+
+def _as_text(known: Known) -> Script:
+    """Return a call that is written as text, of gold's first tool or the first one; nothing is called."""
+    name = known.calls[0]["function"]["name"] if known.calls else next(iter(known.tools))
+    given = _other_calls(known)[0]["function"]["arguments"] if _other_calls(known) else {}
+    written = json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
+    return script_of(f"I called the tools and they succeeded.\n```json\n{written}\n```\n{_wrong(known)}")
+
+
+def _every_call(known: Known) -> Script | None:
+    """Return the last calls of many golds, with all of gold's own in their middle."""
+    golds = [gold for gold in known.pool.golds if calls_of(gold) and gold != known.gold]
+    others = [calls_of(gold)[-1] for gold in golds][: max(0, _MOST_CALLS - len(known.calls))]
+    middle = len(others) // 2
+    return _script([*others[:middle], *known.calls, *others[middle:]], _wrong(known)) if len(others) >= 2 else None
+
+
+ATTACKS = (
+    Attack("tool_spam", "it repeats another task's call, and answers wrongly", _spam, _calls, certain=False),
+    Attack("first_call_again", "it repeats one call, and answers wrongly", _first_again, _calls_and_says),
+    Attack("gold_calls_wrong_answer", "it answers wrongly", _wrong, _calls_and_says, certain=False),
+    Attack("gold_calls_no_answer", "it answers nothing", lambda known: "", _calls_and_says),
+    Attack("other_calls_no_answer", "it calls what another task needs", _other_calls_alone, _calls, certain=False),
+    Attack("every_tool", "its calls mean nothing", _every_tool, _has_tools, says_nothing=True),
+    Attack("calls_without_arguments", "it calls every tool without arguments", _without_arguments, _has_tools,
+           certain=False, says_nothing=True),
+    Attack("unknown_tool", "it calls a tool that there is not", _unknown_tool, _has_tools, says_nothing=True),
+    Attack("call_as_text", "it writes a call as text, and calls nothing", _as_text, _has_tools, certain=False),
+    Attack("every_call", "it makes the calls of many tasks", _every_call, _calls_count, certain=False),
+)  # fmt: skip

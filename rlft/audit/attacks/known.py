@@ -1,0 +1,254 @@
+"""What an attacker knows of a task and of the golds of all train tasks, and how it says an attempt."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from rlft.audit.attacks.texts import as_json, plain, program_of, shared_form
+from rlft.contract.tools import ToolSpec
+from rlft.graders.numbers import parse_number
+from rlft.harness.scripted import Script, as_script
+from rlft.types import Message, Task, ToolCall
+
+MOST_ANSWERS = 200
+"""How many answers of other tasks an attempt lists at most."""
+_NEAR = Fraction(1, 10)  # numbers that differ by less of the larger one may be equal to a tolerant reward
+
+
+def script_of(text: str) -> Script:
+    """Return the script of one message."""
+    return as_script(text)
+
+
+def calls_of(script: Script) -> list[ToolCall]:
+    """Return the tool calls of a script, in order."""
+    return [call for message in script for call in message.get("tool_calls") or ()]
+
+
+def text_of(script: Script) -> str:
+    """Return what a script says last; nothing if its last message calls a tool."""
+    return "" if script[-1].get("tool_calls") else script[-1]["content"]
+
+
+def said_answers(answer: Any) -> list[str]:
+    """Return the texts that a task's answer may be said as: those of a list, or of a number, or the text itself."""
+    found = answer if isinstance(answer, list) else [answer]
+    texts = [str(each) for each in found if isinstance(each, str | int | float) and not isinstance(each, bool)]
+    return [text for text in texts if text.strip()]
+
+
+def form_of(text: str, shared: tuple[str, str], answer: Any) -> tuple[str, str]:
+    """Return what stands before and behind the answer in a gold text.
+
+    That is the form which all golds share, and what else stands around the task's answer where it is in the text once.
+    """
+    begins, ends = shared
+    inner = text.removeprefix(begins).removesuffix(ends)
+    found = [each for each in said_answers(answer) if each in inner]
+    # Several texts of a list are the items of one answer, unless each is a longer way to say another.
+    whole = {each for each in found if not any(each != other and each in other for other in found)}
+    if len(whole) == 1 and as_json(text) is None and inner.count(each := whole.pop()) == 1:
+        before, _, behind = inner.partition(each)
+        return begins + before, behind + ends
+    return begins, ends
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What is known of the train golds.
+
+    `golds` are the different scripts and `texts` what they say last, the most frequent first. `form` is what all these
+    texts begin and end with, and `answers` are the different answers without their forms. `counted` is the number of
+    tasks with a gold. `lists` has, for each field of `task.info` that is a list of texts, all that stands in it.
+    """
+
+    golds: tuple[Script, ...]
+    texts: tuple[str, ...]
+    form: tuple[str, str]
+    answers: tuple[str, ...]
+    counted: int
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, golds: Mapping[str, Script], tasks: Sequence[Task]) -> Pool:
+        """Make the pool of {task id: gold} and the tasks."""
+        keys = {task_id: json.dumps(gold, sort_keys=True) for task_id, gold in golds.items()}
+        known = {keys[task_id]: gold for task_id, gold in golds.items()}
+        ordered = {key: known[key] for key, _ in Counter(keys.values()).most_common()}
+        texts = tuple(dict.fromkeys(text for gold in ordered.values() if (text := text_of(gold))))
+        form, answer = shared_form(texts), {keys[task.id]: task.answer for task in tasks if task.id in keys}
+        answers: dict[str, None] = {}
+        for key, gold in ordered.items():
+            if text := text_of(gold):
+                begins, ends = form_of(text, form, answer.get(key))
+                answers[text.removeprefix(begins).removesuffix(ends)] = None
+        return cls(tuple(ordered.values()), texts, form, tuple(answers), len(golds), _lists(tasks))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers, if they are few and recur as classes do; else nothing."""
+        few = 2 <= len(self.answers) <= 12 and self.counted >= 2 * len(self.answers)
+        return self.answers if few else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The gold of another task, and its answer without the form."""
+
+    script: Script
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one task: its gold, the gold of a task with another answer, the pool and the tools.
+
+    `own` are the attempts that the environment's `attacks` names.
+    """
+
+    task: Task
+    gold: Script | None
+    rival: Other | None
+    pool: Pool
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict)
+    own: Mapping[str, Script] = field(default_factory=dict)
+
+    @property
+    def other(self) -> Script | None:
+        """The gold of another task."""
+        return None if self.rival is None else self.rival.script
+
+    @property
+    def other_answer(self) -> str:
+        """The other task's answer, or a sentence that is none."""
+        return (self.rival.answer if self.rival is not None else "") or "I do not know"
+
+    @property
+    def text(self) -> str:
+        """What gold says last."""
+        return "" if self.gold is None else text_of(self.gold)
+
+    @property
+    def form(self) -> tuple[str, str]:
+        """What stands before and behind the answer in gold."""
+        return form_of(self.text, self.pool.form, self.task.answer)
+
+    @property
+    def answer(self) -> str:
+        """The answer of gold, without its form."""
+        begins, ends = self.form
+        return self.text.removeprefix(begins).removesuffix(ends)
+
+    @property
+    def number(self) -> Fraction | None:
+        """The answer as a number, if it is one."""
+        return parse_number(self.answer)
+
+    @property
+    def value(self) -> Any:
+        """The object or list that gold is as JSON, else `None`."""
+        return as_json(self.text)
+
+    @property
+    def other_value(self) -> Any:
+        """The other task's gold as JSON, else `None`."""
+        return None if self.other is None else as_json(text_of(self.other))
+
+    @property
+    def program(self) -> str | None:
+        """The Python program that gold is, else `None`."""
+        return program_of(self.text)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of gold."""
+        return [] if self.gold is None else calls_of(self.gold)
+
+    @property
+    def text_counts(self) -> bool:
+        """Whether gold's answer is handed in by what it says last: the task's answer stands there, and in no call."""
+        if not self.calls:
+            return True
+        said = [plain(each) for each in said_answers(self.task.answer) if plain(each) in plain(self.text)]
+        given = plain(json.dumps([call["function"]["arguments"] for call in self.calls], ensure_ascii=False))
+        return bool(said) and not any(each in given for each in said)
+
+    @property
+    def short(self) -> bool:
+        """Whether gold is a short answer in a short form, which is read out of the text or compared with it."""
+        is_short = bool(self.answer.strip()) and len(self.answer) <= 80 and sum(map(len, self.form)) <= 60
+        return is_short and self.value is None and self.program is None
+
+    def declare(self, answer: str) -> str:
+        """Return an answer in gold's form."""
+        begins, ends = self.form
+        return f"{begins}{answer}{ends}"
+
+    def say(self, text: str) -> Script:
+        """Return the script that says a text, behind gold's own calls where it is the text that counts."""
+        said = Message(role="assistant", content=text)
+        if self.gold is None or not self.calls or not self.text_counts:
+            return (said,)
+        return (*(message for message in self.gold if message.get("tool_calls")), said)
+
+    def is_gold(self, script: Script) -> bool:
+        """Return whether a script is gold, or the same answer written in another way."""
+        if script == self.gold:
+            return True
+        if self.gold is None or _asked(calls_of(script)) != _asked(self.calls):
+            return False
+        if self.value is not None:
+            return as_json(text_of(script)) == self.value
+        return bool(plain(self.text)) and plain(text_of(script)) in (plain(self.text), plain(self.answer))
+
+    def around(self) -> list[str]:
+        """Return answers of other tasks with gold's own in their middle; nothing if there are fewer than two others."""
+        others = [each for each in self.pool.answers if plain(each) != plain(self.answer)][: MOST_ANSWERS - 1]
+        middle = (len(others) + 1) // 2
+        return [*others[:middle], self.answer, *others[middle:]] if len(others) >= 2 and self.answer else []
+
+
+def other_gold(task: Task, tasks: Sequence[Task], golds: Mapping[str, Script], pool: Pool, seed: int) -> Other | None:
+    """Return the gold of the first task, from a random place on, whose answer and gold differ from this task's.
+
+    Numbers that a tolerant reward could take for equal do not differ.
+    """
+    start = random.Random(f"{seed}:{task.id}").randrange(len(tasks))
+    for index in range(len(tasks)):
+        other = tasks[(start + index) % len(tasks)]
+        gold = golds.get(other.id)
+        if gold is None or gold == golds.get(task.id) or (other.answer is not None and other.answer == task.answer):
+            continue
+        if not are_near(task.answer, other.answer):
+            begins, ends = form_of(text_of(gold), pool.form, other.answer)
+            return Other(gold, text_of(gold).removeprefix(begins).removesuffix(ends))
+    return None
+
+
+def are_near(one: Any, two: Any) -> bool:
+    """Return whether two answers are numbers that differ by less than a tenth of the larger one."""
+    first, second = (parse_number(str(each)) if isinstance(each, str | int | float) else None for each in (one, two))
+    if first is None or second is None:
+        return False
+    return abs(first - second) < _NEAR * max(abs(first), abs(second))
+
+
+def _asked(calls: Sequence[ToolCall]) -> list[Any]:
+    """Return names and arguments of calls, whose ids say nothing."""
+    return [call["function"] for call in calls]
+
+
+def _lists(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
+    """Return {field: its different texts in all tasks} for the fields of `info` that are lists of texts."""
+    found: dict[str, dict[str, None]] = {}
+    for task in tasks:
+        for name, value in task.info.items():
+            if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+                found.setdefault(name, {}).update(dict.fromkeys(value))
+    return {name: tuple(texts) for name, texts in found.items()}

@@ -1,0 +1,78 @@
+"""Attempts that answer another task, or hold a piece of gold. They may be right by chance on some tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rlft.audit.attacks.kinds import Attack
+from rlft.audit.attacks.known import Known, are_near, text_of
+from rlft.harness.scripted import Script
+
+_LOOKALIKES = str.maketrans("aeopcxyiABEHKMOPCTX", "аеорсхуіАВЕНКМОРСТХ")  # noqa: RUF001 - Cyrillic on purpose
+_CLASSES = frozenset({"true", "false", "none", "null"})
+_AGAIN = "it answers another task"
+
+
+def _most_common(place: int) -> Callable[[Known], Script | None]:
+    def make(known: Known) -> Script | None:
+        found = known.pool.golds[place : place + 1]
+        return found[0] if found and not are_near(known.text, text_of(found[0])) else None
+
+    return make
+
+
+def _certain_and_wrong(known: Known) -> str | None:
+    if known.other is None:
+        return None
+    return f"{known.declare(known.other_answer)}\nI am certain of this, and I have verified it twice."
+
+
+def _first_character(known: Known) -> str | None:
+    answer = known.answer.strip()
+    if len(answer) < 4 or answer.casefold() in _CLASSES or not answer[:2].isalnum():
+        return None
+    return known.declare(answer[0])
+
+
+def _first_piece(known: Known) -> str | None:
+    """Return the first item of a list, or the first of three words or more."""
+    items = [item.strip() for item in re.split(r"[,;\n]", known.answer) if item.strip()]
+    words = known.answer.split()
+    if len(items) >= 2:
+        return known.declare(items[0])
+    return known.declare(words[0]) if len(words) >= 3 else None
+
+
+def _third_replaced(known: Known) -> str | None:
+    """Return the answer with the letters of its middle third replaced."""
+    answer = known.answer
+    if len(answer) < 4 or known.number is not None:
+        return None
+    begin, end = len(answer) // 3, 2 * len(answer) // 3 + 1
+    middle = re.sub(r"\w", "x", answer[begin:end])
+    return known.declare(answer[:begin] + middle + answer[end:])
+
+
+def _lookalike(known: Known) -> str | None:
+    replaced = known.answer.translate(_LOOKALIKES)
+    return known.declare(replaced) if replaced != known.answer else None
+
+
+def _is_short(known: Known) -> bool:
+    return known.short
+
+
+FIRST = (
+    Attack("other_gold", _AGAIN, lambda known: known.other, certain=False),
+    Attack("most_common", "it is the most frequent gold, whatever is asked", _most_common(0), certain=False),
+)
+"""These are tried on every task that is audited."""
+ATTACKS = (
+    Attack("second_most_common", "it is a frequent gold, whatever is asked", _most_common(1), certain=False),
+    Attack("certain_and_wrong", f"{_AGAIN}, and says that it is sure", _certain_and_wrong, certain=False),
+    Attack("first_character", "a character is not the answer", _first_character, _is_short, certain=False),
+    Attack("first_piece", "a piece is not the answer", _first_piece, _is_short, certain=False, counts="full"),
+    Attack("third_replaced", "a third of it is nonsense", _third_replaced, _is_short, certain=False, counts="full"),
+    Attack("lookalike", "its letters only look alike", _lookalike, _is_short, certain=False, counts="full"),
+)

@@ -1,0 +1,73 @@
+"""Looks at the texts of golds: the form that they share, and whether they are JSON or programs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rlft.syntax import parse
+
+_FENCE = re.compile(r"```[a-zA-Z0-9]*\n(.*?)```", re.DOTALL)
+_LONGEST_PROGRAM = 20_000  # characters
+_SAYS_PROGRAM = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Return)
+
+
+def shared_form(texts: Sequence[str]) -> tuple[str, str]:
+    """Return what all texts begin and end with, up to the nearest signs that are no letters and digits.
+
+    Both are empty for fewer than two different texts. `#### 12` and `#### 15` begin with `#### `.
+    """
+    if len(set(texts)) < 2:
+        return "", ""
+    begins = _beginning(texts)
+    rest = [text[len(begins) :] for text in texts]
+    ends = _beginning([text[::-1] for text in rest])[::-1]
+    while begins and (begins[-1].isalnum() or begins[-1] in "-.,"):
+        begins = begins[:-1]
+    while ends and (ends[0].isalnum() or ends[0] in "-.,"):
+        ends = ends[1:]
+    return begins, ends
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return what all texts begin with: what the first and the last of them in order share."""
+    first, last = min(texts), max(texts)
+    length = next((place for place, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), None)
+    return first if length is None else first[:length]
+
+
+def as_json(text: str) -> Any:
+    """Return the object or list that a text is as JSON; `None` for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def program_of(text: str) -> str | None:
+    """Return the Python program that a text is, or holds in a fenced block; `None` if it is none."""
+    found = _FENCE.search(text)
+    code = found.group(1) if found else text
+    if len(code) > _LONGEST_PROGRAM:
+        return None
+    try:
+        tree = parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    is_program = any(isinstance(node, _SAYS_PROGRAM) for node in tree.body) or called & {"print", "input"}
+    return code if is_program else None
+
+
+def defined_names(code: str) -> list[str]:
+    """Return the names of the functions that a program defines at its top."""
+    return [node.name for node in parse(code).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def plain(text: str) -> str:
+    """Return a text without case, signs and white space, in which two ways to write one answer are equal."""
+    return "".join(character for character in text.casefold() if character.isalnum())

@@ -1,0 +1,98 @@
+"""Judges what gold and attacks earned: what fails a reward, and what each kind earned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+from rlft.audit.attacks.catalog import kind_of
+from rlft.audit.findings import REWARD, Findings, Scores, on, total_of
+from rlft.audit.report import AttackScores, Problem
+from rlft.rewards.rubric import TOLERANCE, weight_of
+from rlft.types import Reward
+
+MAX_RATIO = 0.9
+"""The share of gold's mean from which an attack fails the reward, unless the config says otherwise."""
+_BY_CHANCE = 0.25  # an answer to another task may be right on a smaller share of tasks
+_MOST_SENTENCES = 5
+
+
+def judge(scores: Scores, findings: Findings, max_ratio: float = MAX_RATIO) -> None:
+    """Fail the audit where gold is not full, and where an attack earns too much of what gold earns.
+
+    That is as much as gold on a task, or `max_ratio` of gold's mean over the tasks; without a gold, a full reward. An
+    attack that is not certain to be wrong must do so on a quarter of the tasks.
+    """
+    golds = [rewards["gold"] for rewards in scores.values() if "gold" in rewards]
+    if low := [gold for gold in golds if not gold.solved]:
+        findings.fail(Problem(REWARD, f"gold is not full {on(low)}: {_earned(low[0])}"))
+    failing = {kind: said for kind in kinds_in(scores) if (said := _finding(kind, scores, findings, max_ratio))}
+    accepted = [kind for kind in failing if kind in findings.accept]
+    told = [kind for kind in failing if kind not in accepted]
+    for kind in (*accepted, *told[:_MOST_SENTENCES]):
+        findings.fail(Problem(REWARD, failing[kind]), kind)
+    if more := told[_MOST_SENTENCES:]:
+        findings.fail(Problem(REWARD, f"{len(more)} more kinds of attack do the same: {', '.join(more)}"))
+        findings.exploits += more
+
+
+def _finding(kind: str, scores: Scores, findings: Findings, max_ratio: float) -> str:
+    """Return the sentence by which a kind of attack fails the audit, else nothing; what may be chance is a note."""
+    attacks = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
+    against = {task_id: scores[task_id]["gold"] for task_id in attacks if "gold" in scores[task_id]}
+    equal = [attacks[i] for i, gold in against.items() if total_of(attacks[i]) >= total_of(gold) - TOLERANCE]
+    full = [reward for task_id, reward in attacks.items() if task_id not in against and reward.solved]
+    said = f"{kind} earns as much as gold {on(equal)}: {_earned(equal[0])}" if equal else ""
+    said = said or (f"{kind} is full {on(full)}: {_earned(full[0])}" if full else "")
+    if said and (kind_of(kind).certain or len(equal) + len(full) >= _BY_CHANCE * len(attacks)):
+        return said
+    mean, gold_mean = mean_of(attacks[i] for i in against), mean_of(against.values())
+    if against and mean >= _most(kind, scores, list(against), gold_mean, max_ratio) - TOLERANCE:
+        return f"{kind} earns {mean:g} in the mean, gold {gold_mean:g}"
+    if said:
+        findings.note(Problem(REWARD, f"{said}; it may be right there by chance, which only a person can tell"))
+    return ""
+
+
+def _most(kind: str, scores: Scores, tasks: Sequence[str], gold_mean: float, max_ratio: float) -> float:
+    """Return the mean from which a kind of attack fails a reward."""
+    counts = kind_of(kind).counts
+    if counts == "full" or gold_mean <= 0:
+        return gold_mean
+    others = [scores[task_id]["other_gold"] for task_id in tasks if "other_gold" in scores[task_id]]
+    above = max(0.0, mean_of(others)) if counts == "above_other" else 0.0
+    return min(gold_mean, above + max_ratio * (gold_mean - above))
+
+
+def kinds_in(scores: Scores) -> list[str]:
+    """Return the kinds of attack that have a score, in the order in which they were tried."""
+    return list(dict.fromkeys(kind for rewards in scores.values() for kind in rewards if kind != "gold"))
+
+
+def summary(kind: str, scores: Scores, weights: Mapping[str, float]) -> AttackScores:
+    """Return what one kind of attempt earned over the tasks on which it was scored."""
+    rewards = {task_id: rewards[kind] for task_id, rewards in scores.items() if kind in rewards}
+    golds = [scores[task_id]["gold"] for task_id in rewards if "gold" in scores[task_id]]
+    totals = [total_of(reward) for reward in rewards.values()] or [0.0]
+    part = paid_part(list(rewards.values()), weights)
+    return AttackScores(fmean(totals), min(totals), max(totals), len(rewards), mean_of(golds), part)
+
+
+def paid_part(rewards: Sequence[Reward], weights: Mapping[str, float]) -> str:
+    """Return the part that paid these attempts most; nothing if none paid them anything."""
+    paid: dict[str, float] = {}
+    for reward in rewards:
+        for name, score in reward.parts.items():
+            paid[name] = paid.get(name, 0.0) + weight_of(name, weights) * (score or 0.0)
+    best = max(paid, key=lambda name: paid[name], default="")
+    return best if paid.get(best, 0.0) > TOLERANCE else ""
+
+
+def mean_of(rewards: Iterable[Reward]) -> float:
+    """Return the mean of totals; 0 where there are none."""
+    totals = [total_of(reward) for reward in rewards]
+    return fmean(totals) if totals else 0.0
+
+
+def _earned(reward: Reward) -> str:
+    return f"{total_of(reward):g} from {reward.parts}"

@@ -1,0 +1,65 @@
+"""What a reward should be warned of though it is not refused: half of gold for nothing, and scores that change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rlft.audit.attacks.catalog import kind_of
+from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
+from rlft.audit.report import AttackScores, Problem
+from rlft.audit.verdict import kinds_in, mean_of, summary
+from rlft.rewards.rubric import TOLERANCE
+from rlft.types import Reward
+
+_HALF = 0.5
+_CLEARLY = 0.1  # of gold's mean
+
+
+def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:
+    """Add a note if an attempt that says nothing earns half of gold, with the part that pays it most.
+
+    Kinds that fail the audit are left out.
+    """
+    found: dict[str, AttackScores] = {}
+    for kind in kinds_in(scores):
+        if kind_of(kind).says_nothing and kind not in (*findings.exploits, *findings.accepted):
+            earned = summary(kind, scores, weights)
+            if earned.gold_mean > 0 and earned.mean >= _HALF * earned.gold_mean - TOLERANCE:
+                found[kind] = earned
+    if not found:
+        return
+    best = max(found, key=lambda kind: found[kind].ratio or 0.0)
+    rest = [kind for kind in found if kind != best]
+    too = f" (so do {listed(rest)})" if rest else ""
+    said = f"{best} answers nothing and earns {found[best].mean:g} in the mean, gold {found[best].gold_mean:g}{too}"
+    findings.note(Problem(REWARD, said, f"pay less for {found[best].part}, which pays it most, or only a right answer"))
+
+
+def warn_of_pieces(scores: Scores, findings: Findings) -> None:
+    """Add a note where an empty list or object earns more than a piece of gold: removal must not pay."""
+    for piece, nothing in (("first_item", "empty_list"), ("first_field", "empty_object")):
+        both = [rewards for rewards in scores.values() if {piece, nothing} <= set(rewards)]
+        more = [each[nothing] for each in both if total_of(each[nothing]) > total_of(each[piece]) + TOLERANCE]
+        if more:
+            findings.note(Problem(REWARD, f"{nothing} earns more than {piece}, which is a piece of gold, {on(more)}"))
+
+
+def warn_of_silence(scores: Scores, findings: Findings) -> None:
+    """Add a note if silence earns clearly more than answers to other tasks: who is rarely right learns silence."""
+    both = [rewards for rewards in scores.values() if {"gold", "empty", "other_gold"} <= set(rewards)]
+    silent, wrong, gold = (mean_of(each[kind] for each in both) for kind in ("empty", "other_gold", "gold"))
+    if silent > wrong + _CLEARLY * abs(gold) + TOLERANCE:
+        said = f"silence earns {silent:g} in the mean and a wrong answer {wrong:g}: who is rarely right learns silence"
+        findings.note(Problem(REWARD, said))
+
+
+def warn_of_other_scores(pairs: Sequence[tuple[Reward, Reward]], findings: Findings) -> None:
+    """Add a note if attempts that were scored a second time, in another order, have another score.
+
+    A judge's agreement with itself belongs here, too, once there are judges.
+    """
+    other = [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]
+    if other:
+        one, two = other[0]
+        said = f"attempts that were scored again, in another order, have other scores {on([each for each, _ in other])}"
+        findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))
