@@ -93,16 +93,17 @@ class Stage:
 
     def score_again(self) -> list[tuple[Reward, Reward]]:
         """Score some attempts a second time, the last first, and return the pairs of scores."""
-        before = self.rows[:_SCORED_AGAIN]
+        played = zip(self.rows, self.rollouts, strict=True)
+        before = [(row, rollout) for row, rollout in played if row[1].error is None][:_SCORED_AGAIN]
         if self.stopped or not before:
             return []
-        tasks = {attempt.task.id: attempt.task for attempt, _ in before}
+        tasks = {attempt.task.id: attempt.task for (attempt, _), _ in before}
         try:
-            again = self.score(self.rollouts[:_SCORED_AGAIN][::-1], tasks)
+            again = self.score([rollout for _, rollout in reversed(before)], tasks)
         except RlftError as error:
             self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
             return []
-        return list(zip((reward for _, reward in before), reversed(again.rows), strict=True))
+        return list(zip((reward for (_, reward), _ in before), reversed(again.rows), strict=True))
 
 
 def play_all(known: Sequence[Known], stage: Stage, seconds: float) -> int:

@@ -27,7 +27,7 @@ def shared_form(texts: Sequence[str]) -> tuple[str, str]:
     ends = _beginning([text[::-1] for text in rest])[::-1]
     while begins and (begins[-1].isalnum() or begins[-1] in "-.,"):
         begins = begins[:-1]
-    while ends and (ends[0].isalnum() or ends[0] in "-.,"):
+    while ends and (ends[0].isalnum() or (ends[0] in "-.," and ends[1:2].isalnum())):
         ends = ends[1:]
     return begins, ends
 
@@ -40,12 +40,18 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def as_json(text: str) -> Any:
-    """Return the object or list that a text is as JSON; `None` for anything else."""
+    """Return the object or list that a text is as JSON; `None` for anything else, and where a key stands twice."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_key_once)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key stands in an object twice")
+    return dict(pairs)
 
 
 def program_of(text: str) -> str | None:

@@ -308,6 +308,8 @@ def test_the_audit_does_not_say_again_that_golds_are_missing():
         "gold_completion: no task has a gold answer",
         "compute_reward: an empty answer earns 1 from {'exact': 1.0",
         "reward audit: empty is full", "reward audit: echo is full", "reward audit: constant is full",
+        "reward audit: whitespace is full", "reward audit: punctuation is full",
+        "reward audit: 33 more kinds of attack do the same: other_script",
     ]  # fmt: skip
 
 
@@ -320,7 +322,8 @@ def test_a_text_gold_that_needs_tools_is_told_with_its_own_way_out_whatever_else
             "gold_completion: the answer as text, without a call of a tool, is full on no task: no gold is known; "
             "what to do: define gold_completion(task): the assistant's messages in order, with their tool_calls"
         )
-        assert [problem.partition(" on ")[0] for problem in problems[1:]] == ["reward audit: constant is full"][:others]
+        told = ["reward audit: constant is full"][:others]  # and any call of the tool earns the full reward
+        assert [problem.partition(" on ")[0] for problem in problems[1:]] == [*told, "reward audit: every_tool is full"]
 
 
 def test_declared_maxima_make_gold_full():

@@ -1,14 +1,16 @@
 import json
+import time
 
 import pytest
 
 import rlft
-from rlft.audit.attacks import attack_scripts
+from rlft.audit.attacks.known import Pool, other_gold
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import ConfigError
+from rlft.harness.scripted import as_script
 from rlft.messages import as_openai
 from tests.rlft.attempts import make_task
 
@@ -42,11 +44,13 @@ def test_an_exact_reward_passes_with_no_findings():
     assert report.findings == ()
     assert report.attacks["gold"].mean == 1.0
     assert report.attacks["empty"].mean == report.attacks["echo"].maximum == 0.0
-    assert [row["attack"] for row in report.table()] == [
+    assert [row["attack"] for row in report.table()][:6] == [
         "gold", "empty", "echo", "constant", "other_gold", "most_common",
     ]  # fmt: skip
     # The most common gold is the right answer of one task of six and is no attack there.
-    assert [row["count"] for row in report.table()] == [6, 6, 6, 6, 6, 5]
+    assert [row["count"] for row in report.table()][:6] == [6, 6, 6, 6, 6, 5]
+    assert report.attacked == report.num_tasks == 6
+    assert report.attempts == sum(scores.count for scores in report.attacks.values()) + 2 * 6  # two kinds have variants
 
 
 @pytest.mark.parametrize(
@@ -123,8 +127,8 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
     assert [finding.split(";")[0] for finding in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, most_common could not be scored on 6 tasks, for example t1: "
-        "compute_reward: no part with a weight applies (parts: {'part': None})",
+        "gold, empty, echo, constant, other_gold, whitespace and 48 more could not be scored on 6 tasks, for example "
+        "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
 
@@ -193,9 +197,11 @@ def test_a_gold_completion_that_raises_is_a_finding():
 
 
 def test_the_other_gold_is_one_that_differs():
-    golds = {"t1": "same", "t2": "same", "t3": "different"}
+    golds = {"t1": as_script("same"), "t2": as_script("same"), "t3": as_script("different")}
     for seed in range(10):
-        assert attack_scripts(TASKS[:3], golds, TASKS[:1], seed)["t1"]["other_gold"] == "different"
+        other = other_gold(TASKS[0], TASKS[:3], golds, Pool.of(golds, TASKS[:3]), seed)
+        assert other is not None
+        assert (other.script, other.answer) == (as_script("different"), "different")
 
 
 def test_no_tasks_is_a_finding():
@@ -251,3 +257,77 @@ def test_a_gold_that_the_limits_cut_off_is_a_finding(turns, passed):
     report = audit_reward(TASKS, AfterTwoLooks(), weights={}, full=None, timeout_seconds=2.0, harness=limits)
     assert report.passed == passed
     assert passed or any("gold is not full on 6 tasks" in finding for finding in report.findings)
+
+
+def test_what_the_environment_names_as_an_attack_is_tried_under_its_name():
+    class Knows(Pays):
+        def attacks(self, task):
+            return {"backdoor": "open sesame", "harmless": "please"}
+
+    opens = Knows(lambda text, gold, prompt: float(text in (gold, "open sesame")))
+    report = audit_reward(TASKS, opens, weights={}, full=None, timeout_seconds=2.0)
+    assert (report.exploits, report.passed, report.best) == (("backdoor",), False, "backdoor")
+    assert report.attacks["backdoor"].part == "part"
+    assert report.attacks["harmless"].maximum == 0.0
+
+
+def test_an_attack_of_the_environment_with_a_name_that_is_taken_is_a_finding():
+    class Takes(Pays):
+        def attacks(self, task):
+            return {"empty": "x"}
+
+    report = audit_reward(TASKS, Takes(exact), weights={}, full=None, timeout_seconds=2.0)
+    assert report.findings[0].startswith(
+        "attacks failed on 6 of 6 tasks, for example t1: ValueError: 'empty' is the name"
+    )
+    assert not report.passed
+
+
+def test_a_slow_reward_is_attacked_on_fewer_tasks_and_the_report_says_so():
+    def slow(text, gold, prompt):
+        time.sleep(0.002)
+        return exact(text, gold, prompt)
+
+    # One task has about 50 attempts of 2 ms, 0.1 s: of twelve tasks 0.3 s leave room for one to three.
+    tasks = [make_task(f"t{n}", f"{n}?", str(n * 7)) for n in range(1, 13)]
+    report = audit(slow, tasks, seconds=0.3)
+    assert 1 <= report.attacked <= report.num_tasks < 12
+    assert report.findings[-1].endswith(f"so that {report.num_tasks} of 12 tasks were tried in 0.3 s")
+    assert report.passed
+
+
+def test_accepted_exploits_pass_and_names_without_a_finding_are_told():
+    pays = lambda text, gold, prompt: float(text in (gold, ""))  # noqa: E731
+    assert audit(pays).exploits == ("empty",)
+    report = audit(pays, accept=["empty", "echo"])
+    assert (report.passed, report.accepted, report.exploits) == (True, ("empty",), ())
+    assert report.findings[0].startswith("accepted: empty earns as much as gold on 6 tasks")
+    assert report.findings[-1] == "echo is accepted, and nothing was found of that name"
+
+
+def test_an_attack_that_would_be_paid_more_than_full_fails_and_one_that_breaks_the_reward_is_a_note():
+    def pays(text, gold, prompt):
+        if text == ":":
+            return 2.0
+        if text == "Solution":
+            raise ValueError("no number")
+        return float(text == gold)
+
+    report = audit(pays)
+    assert report.exploits == ("colon",)
+    (note,) = [finding for finding in report.findings if finding.startswith("solution could not be scored")]
+    assert "ValueError: no number" in note
+    assert audit(pays, accept=["colon"]).passed
+
+
+def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
+    golds = []
+
+    def drifts(text, gold, prompt):
+        golds.extend([text] * (text == gold))
+        return float(text == gold) / max(len(golds), 1)  # 1 for gold the first time, 1/2 the second
+
+    report = audit(drifts, TASKS[:1])
+    assert [finding for finding in report.findings if "scored again" in finding] == [
+        "attempts that were scored again, in another order, have other scores on 1 task, for example t1: 1 and then 0.5"
+    ]

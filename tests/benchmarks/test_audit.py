@@ -1,0 +1,42 @@
+"""tests.benchmarks.audit: the authors' own broken rewards are found, their honest ones are not accused."""
+
+import pytest
+
+from tests.benchmarks.audit import honest, planted
+from tests.benchmarks.audit.measure import audited, counted, interval
+
+
+@pytest.mark.parametrize("case", planted.BROKEN, ids=lambda case: case.name)
+def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case):
+    report = audited(case)
+    assert not report.passed
+    assert report.exploits, report.text()
+    assert report.attacks["gold"].minimum == report.attacks["gold"].maximum > 0
+    assert not any("gold is not full" in finding for finding in report.findings)
+
+
+@pytest.mark.parametrize("case", honest.HONEST, ids=lambda case: case.name)
+def test_an_honest_reward_is_not_accused(case):
+    report = audited(case)
+    assert report.passed, report.text()
+
+
+def test_there_are_two_broken_rewards_in_each_of_six_families():
+    families = [case.family for case in planted.BROKEN]
+    assert {name: families.count(name) for name in families} == dict.fromkeys(
+        ("matching", "form", "parsing", "tools", "judging", "code"), 2
+    )
+    assert len({case.name for case in (*planted.BROKEN, *honest.HONEST)}) == 22
+
+
+def test_the_interval_is_that_of_clopper_and_pearson():
+    # 12 of 12: the lower end solves p^12 = 0.025, p = 0.7354; 0 of 10: the upper end solves (1 - p)^10 = 0.025
+    assert interval(12, 12) == (pytest.approx(0.025 ** (1 / 12)), 1.0)
+    assert interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
+    assert interval(0, 0) == (0.0, 1.0)
+
+
+def test_refusals_of_broken_rewards_are_found_and_those_of_honest_ones_false():
+    rows = [{"broken": True, "refused": True}, {"broken": True, "refused": False}, {"broken": False, "refused": True}]
+    found = counted(rows)
+    assert (found["found"], found["planted"], found["false"], found["honest"]) == (1, 2, 1, 1)

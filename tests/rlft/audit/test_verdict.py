@@ -1,0 +1,77 @@
+"""By which mean, and on how many tasks, an attack fails a reward."""
+
+import pytest
+
+from rlft.audit.findings import Findings
+from rlft.audit.verdict import judge, paid_part
+from rlft.audit.warnings import warn_of_half, warn_of_pieces, warn_of_silence
+from rlft.types import Reward
+
+
+def reward(total, **parts):
+    return Reward("r", "t0", total, parts or {"part": total}, total >= 1.0, None, None, 0.0)
+
+
+def found(max_ratio=0.9, count=8, **totals):
+    """What is found of a reward by {kind: its total on each of `count` tasks}."""
+    rows = {kind: total if isinstance(total, list) else [total] * count for kind, total in totals.items()}
+    scores = {f"t{n}": {kind: reward(of[n]) for kind, of in rows.items()} for n in range(count)}
+    findings = Findings()
+    judge(scores, findings, max_ratio)
+    warn_of_half(scores, findings, {})
+    warn_of_pieces(scores, findings)
+    warn_of_silence(scores, findings)
+    return findings
+
+
+@pytest.mark.parametrize(("earned", "ratio", "fails"), [(0.91, 0.9, True), (0.89, 0.9, False), (0.89, 0.8, True)])
+def test_an_attack_fails_a_reward_by_its_share_of_golds_mean(earned, ratio, fails):
+    assert found(ratio, gold=1.0, filler=earned).exploits == ["filler"] * fails
+
+
+def test_one_task_is_enough_for_what_is_surely_wrong_and_a_quarter_for_what_may_be_right():
+    once, twice = [1.0, *[0.0] * 7], [1.0, 1.0, *[0.0] * 6]
+    assert found(gold=1.0, filler=once).exploits == ["filler"]
+    assert found(gold=1.0, other_gold=twice).exploits == ["other_gold"]  # 2 of 8
+    noted = found(gold=1.0, other_gold=once)
+    assert (noted.failed, len(noted.problems)) == (False, 1)
+    assert str(noted.problems[0]).endswith("it may be right there by chance, which only a person can tell")
+
+
+def test_gold_beside_another_answer_fails_by_what_it_earns_above_the_other():
+    # gold 1, the other answer 0.8: 0.9 of what is between them is 0.98
+    assert not found(gold=1.0, other_gold=0.8, gold_beside_other=0.97).failed
+    assert found(gold=1.0, other_gold=0.8, gold_beside_other=0.985).exploits == ["gold_beside_other"]
+
+
+def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
+    assert not found(gold=1.0, first_item=0.99).failed
+    assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]
+
+
+def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
+    kinds = ("filler", "sentences", "polish", "nan", "infinity", "null", "colon")
+    findings = found(gold=1.0, **dict.fromkeys(kinds, 1.0))
+    assert findings.exploits == list(kinds)
+    assert str(findings.problems[5]) == "compute_reward: 2 more kinds of attack do the same: null, colon"
+
+
+def test_half_of_gold_for_nothing_is_a_warning_that_names_the_part():
+    (problem,) = found(gold=1.0, filler=0.5, nan=0.6, other_gold=0.7).problems
+    assert problem.what == "nan answers nothing and earns 0.6 in the mean, gold 1 (so do filler)"
+    assert problem.fix.startswith("pay less for part, which pays it most")
+    assert found(gold=1.0, filler=0.49).problems == []
+
+
+def test_silence_above_a_wrong_answer_and_nothing_above_a_piece_are_warnings():
+    (problem,) = found(gold=1.0, empty=0.0, other_gold=-1.0).problems
+    assert problem.what.startswith("silence earns 0 in the mean and a wrong answer -1")
+    (problem,) = found(gold=1.0, first_item=0.1, empty_list=0.2).problems
+    assert problem.what.startswith("empty_list earns more than first_item, which is a piece of gold, on 8 tasks")
+
+
+def test_the_part_that_paid_is_the_largest_after_its_weight():
+    rows = [reward(1.0, form=1.0, right=0.4), reward(1.0, form=0.5, right=None)]
+    assert paid_part(rows, {"form": 0.1, "right": 1.0}) == "right"  # 0.15 against 0.4
+    assert paid_part(rows, {}) == "form"
+    assert paid_part([reward(0.0)], {}) == ""
