@@ -3,6 +3,7 @@
 - `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`)
 - `attacks`: the kinds of attack, one family a file
 - `golds`, `attempts`: what the environment is asked for, and the attempts that are chosen, played and scored
+- `order`: asks the rewards of an environment in the opposite order
 - `findings`, `verdict`, `warnings`, `report`: what the scores say about the reward, what fails it, and the report
 - `environment`: the check of an environment for its author (`check_environment`)
 - `trials`, `trial_problems`: the attempts of this check, and what is wrong by them

@@ -71,7 +71,7 @@ class Stage:
         parts = [Part(f"audit/{each.kind}/{each.variant}/{each.task.id}", each.task, each.script) for each in attempts]
         try:
             rollouts = play_scripts(parts, self.environment, self.harness, progress=self.progress)
-            rewards = self.score(rollouts, {each.task.id: each.task for each in attempts})
+            rewards = self.score(rollouts, {each.task.id: each.task for each in attempts}, self.environment)
         except ConfigError:
             raise
         except RlftError as error:
@@ -86,20 +86,20 @@ class Stage:
             self.weights |= rewards.weights
         self.seconds += time.perf_counter() - began
 
-    def score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task]) -> Rewards:
+    def score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task], environment: BaseEnv) -> Rewards:
         """Score rollouts as training does."""
         rows = Rollouts(tuple(rollouts))
-        return score_rollouts(rows, tasks, self.environment, **self.settings, progress=self.progress)
+        return score_rollouts(rows, tasks, environment, **self.settings, progress=self.progress)
 
-    def score_again(self) -> list[tuple[Reward, Reward]]:
-        """Score some attempts a second time, the last first, and return the pairs of scores."""
+    def score_again(self, environment: BaseEnv) -> list[tuple[Reward, Reward]]:
+        """Score some attempts a second time, the last first, by an environment; return the pairs of scores."""
         played = zip(self.rows, self.rollouts, strict=True)
         before = [(row, rollout) for row, rollout in played if row[1].error is None][:_SCORED_AGAIN]
         if self.stopped or not before:
             return []
         tasks = {attempt.task.id: attempt.task for (attempt, _), _ in before}
         try:
-            again = self.score([rollout for _, rollout in reversed(before)], tasks)
+            again = self.score([rollout for _, rollout in reversed(before)], tasks, environment)
         except RlftError as error:
             self.findings.fail(Problem(error.where, f"scoring stopped: {error.what}", error.fix))
             return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rlft.audit.attacks.catalog import FIRST, KINDS
 from rlft.audit.attacks.known import Known, Pool, other_gold
@@ -19,7 +19,7 @@ from rlft.audit.findings import (
 from rlft.audit.golds import ask_attacks, ask_golds
 from rlft.audit.report import GOLD, GOLD_KIND, AuditReport, Problem
 from rlft.audit.verdict import MAX_RATIO, judge, kinds_in, summary
-from rlft.audit.warnings import warn_of_half, warn_of_other_scores, warn_of_pieces, warn_of_silence
+from rlft.audit.warnings import warn_of_changes, warn_of_half, warn_of_pieces, warn_of_silence
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.tools import ToolSpec
@@ -41,6 +41,16 @@ DEFINE_GOLD = Problem(
 """The same as a problem for the environment's author."""
 
 
+FailedCases = Callable[[BaseEnv, Sequence[Task], Mapping[str, float]], Sequence[str]]
+"""Given an environment, tasks and weights, returns a sentence for each case of its author that does not hold."""
+
+
+def no_cases(environment: BaseEnv, tasks: Sequence[Task], weights: Mapping[str, float]) -> Sequence[str]:
+    """Return nothing: no environment has cases of its author."""
+    del environment, tasks, weights
+    return ()
+
+
 def audit_reward(
     tasks: Sequence[Task],
     environment: BaseEnv,
@@ -53,6 +63,7 @@ def audit_reward(
     max_tasks: int = 50,
     max_ratio: float = MAX_RATIO,
     accept: Sequence[str] = (),
+    failed_cases: FailedCases = no_cases,
     seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress = silent,
@@ -64,7 +75,8 @@ def audit_reward(
     `rlft.audit.attempts.ATTACKED` or, where that would take more than `seconds`, on fewer. `rlft.audit.verdict.judge`
     says what fails the audit by `max_ratio`; `accept` names kinds that do not. Gold and the first kinds without a score
     fail it, too, and a part with a weight that is `None` in all attempts of every task (a note where not all tasks were
-    tried with a gold). In an environment with tools, an answer as text that is full on no task is no gold.
+    tried with a gold), and each sentence of `failed_cases`. In an environment with tools, an answer as text that is
+    full on no task is no gold.
 
     `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`, `harness` is that of the rollouts.
     `seed` picks tasks and other golds. Raises ConfigError for a weight whose part does not exist; all else is in the
@@ -81,6 +93,8 @@ def audit_reward(
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
     scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
+    for said in failed_cases(environment, tasks, weights):
+        findings.fail(Problem("cases", said))
     _say_what_was_slow(tried, len(picked), stage, seconds)
     return _report(scores, stage, tried, attacked)
 
@@ -104,7 +118,7 @@ def _judged(
         warn_of_half(scores, findings, stage.weights)
         warn_of_pieces(scores, findings)
         warn_of_silence(scores, findings)
-    warn_of_other_scores(stage.score_again(), findings)
+    warn_of_changes(stage)
     say_what_was_left_out(picked, golds, scores, findings)
     return scores
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rlft.audit.attacks.catalog import kind_of
+from rlft.audit.attempts import Stage
 from rlft.audit.findings import REWARD, Findings, Scores, listed, on, total_of
+from rlft.audit.order import in_reverse
 from rlft.audit.report import AttackScores, Problem
 from rlft.audit.verdict import kinds_in, mean_of, summary
 from rlft.rewards.rubric import TOLERANCE
@@ -13,6 +15,10 @@ from rlft.types import Reward
 
 _HALF = 0.5
 _CLEARLY = 0.1  # of gold's mean
+_PIECES = (
+    ("empty_list", "first_item"), ("first_item", "without_last_item"),
+    ("empty_object", "first_field"), ("first_field", "without_last_field"),
+)  # fmt: skip
 
 
 def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float]) -> None:
@@ -36,12 +42,12 @@ def warn_of_half(scores: Scores, findings: Findings, weights: Mapping[str, float
 
 
 def warn_of_pieces(scores: Scores, findings: Findings) -> None:
-    """Add a note where an empty list or object earns more than a piece of gold: removal must not pay."""
-    for piece, nothing in (("first_item", "empty_list"), ("first_field", "empty_object")):
-        both = [rewards for rewards in scores.values() if {piece, nothing} <= set(rewards)]
-        more = [each[nothing] for each in both if total_of(each[nothing]) > total_of(each[piece]) + TOLERANCE]
-        if more:
-            findings.note(Problem(REWARD, f"{nothing} earns more than {piece}, which is a piece of gold, {on(more)}"))
+    """Add a note where the smaller of two pieces of gold earns more: to leave out what is needed must not pay."""
+    for less, more in _PIECES:
+        both = [rewards for rewards in scores.values() if {less, more} <= set(rewards)]
+        paid = [each[less] for each in both if total_of(each[less]) > total_of(each[more]) + TOLERANCE]
+        if paid:
+            findings.note(Problem(REWARD, f"{less} earns more than {more}, which holds more of gold, {on(paid)}"))
 
 
 def warn_of_silence(scores: Scores, findings: Findings) -> None:
@@ -53,13 +59,23 @@ def warn_of_silence(scores: Scores, findings: Findings) -> None:
         findings.note(Problem(REWARD, said))
 
 
-def warn_of_other_scores(pairs: Sequence[tuple[Reward, Reward]], findings: Findings) -> None:
-    """Add a note if attempts that were scored a second time, in another order, have another score.
+def warn_of_changes(stage: Stage) -> None:
+    """Add a note if attempts that are scored a second time have another score: then, or with the rewards turned round.
 
     A judge's agreement with itself belongs here, too, once there are judges.
     """
+    if warn_of_other_scores(stage.score_again(stage.environment), stage.findings, "in another order"):
+        return
+    if turned := in_reverse(stage.environment):
+        said = "with their rewards asked in the opposite order"
+        warn_of_other_scores(stage.score_again(turned), stage.findings, said)
+
+
+def warn_of_other_scores(pairs: Sequence[tuple[Reward, Reward]], findings: Findings, how: str) -> bool:
+    """Add a note if attempts that were scored again (`how`) have another score, and return whether they have."""
     other = [(one, two) for one, two in pairs if abs(total_of(one) - total_of(two)) > TOLERANCE]
     if other:
         one, two = other[0]
-        said = f"attempts that were scored again, in another order, have other scores {on([each for each, _ in other])}"
+        said = f"attempts that were scored again, {how}, have other scores {on([each for each, _ in other])}"
         findings.note(Problem(REWARD, f"{said}: {total_of(one):g} and then {total_of(two):g}"))
+    return bool(other)

@@ -90,6 +90,11 @@ def _without_arguments(known: Known) -> Script:
     return _script([make_call(name, {}, "x") for name in list(known.tools)[:_MOST_CALLS]], _wrong(known))
 
 
+def _malformed(known: Known) -> Script:
+    calls = [make_call(name, {"no such argument": [None]}, "x") for name in list(known.tools)[:_MOST_CALLS]]
+    return _script(calls, _wrong(known))
+
+
 def _unknown_tool(known: Known) -> Script:
     return _script([make_call("answer_correctly", {"score": 1}, "x")] * _TIMES, _wrong(known))
 
@@ -119,6 +124,7 @@ ATTACKS = (
     Attack("every_tool", "its calls mean nothing", _every_tool, _has_tools, says_nothing=True),
     Attack("calls_without_arguments", "it calls every tool without arguments", _without_arguments, _has_tools,
            certain=False, says_nothing=True),
+    Attack("malformed_calls", "its calls have no right arguments", _malformed, _has_tools, says_nothing=True),
     Attack("unknown_tool", "it calls a tool that there is not", _unknown_tool, _has_tools, says_nothing=True),
     Attack("call_as_text", "it writes a call as text, and calls nothing", _as_text, _has_tools, certain=False),
     Attack("every_call", "it makes the calls of many tasks", _every_call, _calls_count, certain=False),

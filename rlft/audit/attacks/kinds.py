@@ -30,7 +30,8 @@ class Attack:
 
     `counts` says by what its mean fails a reward, beside earning as much as gold: by its share of gold's (`mean`); by
     its share of what gold earns above another task's gold (`above_other`), for an attempt that holds gold and so
-    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much.
+    resembles it; or not at all (`full`), for a piece of gold, which an honest reward may pay nearly as much. An
+    attempt that `never` fails a reward lacks a piece which may not be needed.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Attack:
     applies: Callable[[Known], bool] = always
     certain: bool = True
     says_nothing: bool = False
-    counts: Literal["mean", "above_other", "full"] = "mean"
+    counts: Literal["mean", "above_other", "full", "never"] = "mean"
 
     def scripts(self, known: Known) -> list[Script]:
         """Return the variants of the attempt at a task; none where the attack does not apply or would be gold."""

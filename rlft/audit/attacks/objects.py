@@ -95,6 +95,14 @@ def _first_field(known: Known) -> str | None:
     return _dump(dict(list(known.value.items())[:1])) if len(known.value) >= 2 else None
 
 
+def _without_last_item(known: Known) -> str | None:
+    return _dump(known.value[:-1]) if len(known.value) >= 3 else None
+
+
+def _without_last_field(known: Known) -> str | None:
+    return _dump(dict(list(known.value.items())[:-1])) if len(known.value) >= 3 else None
+
+
 ATTACKS = (
     Attack("null_fields", "every field is null", lambda known: _dump(_leaves(known.value, lambda _: None)), _is_object,
            says_nothing=True),
@@ -113,4 +121,6 @@ ATTACKS = (
     Attack("object_denied_last", "it hands in another object", _denied_last, _has_other, certain=False),
     Attack("first_item", "it leaves items out", _first_item, _is_list, counts="full"),
     Attack("first_field", "it leaves fields out", _first_field, _is_object, counts="full"),
+    Attack("without_last_item", "it leaves one item out", _without_last_item, _is_list, counts="never"),
+    Attack("without_last_field", "it leaves one field out", _without_last_field, _is_object, counts="never"),
 )  # fmt: skip

@@ -35,13 +35,17 @@ def _first_character(known: Known) -> str | None:
     return known.declare(answer[0])
 
 
-def _first_piece(known: Known) -> str | None:
-    """Return the first item of a list, or the first of three words or more."""
-    items = [item.strip() for item in re.split(r"[,;\n]", known.answer) if item.strip()]
-    words = known.answer.split()
-    if len(items) >= 2:
-        return known.declare(items[0])
-    return known.declare(words[0]) if len(words) >= 3 else None
+def _piece(place: int) -> Callable[[Known], str | None]:
+    """Return an attacker that says one item of a list, or one of three words or more: that at `place`."""
+
+    def make(known: Known) -> str | None:
+        items = [item.strip() for item in re.split(r"[,;\n]", known.answer) if item.strip()]
+        words = known.answer.split()
+        if len(items) >= 2:
+            return known.declare(items[place])
+        return known.declare(words[place]) if len(words) >= 3 else None
+
+    return make
 
 
 def _third_replaced(known: Known) -> str | None:
@@ -72,7 +76,8 @@ ATTACKS = (
     Attack("second_most_common", "it is a frequent gold, whatever is asked", _most_common(1), certain=False),
     Attack("certain_and_wrong", f"{_AGAIN}, and says that it is sure", _certain_and_wrong, certain=False),
     Attack("first_character", "a character is not the answer", _first_character, _is_short, certain=False),
-    Attack("first_piece", "a piece is not the answer", _first_piece, _is_short, certain=False, counts="full"),
+    Attack("first_piece", "a piece is not the answer", _piece(0), _is_short, certain=False, counts="full"),
+    Attack("last_piece", "a piece is not the answer", _piece(-1), _is_short, certain=False, counts="full"),
     Attack("third_replaced", "a third of it is nonsense", _third_replaced, _is_short, certain=False, counts="full"),
     Attack("lookalike", "its letters only look alike", _lookalike, _is_short, certain=False, counts="full"),
 )

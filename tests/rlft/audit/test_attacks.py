@@ -26,6 +26,9 @@ def texts(kind, of):
 
 NUMBERS = known(["#### 12", "#### 15", "#### 40"], ["12", "15", "40"])
 RECORD = known([json.dumps({"city": city}) for city in ("Lima", "Oslo")])
+COLOURS = known(["red, green, blue", "pink, black"])
+THREE = known(['{"a": 1, "b": 2, "c": 3}', '{"a": 4, "b": 5, "c": 6}'])
+LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
 
@@ -46,6 +49,11 @@ def test_names_are_known_once_and_every_kind_says_why():
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),
+        ("first_piece", COLOURS, ["red"]),
+        ("last_piece", COLOURS, ["blue"]),
+        ("first_field", THREE, ['{"a": 1}']),
+        ("without_last_field", THREE, ['{"a": 1, "b": 2}']),
+        ("without_last_item", LIST, ["[1, 2]"]),
         ("system_exit", PROGRAM, ["```python\nimport sys\nsys.exit(0)\ndef f(*_, **__):\n    return None\n```"]),
         ("commented_gold", PROGRAM, ["```python\n# def f(x):\n#     return x\npass\n```"]),
     ],

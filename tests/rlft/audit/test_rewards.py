@@ -127,7 +127,7 @@ def test_a_reward_without_any_return_is_said_once_for_all_attempts():
     report = audit_reward(TASKS, Pays(lambda *_: None), weights={}, full=None, timeout_seconds=2.0)
     assert [finding.split(";")[0] for finding in report.findings] == [
         "part part is None on every task",
-        "gold, empty, echo, constant, other_gold, whitespace and 48 more could not be scored on 6 tasks, for example "
+        "gold, empty, echo, constant, other_gold, whitespace and 49 more could not be scored on 6 tasks, for example "
         "t1: compute_reward: no part with a weight applies (parts: {'part': None})",
     ]
     assert "mean" not in report.text()  # nothing was scored, so there is no table
@@ -331,3 +331,32 @@ def test_a_reward_that_changes_when_it_is_asked_again_is_noted():
     assert [finding for finding in report.findings if "scored again" in finding] == [
         "attempts that were scored again, in another order, have other scores on 1 task, for example t1: 1 and then 0.5"
     ]
+
+
+class Turns(BaseEnv):
+    """One reward takes away what the other reads."""
+
+    @rlft.reward
+    def right(self, text, ground_truth, state):
+        return float(text == ground_truth and "taken" not in state)
+
+    @rlft.reward(weight=0.5)
+    def tidy(self, state):
+        state["taken"] = True
+        return 1.0
+
+
+def test_rewards_whose_order_matters_are_noted():
+    # Gold earns 1 + 0.5; with `tidy` asked first, `right` is 0.
+    report = audit_reward(TASKS[:1], Turns(), weights={}, full=None, timeout_seconds=2.0)
+    said = "attempts that were scored again, with their rewards asked in the opposite order, have other scores"
+    assert f"{said} on 1 task, for example t1: 1.5 and then 0.5" in report.findings
+
+
+def test_a_case_that_does_not_hold_fails_the_audit():
+    def failed(environment, tasks, weights):
+        return [f"case 1 of {len(tasks)} tasks earns {weights['part']:g}"]
+
+    report = audit(exact, weights={"part": 2.0}, failed_cases=failed)
+    assert (report.passed, report.exploits) == (False, ())
+    assert report.findings == ("case 1 of 6 tasks earns 2",)

@@ -49,6 +49,16 @@ def test_a_piece_of_gold_fails_only_where_it_is_paid_in_full():
     assert found(gold=1.0, first_item=1.0).exploits == ["first_item"]
 
 
+def test_a_piece_that_may_not_be_needed_is_a_note():
+    findings = found(gold=1.0, without_last_item=1.0)
+    assert not findings.failed
+    assert [each.what for each in findings.problems] == [
+        "without_last_item earns as much as gold on 8 tasks, for example t0: 1 from {'part': 1.0}; is what it leaves "
+        "out not needed?"
+    ]
+    assert found(gold=1.0, without_last_item=0.95).problems == []  # a share of gold says nothing
+
+
 def test_of_many_kinds_that_fail_some_are_told_and_all_are_named():
     kinds = ("filler", "sentences", "polish", "nan", "infinity", "null", "colon")
     findings = found(gold=1.0, **dict.fromkeys(kinds, 1.0))
@@ -67,7 +77,9 @@ def test_silence_above_a_wrong_answer_and_nothing_above_a_piece_are_warnings():
     (problem,) = found(gold=1.0, empty=0.0, other_gold=-1.0).problems
     assert problem.what.startswith("silence earns 0 in the mean and a wrong answer -1")
     (problem,) = found(gold=1.0, first_item=0.1, empty_list=0.2).problems
-    assert problem.what.startswith("empty_list earns more than first_item, which is a piece of gold, on 8 tasks")
+    assert problem.what.startswith("empty_list earns more than first_item, which holds more of gold, on 8 tasks")
+    (problem,) = found(gold=1.0, first_field=0.5, without_last_field=0.4).problems
+    assert problem.what.startswith("first_field earns more than without_last_field, which holds more of gold, on 8")
 
 
 def test_the_part_that_paid_is_the_largest_after_its_weight():
