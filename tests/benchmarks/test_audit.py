@@ -1,21 +1,30 @@
-"""tests.benchmarks.audit: the authors' own broken rewards are found, their honest ones are not accused."""
+"""tests.benchmarks.audit: broken rewards are found, and honest ones are not accused, whoever wrote them."""
+
+from dataclasses import replace
 
 import pytest
 
-from tests.benchmarks.audit import honest, planted
-from tests.benchmarks.audit.measure import audited, counted, interval
+from rlft.audit.report import AttackScores
+from tests.benchmarks.audit import honest, planted, unseen
+from tests.benchmarks.audit.cases import Case
+from tests.benchmarks.audit.measure import audited, counted, found_by, interval
 
 
-@pytest.mark.parametrize("case", planted.BROKEN, ids=lambda case: case.name)
-def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case):
-    report = audited(case)
+def _ready(case: Case, request: pytest.FixtureRequest) -> Case:
+    if case.family == "code":
+        request.getfixturevalue("bubblewrap")
+    return case
+
+
+@pytest.mark.parametrize("case", [*planted.BROKEN, *unseen.BROKEN], ids=lambda case: case.name)
+def test_a_broken_reward_is_refused_for_an_attack_and_not_for_its_gold(case, request):
+    report = audited(_ready(case, request))
     assert not report.passed
-    assert report.exploits, report.text()
-    assert report.attacks["gold"].minimum == report.attacks["gold"].maximum > 0
+    assert found_by(report) == report.exploits != (), report.text()
     assert not any("gold is not full" in finding for finding in report.findings)
 
 
-@pytest.mark.parametrize("case", honest.HONEST, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*honest.HONEST, *unseen.HONEST], ids=lambda case: case.name)
 def test_an_honest_reward_is_not_accused(case):
     report = audited(case)
     assert report.passed, report.text()
@@ -40,3 +49,10 @@ def test_refusals_of_broken_rewards_are_found_and_those_of_honest_ones_false():
     rows = [{"broken": True, "refused": True}, {"broken": True, "refused": False}, {"broken": False, "refused": True}]
     found = counted(rows)
     assert (found["found"], found["planted"], found["false"], found["honest"]) == (1, 2, 1, 1)
+
+
+def test_a_reward_that_is_refused_for_its_gold_is_not_found():
+    report = audited(planted.BROKEN[0])
+    assert found_by(report) == report.exploits
+    low = AttackScores(mean=0.5, minimum=0.0, maximum=1.0, count=2, gold_mean=0.5)
+    assert found_by(replace(report, attacks={**report.attacks, "gold": low})) == ()

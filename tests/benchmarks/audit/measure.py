@@ -32,6 +32,12 @@ def audited(case: Case) -> AuditReport:
     return audit_reward(case.tasks, case.environment, weights={}, full=None, timeout_seconds=30.0)
 
 
+def found_by(report: AuditReport) -> tuple[str, ...]:
+    """The attacks that fail a reward; none where its gold is not full, so that it is refused for another reason."""
+    gold = report.attacks["gold"]
+    return report.exploits if not report.passed and gold.minimum == gold.maximum > 0 else ()
+
+
 def interval(hits: int, count: int) -> tuple[float, float]:
     """The exact interval of 95 % of a share (Clopper and Pearson 1934); from 0 to 1 where nothing was counted."""
     low = float(beta.ppf(0.025, hits, count - hits + 1)) if hits else 0.0
@@ -42,12 +48,11 @@ def interval(hits: int, count: int) -> tuple[float, float]:
 def measure(cases: Authors) -> dict[str, Any]:
     """Audit all cases: how many are found and accused, in all, by author and by family, and which are not as wished."""
     rows = [
-        {"name": case.name, "author": author, "family": case.family, "broken": is_broken,
-         "refused": not audited(case).passed}
+        _row(case, author, is_broken=is_broken)
         for author, (broken, fair) in cases.items()
         for is_broken, some in ((True, broken), (False, fair))
         for case in some
-    ]  # fmt: skip
+    ]
     return {
         **counted(rows),
         "by_author": {name: counted(row for row in rows if row["author"] == name) for name in cases},
@@ -55,9 +60,19 @@ def measure(cases: Authors) -> dict[str, Any]:
             name: counted(row for row in rows if row["family"] == name)
             for name in sorted({row["family"] for row in rows})
         },
+        "by_attack": {row["name"]: row["by"] for row in rows if row["broken"]},
         "missed": [row["name"] for row in rows if row["broken"] and not row["refused"]],
         "accused": [row["name"] for row in rows if not row["broken"] and row["refused"]],
     }
+
+
+def _row(case: Case, author: str, *, is_broken: bool) -> dict[str, Any]:
+    """What the audit says of a case: a broken reward must fail by an attack, an honest one by nothing."""
+    report = audited(case)
+    by = found_by(report)
+    refused = bool(by) if is_broken else not report.passed
+    return {"name": case.name, "author": author, "family": case.family, "broken": is_broken, "refused": refused,
+            "by": by}  # fmt: skip
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
