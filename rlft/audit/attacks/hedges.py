@@ -38,9 +38,15 @@ def _or(known: Known) -> list[str]:
     return [known.declare(f"{own} or {other}"), known.declare(f"{other} or {own}")]
 
 
-def _retracted(known: Known) -> str | None:
-    """Return gold's answer taken back; not for classes, where one word is often read as the answer."""
-    return None if known.pool.labels else known.declare(f"{known.answer}? No: {known.other_answer}")
+def _retracted(known: Known) -> list[str] | None:
+    """Return an answer taken back for another, gold's first and last, as an honest reward may read either of them.
+
+    Not for classes, where one word is often read as the answer.
+    """
+    if known.pool.labels:
+        return None
+    own, other = known.answer, known.other_answer
+    return [known.declare(f"{own}? No: {other}"), known.declare(f"{other}? No: {own}")]
 
 
 def _every_answer(known: Known) -> str | None:

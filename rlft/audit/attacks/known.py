@@ -18,6 +18,7 @@ from rlft.types import Message, Task, ToolCall
 
 MOST_ANSWERS = 200
 """How many answers of other tasks an attempt lists at most."""
+_TELLING = 3  # characters of an answer that is not in a form by chance
 _NEAR = Fraction(1, 10)  # numbers that differ by less of the larger one may be equal to a tolerant reward
 
 
@@ -49,6 +50,8 @@ def form_of(text: str, shared: tuple[str, str], answer: Any) -> tuple[str, str]:
     That is the form which all golds share, and what else stands around the task's answer where it is in the text once.
     """
     begins, ends = shared
+    if any(len(each) >= _TELLING and plain(each) in plain(begins + ends) for each in said_answers(answer)):
+        return "", ""  # what all golds share holds this answer, so that it is no empty form
     inner = text.removeprefix(begins).removesuffix(ends)
     found = [each for each in said_answers(answer) if each in inner]
     # Several texts of a list are the items of one answer, unless each is a longer way to say another.

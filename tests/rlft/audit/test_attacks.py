@@ -87,6 +87,8 @@ def test_the_form_is_what_golds_share_and_what_stands_around_the_answer():
     assert shared_form(["cat", "car"]) == ("", "")  # a shared beginning of a word is no form
     assert form_of("Answer: Lima\nSources: d1", ("Answer: ", ""), "Lima") == ("Answer: ", "\nSources: d1")
     assert form_of("red, green", ("", ""), ["red", "green"]) == ("", "")  # items of one answer
+    assert form_of("Say red. It is happy.", ("Say ", ". It is happy."), "red") == ("Say ", ". It is happy.")
+    assert form_of("Say happy. It is happy.", ("Say ", ". It is happy."), "happy") == ("", "")  # it holds the answer
 
 
 def test_numbers_that_a_tolerance_may_take_for_equal_are_near():
