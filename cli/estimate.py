@@ -61,8 +61,9 @@ def estimate(
 
 def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
     from rlft.estimation.busy import busy_now, said_of
+    from rlft.estimation.counts import counts_now, counts_of
     from rlft.estimation.estimate import estimate_run
-    from rlft.estimation.records import changed_settings, counts_of, rates_of_runs
+    from rlft.estimation.records import changed_settings, rates_of_runs
     from rlft.estimation.work import work_of
     from rlft.readiness.device import gpus_here
     from rlft.readiness.policy import memory_bytes
@@ -76,10 +77,10 @@ def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
             "rounds, tasks and attempts are counted with, and the length of attempts."
         )
     busy = busy_now()
-    rates, gpus = rates_of_runs(runs, config, busy), gpus_here()
+    work = work_of(config, counts_of(runs[0], config) or counts_now(config))
+    rates, gpus = rates_of_runs(runs, config, work, busy), gpus_here()
     basis += said_of(busy)
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
-    work = work_of(config, counts_of(runs[0]))
     return estimate_run(config, work, rates, len(gpus), basis, there)
 
 

@@ -4,6 +4,7 @@
 - `work`: how much of each kind of work a config asks for
 - `rates`: what a unit of each kind takes, as past runs or a probe have measured it
 - `records`, `samples`: the rates of past runs; the rates of a probe
+- `counts`: how many tasks there are to be evaluated
 - `stages`, `estimate`: work times rates, stage by stage; all of it with tokens, cost and budget
 - `endings`: what an early stop or a budget changes
 - `room`: whether memory is enough, and which settings to lower

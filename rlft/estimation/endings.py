@@ -14,7 +14,7 @@ from rlft.estimation.work import Work
 
 def rounds_within(budget: BudgetConfig, work: Work, rates: Rates, gpus: int) -> Span:
     """Return how many rounds are done before a budget is spent; at least one, and all without a budget."""
-    before, each, tokens = before_rounds(work, rates), one_round(work, rates), rates.tokens.times(work.attempts)
+    before, each, tokens = before_rounds(work, rates), one_round(work, rates), rates.tokens.times(work.sampled)
     rounds = exactly(work.rounds)
     for bound, start, spent in (
         (_times(budget.minutes, 60), before, each),

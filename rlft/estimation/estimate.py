@@ -60,7 +60,7 @@ def estimate_run(config: Config, work: Work, rates: Rates, gpus: int, basis: Seq
         stages=stages,
         seconds=total(stage.seconds for stage in stages),
         rounds=rounds,
-        sampled=_capped(rates.tokens.times(rounds.times(work.attempts)), config.budget.tokens),
+        sampled=_capped(rates.tokens.times(rounds.times(work.sampled)), config.budget.tokens),
         evaluated=rates.evaluated,
         room=room_for(config, rates.memory, there, on_gpu=rates.on_gpu),
         gpus=gpus,

@@ -29,6 +29,7 @@ from rlft.contract.loading import load_environment
 from rlft.engines.base import Engine, Sampling
 from rlft.engines.create import create_engine
 from rlft.errors import RlftError
+from rlft.estimation.counts import counts_in
 from rlft.estimation.peak import peak_memory
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import Policy
@@ -68,9 +69,7 @@ def probe(config: Config, note: Note, deadline: float) -> None:
     started = time.time()
     environment = load_environment(config.environment.name, config.environment.kwargs)
     tasks = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
-    final = sum(len(tasks.split(split)) for split in ("gate", "test", "off_distribution"))
-    sizes = {"validation": len(tasks.split("validation")), "test": len(tasks.split("test")), "final": final}
-    note("tasks", {"seconds": time.time() - started, **sizes})
+    note("tasks", {"seconds": time.time() - started, **dataclasses.asdict(counts_in(tasks))})
     started = time.time()
     policy = create_policy(config.policy, seed=config.seed)
     prepare_policy(policy, environment, config.harness, chat_template=config.policy.chat_template)

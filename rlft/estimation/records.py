@@ -10,8 +10,8 @@ from typing import Any
 
 from rlft.config import Config
 from rlft.estimation.rates import Rates
-from rlft.estimation.span import Span, span_of
-from rlft.estimation.work import TaskCounts
+from rlft.estimation.span import Span, around, span_of
+from rlft.estimation.work import Work
 
 _SETUP = ("ingest_tasks", "audit_rewards", "initialize_policy", "leave_out_tasks", "ask_model")
 _CONTROLS = ("sft_control", "rejection_sampling_control", "choose_prompt")
@@ -56,20 +56,10 @@ class PastRun:
         return all(self.matching(name) for name in names)
 
 
-def counts_of(run: PastRun) -> TaskCounts:
-    """Return how many tasks a past run has evaluated its policies on."""
-    each = run.settings["evaluation"]["num_generations"]
-    often = run.matching("generate_rollouts_pass_at_k_.*")
-    return TaskCounts(
-        validation=_attempts(run, "generate_rollouts_validation_.*") // each,
-        test=often[0].attempts // run.settings["baseline"]["num_generations"] if often else 0,
-        final=_attempts(run, "generate_rollouts_trained") // each,
-    )
-
-
-def rates_of_runs(runs: Sequence[PastRun], config: Config, busy: float = 1.0) -> Rates:
+def rates_of_runs(runs: Sequence[PastRun], config: Config, work: Work, busy: float = 1.0) -> Rates:
     """Return the rates of usable past runs, widened by what one run says less than several.
 
+    Evaluations are carried over by their attempts; where no run has done one itself, its attempts are those of rounds.
     `busy` is how many programs each core has to do now, which may be more than when the runs were made. Where an
     attempt may be longer or shorter than theirs, as `rollout.max_completion_length` has changed, time and tokens may,
     too.
@@ -77,44 +67,57 @@ def rates_of_runs(runs: Sequence[PastRun], config: Config, busy: float = 1.0) ->
     low, high = _SPREAD.get(len(runs), _SETTLED)
     slower = min(busy, _SLOWEST)
 
-    def over(values: list[float | None], factor: Span | float = 1.0) -> Span:
-        found = span_of(value for value in values if value is not None) or Span()
-        return found.widened(low, high).times(factor)
+    def over(values: Sequence[float | Span | None], factor: Span | float = 1.0) -> Span:
+        return around(value for value in values if value is not None).widened(low, high).times(factor)
 
-    def timed(values: list[float | None], factor: Span | float = 1.0) -> Span:
+    def timed(values: Sequence[float | Span | None], factor: Span | float = 1.0) -> Span:
         return over(values, factor).widened(1.0, slower)
 
-    longer = [_length_factor(run, config) for run in runs]
-    attempt = Span(min(each.low for each in longer), max(each.high for each in longer))
-    more = [config.evaluation.num_generations / run.settings["evaluation"]["num_generations"] for run in runs]
-    evaluated = attempt.times(Span(min(more), max(more)))
+    attempt = around(_length_factor(run, config) for run in runs)
+    sample = timed([_per_attempt(run, f"generate_rollouts_{_ROUND}") for run in runs], attempt)
+    score = timed([_per_attempt(run, f"score_rewards_{_ROUND}") for run in runs], attempt)
+    tokens = over([_tokens_per_attempt(run, _ROUND) for run in runs], attempt)
+
+    def evaluation(name: str, attempts: int) -> Span:
+        seconds = timed([_evaluation(run, name, attempts) for run in runs], attempt)
+        return seconds if seconds.high else (sample + score).times(attempts)
+
+    def evaluated(name: str, attempts: int) -> Span:
+        each = over([_tokens_per_attempt(run, name) for run in runs], attempt)
+        return (each if each.high else tokens).times(attempts)
+
     on_gpu = any(run.gpu_memory for run in runs)
     held = [run.gpu_memory if on_gpu else run.memory for run in runs]
     return Rates(
         setup=timed([_seconds(run, *_SETUP) for run in runs]),
         warm_start=timed([_seconds(run, "warm_start") or None for run in runs]),
-        sample=timed([_per_attempt(run, f"generate_rollouts_{_ROUND}") for run in runs], attempt),
-        score=timed([_per_attempt(run, f"score_rewards_{_ROUND}") for run in runs], attempt),
-        train=timed([_per_attempt(run, f"train_grpo_{_ROUND}") for run in runs], attempt),
-        baseline=timed([_evaluation(run, "baseline") for run in runs], attempt),
-        validation=timed([_evaluation(run, "validation_.*") for run in runs], evaluated),
-        arm=timed([_evaluation(run, _ARMS) for run in runs], evaluated),
-        often=timed([_evaluations(run, "pass_at_k_.*") for run in runs], attempt),
+        sample=sample,
+        score=score,
+        train=timed([_trained(run) for run in runs], attempt.times(_groups_factor(runs, config))),
+        baseline=evaluation("baseline", work.baseline),
+        validation=evaluation(_VALIDATION, work.validation),
+        arm=evaluation(_ARMS, work.arm),
+        often=evaluation(_OFTEN, work.often // 2).times(2),  # of the base and of the trained model
         controls=timed([_controls(run) for run in runs], attempt),
         closing=timed([_closing(run) for run in runs]),
         between=timed([max(run.seconds - sum(s.seconds for s in run.steps), 0) / len(run.steps) for run in runs]),
-        tokens=over([_tokens_per_attempt(run) for run in runs], attempt),
-        evaluated=over([_evaluated_tokens(run) for run in runs], evaluated),
+        tokens=tokens,
+        evaluated=evaluated("baseline", work.baseline)
+        + evaluated(_VALIDATION, work.validations * work.validation)
+        + evaluated(_ARMS, work.arm).times(work.arms)
+        + evaluated(_OFTEN, work.often),
         memory=_memory(held, attempt),
         on_gpu=on_gpu,
     )
 
 
+_VALIDATION, _OFTEN = "validation_.*", "pass_at_k_.*"
 _ARMS = r"(?!validation_|baseline$|pass_at_k_|r[0-9]+$).*"
 _EVALUATING = ("generate_rollouts", "score_rewards", "evaluate_policy")
 
 
-def _attempts(run: PastRun, pattern: str) -> int:
+def attempts_of(run: PastRun, pattern: str) -> int:
+    """Return the most attempts that a step of a past run with such a name has stored."""
     return max((step.attempts for step in run.matching(pattern)), default=0)
 
 
@@ -134,22 +137,42 @@ def _per_attempt(run: PastRun, pattern: str) -> float:
     return sum(step.seconds for step in steps) / (mean * len(steps)) if steps else 0.0
 
 
-def _tokens_per_attempt(run: PastRun) -> float:
-    return sum(step.tokens for step in run.matching(f"generate_rollouts_{_ROUND}")) / _rounds_attempts(run)
+def _trained(run: PastRun) -> float:
+    """Return the seconds of training by the attempts of a round, without those that are sampled in place of others."""
+    steps, training = run.matching(f"train_grpo_{_ROUND}"), run.settings["training"]
+    sampled = fmean(step.attempts for step in run.matching(f"generate_rollouts_{_ROUND}"))
+    asked = min(sampled, training["tasks_per_round"] * training["num_generations"])
+    return sum(step.seconds for step in steps) / (asked * len(steps))
+
+
+def _groups_factor(runs: Sequence[PastRun], config: Config) -> Span:
+    """Return how many times as many groups as in these runs may have variance, and so be trained on."""
+    ratios = [config.training.max_num_gen_batches / run.settings["training"]["max_num_gen_batches"] for run in runs]
+    return Span(min(1.0, *ratios), max(1.0, *ratios))
+
+
+def _tokens_per_attempt(run: PastRun, name: str) -> float | None:
+    steps = run.matching(f"generate_rollouts_{name}")
+    attempts = sum(step.attempts for step in steps)
+    return sum(step.tokens for step in steps) / attempts if attempts else None
 
 
 def _evaluations(run: PastRun, name: str) -> float:
     return sum(step.seconds for kind in _EVALUATING for step in run.matching(f"{kind}_{name}"))
 
 
-def _evaluation(run: PastRun, name: str) -> float | None:
-    """Return the mean seconds of an evaluation of this name; `None` if the run did none itself."""
-    count = len(run.matching(f"generate_rollouts_{name}"))
-    return _evaluations(run, name) / count if count else None
+def _evaluation(run: PastRun, name: str, attempts: int) -> Span | None:
+    """Return the mean seconds of an evaluation of this name with so many attempts; `None` if the run did none itself.
 
-
-def _evaluated_tokens(run: PastRun) -> float:
-    return sum(step.tokens for step in run.matching(rf"generate_rollouts_(?!{_ROUND}$).*"))
+    What does not grow with the attempts, such as loading a policy, is taken for half of the time at most.
+    """
+    steps = run.matching(f"generate_rollouts_{name}")
+    before = sum(step.attempts for step in steps)
+    if not before:
+        return None
+    ratio = attempts * len(steps) / before
+    half = (1 + ratio) / 2 if attempts else 0.0
+    return Span(min(ratio, half), max(ratio, half)).times(_evaluations(run, name) / len(steps))
 
 
 def _controls(run: PastRun) -> float:

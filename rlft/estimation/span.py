@@ -41,6 +41,12 @@ def span_of(values: Iterable[float]) -> Span | None:
     return Span(min(found), max(found)) if found else None
 
 
+def around(values: Iterable[float | Span]) -> Span:
+    """Return the range that holds all of these numbers and ranges; an empty one is 0."""
+    found = [value if isinstance(value, Span) else exactly(value) for value in values]
+    return Span(min(each.low for each in found), max(each.high for each in found)) if found else Span()
+
+
 def total(spans: Iterable[Span]) -> Span:
     """Return the range of a sum."""
     return sum(spans, Span())

@@ -28,26 +28,26 @@ def before_rounds(work: Work, rates: Rates) -> Span:
 
 def one_round(work: Work, rates: Rates) -> Span:
     """Return the seconds of one round, with its share of the validations that follow rounds."""
-    each = total([rates.sample, rates.score, rates.train]).times(work.attempts)
+    each = (rates.sample + rates.score).times(work.sampled) + rates.train.times(work.attempts)
     validating = rates.validation.times((work.validations - 1) / work.rounds)
     return total([each, validating, rates.between.times(work.per_round)])
 
 
 def stages_of(work: Work, rates: Rates, rounds: Span) -> list[Stage]:
     """Return the stages of a run of so many `rounds`, in their order; a run that a budget ends has fewer."""
-    attempts, share = rounds.times(work.attempts), rounds.times(1 / work.rounds)
+    sampled, share = rounds.times(work.sampled), rounds.times(1 / work.rounds)
     validations = exactly(1) + share.times(work.validations - 1)
     evaluated = [rates.baseline, rates.validation.times(validations), rates.arm.times(work.arms), rates.often]
-    per_round = f"{_counted(rounds)} rounds of {work.attempts:,} attempts"
+    per_round = f"{_counted(rounds)} rounds of {_counted(work.sampled)} attempts"
     arms = f"{_counted(work.arms)} models at the end"
     return [
         Stage("setup", rates.setup, "reading tasks, the reward audit, making the model"),
         *([Stage("warm start", rates.warm_start, "imitating demonstrations")] if work.warm_start else []),
-        Stage(SAMPLING, rates.sample.times(attempts), per_round),
-        Stage(SCORING, rates.score.times(attempts), "of the same attempts"),
-        Stage(TRAINING, rates.train.times(attempts), "on those whose groups differ in reward"),
+        Stage(SAMPLING, rates.sample.times(sampled), per_round),
+        Stage(SCORING, rates.score.times(sampled), "of the same attempts"),
+        Stage(TRAINING, rates.train.times(rounds.times(work.attempts)), "on those whose groups differ in reward"),
         Stage(EVALUATION, total(evaluated), f"baseline, {_counted(validations)} validations, {arms}"),
-        *([Stage("controls", rates.controls.times(attempts), "at most the FLOPs of the rounds")] * work.controls),
+        *([Stage("controls", rates.controls.times(sampled), "at most the FLOPs of the rounds")] * work.controls),
         Stage("conclusion", rates.closing, "constant answers, contamination, decision, registration, report"),
         Stage("storing", rates.between.times(work.steps.times(share)), f"{_counted(work.steps)} steps of the pipeline"),
     ]

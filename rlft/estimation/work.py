@@ -23,13 +23,14 @@ class TaskCounts:
 class Work:
     """What a config asks for if no round is left out.
 
-    `rounds` of `attempts` each; one `baseline`, `validations` and `arms` of so many attempts (`arms` evaluations with
-    `arm` attempts each); `often` are attempts for pass@k. `controls` says whether any is trained. `steps` of the
-    pipeline are stored, `per_round` of them in each round.
+    `rounds` that train on up to `attempts` each, of the `sampled` ones; one `baseline`, `validations` and `arms` of so
+    many attempts (`arms` evaluations with `arm` attempts each); `often` are attempts for pass@k. `controls` says
+    whether any is trained. `steps` of the pipeline are stored, `per_round` of them in each round.
     """
 
     rounds: int
     attempts: int
+    sampled: Span
     baseline: int
     validations: int
     validation: int
@@ -41,16 +42,12 @@ class Work:
     steps: Span
     per_round: int = 3
 
-    @property
-    def all_attempts(self) -> int:
-        """The attempts of all rounds."""
-        return self.rounds * self.attempts
-
 
 def work_of(config: Config, tasks: TaskCounts) -> Work:
     """Return what a config asks for with so many tasks."""
     training, evaluation, baseline = config.training, config.evaluation, config.baseline
     validations = 1 + validations_after(training.rounds, evaluation.validate_every)
+    attempts = training.tasks_per_round * training.num_generations
     warm, often = config.warm_start is not None, 0
     arms = _arms(config)
     if evaluation.pass_at_k:
@@ -60,7 +57,8 @@ def work_of(config: Config, tasks: TaskCounts) -> Work:
     fixed = 3 * training.rounds + _PREPARING + _CLOSING + warm
     return Work(
         rounds=training.rounds,
-        attempts=training.tasks_per_round * training.num_generations,
+        attempts=attempts,
+        sampled=Span(attempts, attempts * training.max_num_gen_batches),  # as many groups as have no variance
         baseline=min(baseline.num_tasks, tasks.validation) * baseline.num_generations,
         validations=validations,
         validation=tasks.validation * evaluation.num_generations,

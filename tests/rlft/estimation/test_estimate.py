@@ -46,6 +46,17 @@ def test_the_stages_of_a_run():
     assert found.room.verdict == "fits"
 
 
+def test_dynamic_sampling_widens_what_is_sampled_and_scored_but_not_what_is_trained_on():
+    config = make_config(training={"max_num_gen_batches": 3})
+    found = estimate_run(config, work_of(config, TaskCounts(10, 10, 20)), RATES, 0, [], 10**10)
+    by_name = {stage.name: stage.seconds for stage in found.stages}
+    assert near(by_name["sampling"], 4, 24)  # 40 to 120 attempts
+    assert near(by_name["scoring"], 2, 6)
+    assert near(by_name["training"], 2)
+    assert near(found.sampled, 1200, 3600)
+    assert "4 rounds of 10 to 30 attempts" in found.stages[1].what
+
+
 def test_what_it_costs():
     found = estimate_run(CONFIG, WORK, RATES, 2, [], 10**10)
     assert near(found.cost(120.0), 1.0, 37 / 30)  # 30 to 37 s at 2 a minute

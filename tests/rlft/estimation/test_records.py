@@ -4,14 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from rlft.estimation.records import changed_settings, counts_of, fits, rates_of_runs
+from rlft.estimation.counts import counts_now, counts_of
+from rlft.estimation.records import PastStep, changed_settings, fits, rates_of_runs
+from rlft.estimation.work import TaskCounts, work_of
 from tests.rlft.estimation.made import make_config, make_run, near
 
 ONE = (0.75, 1.35)  # how one run is widened
 
 
+TASKS = TaskCounts(7, 10, 20)  # of `make_run`
+
+
+def rates_for(runs, config, busy=1.0, tasks=TASKS):
+    """Return the rates of a config with as many tasks as the past runs had."""
+    return rates_of_runs(runs, config, work_of(config, tasks), busy)
+
+
 def test_rates_of_one_run():
-    rates = rates_of_runs([make_run()], make_config())
+    rates = rates_for([make_run()], make_config())
     assert near(rates.setup, 5 * ONE[0], 5 * ONE[1])
     assert near(rates.sample, 0.4 * ONE[0], 0.4 * ONE[1])  # 4 s for 10 attempts
     assert near(rates.score, 0.1 * ONE[0], 0.1 * ONE[1])
@@ -22,43 +32,105 @@ def test_rates_of_one_run():
     assert near(rates.tokens, 30 * ONE[0], 30 * ONE[1])
     # Steps take 5 + 14 + 18 + 1 = 38 s; a quarter more for 21 steps.
     assert near(rates.between, 9.5 / 21 * ONE[0], 9.5 / 21 * ONE[1])
-    assert near(rates.evaluated, 20 * 54 * ONE[0], 20 * 54 * ONE[1])  # 7 + 7 + 20 + 20 attempts
+    # 3 validations of 7 tasks and 2 to 3 arms of 20, 20 tokens each; 7 * 8 of the baseline as long as those of rounds.
+    assert near(rates.evaluated, (20 * 61 + 30 * 56) * ONE[0], (20 * 81 + 30 * 56) * ONE[1])
     assert near(rates.controls, 0)
     assert near(rates.memory, 1e9, 1.1e9)
 
 
 def test_several_runs_give_their_range_which_is_widened_less():
     runs = [make_run(), make_run("second", 1.5)]
-    rates = rates_of_runs(runs, make_config())
+    rates = rates_for(runs, make_config())
     assert near(rates.sample, 0.4 * 0.8, 0.6 * 1.25)
-    three = rates_of_runs([*runs, make_run("third", 1.25)], make_config())
+    three = rates_for([*runs, make_run("third", 1.25)], make_config())
     assert near(three.sample, 0.4 * 0.85, 0.6 * 1.2)
 
 
 def test_attempts_that_may_be_longer_or_shorter():
-    longer = rates_of_runs([make_run()], make_config(rollout={"max_completion_length": 300}))
+    longer = rates_for([make_run()], make_config(rollout={"max_completion_length": 300}))
     assert near(longer.tokens, 30 * ONE[0], 90 * ONE[1])
     assert near(longer.train, 0.2 * ONE[0], 0.6 * ONE[1])
     assert near(longer.setup, 5 * ONE[0], 5 * ONE[1])
-    shorter = rates_of_runs([make_run()], make_config(rollout={"max_completion_length": 50}))
+    shorter = rates_for([make_run()], make_config(rollout={"max_completion_length": 50}))
     assert near(shorter.tokens, 15 * ONE[0], 30 * ONE[1])
 
 
 def test_more_attempts_in_evaluations():
     asked = {"num_generations": 4, "temperature": 1.0}
-    rates = rates_of_runs([make_run()], make_config(evaluation=asked))
-    assert near(rates.validation, 12 * ONE[0], 12 * ONE[1])
-    assert near(rates.baseline, 0)  # the run had none
+    rates = rates_for([make_run()], make_config(evaluation=asked))
+    # Four times the attempts take four times as long, or 2.5 times where half of the time is there for any number.
+    assert near(rates.validation, 7.5 * ONE[0], 12 * ONE[1])
+
+
+def test_more_and_fewer_tasks_in_evaluations():
+    rates = rates_for([make_run()], make_config(), tasks=TaskCounts(validation=70, test=10, final=5))
+    assert near(rates.validation, 5.5 * 3 * ONE[0], 30 * ONE[1])
+    assert near(rates.arm, 6 / 4 * ONE[0], 6 * 5 / 8 * ONE[1])
+    evaluated = 20 * 3 * 70 + 30 * 70 * 8  # three validations; the baseline, 8 attempts at each
+    assert near(rates.evaluated, (evaluated + 20 * 10) * ONE[0], (evaluated + 20 * 15) * ONE[1])
+
+
+def test_evaluations_that_the_run_did_not_make_take_what_attempts_of_rounds_do():
+    asked = make_config(evaluation={"pass_at_k": True}, baseline={"num_tasks": 5, "num_generations": 3})
+    rates = rates_for([make_run()], asked)
+    assert near(rates.baseline, 0.5 * 15 * ONE[0], 0.5 * 15 * ONE[1])  # 0.4 s to sample and 0.1 s to score, 15 attempts
+    assert near(rates.often, 0.5 * 30 * ONE[0], 0.5 * 30 * ONE[1])  # of two models
+
+
+def test_dynamic_sampling_trains_on_more_groups_than_a_run_without_did():
+    rates = rates_for([make_run()], make_config(training={"max_num_gen_batches": 3}))
+    assert near(rates.sample, 0.4 * ONE[0], 0.4 * ONE[1])  # of each of the 10 to 30 that are sampled
+    assert near(rates.train, 0.2 * ONE[0], 0.6 * ONE[1])  # a third of the groups may have had variance
+    # A run that sampled 20 attempts a round, of which it trained on 10.
+    config, run = make_config(training={"max_num_gen_batches": 3}), make_run()
+    steps = [replace(each, attempts=20) if each.name.startswith("generate_rollouts_r0") else each for each in run.steps]
+    dynamic = rates_for([replace(run, steps=steps, settings=config.model_dump(mode="json"))], config)
+    assert near(dynamic.sample, 0.2 * ONE[0], 0.2 * ONE[1])
+    assert near(dynamic.train, 0.2 * ONE[0], 0.2 * ONE[1])
 
 
 def test_tasks_are_counted_by_what_was_attempted():
-    counts = counts_of(make_run())
+    counts = counts_of(make_run(), make_config())
     assert (counts.validation, counts.test, counts.final) == (7, 0, 20)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": {"splits": {"validation": 400}}},
+        {"tasks": {"path": "other.jsonl"}},
+        {"evaluation": {"pass_at_k": True}},  # which tasks of `test` there are was not to be seen
+    ],
+)
+def test_tasks_are_counted_anew_where_there_may_be_others(change):
+    assert counts_of(make_run(), make_config(**change)) is None
+
+
+def test_more_tasks_of_test_are_counted_if_fewer_were_asked_for():
+    asked = {"evaluation": {"pass_at_k": True}, "baseline": {"num_tasks": 10, "num_generations": 3}}
+    run = make_run(**asked)
+    steps = [*run.steps, PastStep("generate_rollouts_pass_at_k_base", 1.0, 30, 60)]
+    run = replace(run, steps=steps)
+    assert counts_of(run, make_config(**asked)) == TaskCounts(7, 10, 20)
+    more = make_config(**asked | {"baseline": {"num_tasks": 20, "num_generations": 3}})
+    assert counts_of(run, more) is None
+    few = replace(run, steps=[*run.steps[:-1], PastStep("generate_rollouts_pass_at_k_base", 1.0, 27, 60)])
+    assert counts_of(few, more) == TaskCounts(7, 9, 20)  # all that there are
+
+
+def test_tasks_as_they_are_read(tmp_path, monkeypatch):
+    rows = [f'{{"question": "{n}+1=", "answer": "{n + 1}", "split": "{s}"}}' for n, s in enumerate(ROWS)]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    monkeypatch.chdir(tmp_path)
+    assert counts_now(make_config()) == TaskCounts(validation=3, test=1, final=3)
+
+
+ROWS = ["train", "validation", "validation", "gate", "gate", "test", "validation"]
+
+
 def test_memory_that_is_not_known():
-    assert rates_of_runs([replace(make_run(), memory=None)], make_config()).memory is None
-    gpu = rates_of_runs([replace(make_run(), gpu_memory=4e9)], make_config())
+    assert rates_for([replace(make_run(), memory=None)], make_config()).memory is None
+    gpu = rates_for([replace(make_run(), gpu_memory=4e9)], make_config())
     assert gpu.on_gpu
     assert near(gpu.memory, 4e9, 4.4e9)
 
@@ -94,7 +166,7 @@ def test_settings_that_differ_are_named():
 
 
 def test_a_busy_machine_may_take_twice_as_long():
-    alone, busy = (rates_of_runs([make_run()], make_config(), each) for each in (1.0, 1.5))
+    alone, busy = (rates_for([make_run()], make_config(), each) for each in (1.0, 1.5))
     assert near(busy.sample, alone.sample.low, 1.5 * alone.sample.high)
     assert near(busy.tokens, alone.tokens.low, alone.tokens.high)
-    assert near(rates_of_runs([make_run()], make_config(), 9.0).sample, alone.sample.low, 2 * alone.sample.high)
+    assert near(rates_for([make_run()], make_config(), 9.0).sample, alone.sample.low, 2 * alone.sample.high)
