@@ -54,8 +54,12 @@ class Rounds:
             self.best, self.best_round, self.best_report = policy, number, report
 
     def plateau(self, patience: int, metric: str) -> str:
-        """Return why the last `patience` validations are no rise, in a sentence; empty if they are, or are too few."""
-        reports = [self.validated[number] for number in sorted(self.validated)][-2 * patience :]
+        """Return why the last `patience` validations are no rise, in a sentence; empty if they are, or are too few.
+
+        Validations that failed, without any score, are not counted.
+        """
+        scored = [report for _, report in sorted(self.validated.items()) if report.per_task.get(metric)]
+        reports = scored[-2 * patience :]
         return plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
 
     def often_said(self) -> list[str]:

@@ -196,3 +196,12 @@ def test_what_thrown_groups_have_cost_is_added_up():
     metrics = [{f"dynamic_sampling/{name}": value for name, value in each.items()} for each in counts]
     rounds = Rounds(artifact("best"), reports=[TrainReport(n, each, {}, 1, 1.0) for n, each in enumerate(metrics)])
     assert rounds.resampling() == {"resampled_groups": 6, "thrown_tokens": 80}
+
+
+def test_a_validation_that_failed_is_none_of_the_last_ones():
+    found = [EvaluationReport("validation", "p", 1, {}, {"accuracy": {"t": score}}) for score in (0.4, 0.4)]
+    failed = EvaluationReport("validation", "p", 1, {}, {}, errors={"t": 1})
+    rounds = Rounds(artifact("start"), validated=dict(enumerate([found[0], failed])))
+    assert rounds.plateau(1, "accuracy") == ""
+    rounds.validated[2] = found[1]
+    assert "+0.000" in rounds.plateau(1, "accuracy")
