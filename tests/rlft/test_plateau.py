@@ -73,3 +73,25 @@ def test_noise_alone_is_taken_for_a_rise_at_most_as_often_as_the_level_says():
     random = np.random.default_rng(0)
     rises = [not plateau([report(random.random(60) < 0.4) for _ in range(10)], "accuracy") for _ in range(400)]
     assert np.mean(rises) == pytest.approx(0.1, abs=0.045)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[100] + [1] * 100, [60] + [1] * 140, [60, 60] + [1] * 80, [64, 32, 16, 8, 4, 2, 1, 1]]
+)
+def test_large_groups_do_not_make_chance_a_rise(sizes):
+    # 600 times differences that groups share for the most part. With G - 1 degrees of freedom and residuals as they
+    # are, 20 to 40 % of them were rises; 10 % are allowed, give or take 3 * sqrt(0.1 * 0.9 / 600) = 3.7 %.
+    random, names = np.random.default_rng(0), np.repeat([f"g{number}" for number in range(len(sizes))], sizes)
+    groups = {f"t{number:03d}": str(name) for number, name in enumerate(names)}
+    flat = report([0.0] * len(names), groups=groups)
+    shared = [
+        np.repeat(random.normal(size=len(sizes)), sizes) + 0.3 * random.normal(size=len(names)) for _ in range(600)
+    ]
+    rises = [not plateau([flat, report(each, groups=groups)], "accuracy") for each in shared]
+    assert np.mean(rises) <= 0.137
+
+
+def test_a_group_that_outweighs_all_others_leaves_only_the_mean():
+    # 30 tasks of one group and 2 others: 32^2 / (900 + 2) = 1.1 groups.
+    groups = {f"t{number:03d}": "a" if number < 30 else str(number) for number in range(32)}
+    assert plateau([report([0] * 32), report([1] + [0] * 31, groups=groups)], "accuracy") == ""
