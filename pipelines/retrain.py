@@ -38,7 +38,7 @@ from rlft.contrasts.configs import differing
 from rlft.errors import ConfigError
 from rlft.readiness.loss import check_loss
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
-from rlft.training.tally import EFFECTIVE, LOGP_DIFFERENCE
+from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import generate_rollouts
 from steps.score_rewards import score_rewards
@@ -46,6 +46,7 @@ from steps.take_tasks import take_tasks
 from steps.train_grpo import train_grpo
 
 STEPS = [take_tasks, train_grpo, generate_rollouts, score_rewards, evaluate_policy]
+_HARDLY_SAMPLED = 0.5  # mean weight: of what is in the reach of the policy, half or more was never sampled
 _CORRECTION = "training.importance_sampling_correction"
 
 
@@ -186,6 +187,8 @@ def _summarise(summary: RetrainSummary, source: Source, stages: StoredStages, ro
             "round": report.round,
             "on_policy": stages.own[report.round],
             "effective_sample_ratio": report.metrics.get(EFFECTIVE),
+            "mean_weight": report.metrics.get(MEAN_WEIGHT),
+            "capped_ratio": report.metrics.get(CAPPED),
             "logp_difference": report.metrics.get(f"{LOGP_DIFFERENCE}/mean"),
         }
         for report in rounds.reports
@@ -211,15 +214,29 @@ def _what_it_tells(summary: RetrainSummary) -> list[str]:
         "by the one that was trained here. So this compares ways of learning from the same attempts; it says nothing "
         "on exploration, which is what this policy would have tried itself. `rlft run` with these settings does."
     ]
-    shares = {each["round"]: each["effective_sample_ratio"] for each in others if each["effective_sample_ratio"]}
-    if shares:
-        least = min(shares, key=shares.__getitem__)
-        notes.append(
-            f"By their importance weights the attempts of round {least} count as {shares[least]:.1%} of as many of its "
-            "own (effective sample size), the least of all rounds."
-        )
+    notes += _weights(others)
     if summary.correction is None:
         notes.append("The attempts of other policies were not weighted, as was asked: their loss is biased.")
+    return notes
+
+
+def _weights(others: Sequence[dict[str, Any]]) -> list[str]:
+    """Say what the attempts of other policies weigh where that is least."""
+    known = [each for each in others if each["effective_sample_ratio"] and each["mean_weight"] is not None]
+    if not known:
+        return []
+    least = min(known, key=lambda each: each["effective_sample_ratio"] * min(1.0, each["mean_weight"]))
+    share, mean, capped = (least[key] for key in ("effective_sample_ratio", "mean_weight", "capped_ratio"))
+    cut = "" if not capped else f"; {capped:.0%} of the weights are cut off at importance_sampling_max"
+    notes = [
+        f"The attempts of round {least['round']} tell least: before any cap their importance weights are {mean:.3g} in "
+        f"the mean, where 1 is expected, and so unequal that {share:.1%} of them count (effective sample size){cut}."
+    ]
+    if mean < _HARDLY_SAMPLED:
+        notes.append(
+            "A mean far below 1 says that what this policy would do is hardly among these attempts: however equal "
+            "their weights are, next to nothing of it can be learnt from them."
+        )
     return notes
 
 

@@ -87,7 +87,7 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
     changes = (f"{key}: {before} became {after}" for key, (before, after) in found["changes"].items())
     yield Bullets("What was changed:" if found["changes"] else "No setting was changed.", tuple(changes))
     rows = tuple(_row(each) for each in found["off_policy"])
-    columns = ("round", "attempts of", "weigh as much as", "log-probabilities differ by")
+    columns = ("round", "attempts of", "effective share", "mean weight", "capped", "log-probabilities differ by")
     yield Table("How far from the policy its attempts are", columns, rows)
     first, best = found["from_round"], found["best_round"]
     kept = f"that after round {best - 1}" if best > first else f"the one that round {first} began with"
@@ -97,10 +97,13 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
 
 def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     share, apart = each["effective_sample_ratio"], each["logp_difference"]
+    mean, capped = each.get("mean_weight"), each.get("capped_ratio")  # a replay of before has none
     return (
         str(each["round"]),
         "its own" if each["on_policy"] else "another policy",
         "" if share is None else f"{share:.1%}",
+        "" if mean is None else f"{mean:.3g}",
+        "" if capped is None else f"{capped:.0%}",
         "" if apart is None else f"{apart:.4f}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import get_args
 
@@ -85,7 +86,8 @@ def engine_correction(
 def effective_share(log_weights: Sequence[float]) -> float:
     """Return the effective sample size of weighted samples (Kish 1965) divided by their number, from 1/n to 1.
 
-    It is (sum of w)^2 / (n * sum of w^2): 1 where all weights are equal, 1/n where a single sample has all of it.
+    It is (sum of w)^2 / (n * sum of w^2): 1 where all weights are equal, 1/n where a single sample has all of it. A
+    common factor changes nothing, so that weights that are all next to 0 have 1, too: `mean_weight` shows these.
     `log_weights` are natural logarithms, those of rollouts the sums over their tokens. Raises ValueError without any.
     """
     if not log_weights:
@@ -93,3 +95,15 @@ def effective_share(log_weights: Sequence[float]) -> float:
     logs = torch.tensor(log_weights, dtype=torch.float64)
     weights = (logs - logs.max()).exp()  # a common factor changes nothing, and the largest is 1: nothing overflows
     return float(weights.sum() ** 2 / (len(logs) * (weights**2).sum()))
+
+
+def mean_weight(log_weights: Sequence[float]) -> float:
+    """Return the mean of weights of which these are natural logarithms, e^700 at most.
+
+    The weights pi / mu of samples of mu have the expectation 1 under mu. A mean near 0 says that what pi does is hardly
+    among them, however equal they are. Raises ValueError without any.
+    """
+    if not log_weights:
+        raise ValueError("no samples have no mean weight")
+    logs = torch.tensor(log_weights, dtype=torch.float64)
+    return float((logs.logsumexp(0) - math.log(len(logs))).clamp(max=700.0).exp())

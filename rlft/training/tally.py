@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 import numpy as np
 from torch import Tensor
 
+from rlft.config.loss import Correction
 from rlft.training.batching import Batch
-from rlft.training.importance import effective_share
+from rlft.training.importance import effective_share, mean_weight
 from rlft.training.loss import LossReport
 
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference"
 RATIO = "sampling/importance_sampling_ratio"
 EFFECTIVE = "sampling/effective_sample_ratio"
+MEAN_WEIGHT = "sampling/mean_weight"
+CAPPED = "sampling/capped_ratio"
 
 
 class Tally:
-    """Holds sums over tokens and lists over updates; `metrics` makes means of them."""
+    """Holds sums over tokens and lists over updates; `metrics` makes means of them.
 
-    def __init__(self) -> None:
+    `correction` and `maximum` say what the weights of attempts, or of tokens, are cut off by (`engine_correction`).
+    """
+
+    def __init__(self, correction: Correction | None = None, maximum: float | None = None) -> None:
+        self.by_token = correction is not None and correction.startswith("token")
+        self.log_maximum = math.log(maximum) if correction is not None and maximum is not None else None
         self.sums: dict[str, float] = defaultdict(float)
         self.per_update: dict[str, list[float]] = defaultdict(list)
         self.ratio_bounds: tuple[float, float] | None = None
@@ -55,7 +64,12 @@ class Tally:
         self.sums["compared"] += len(difference)
         self.sums["engine_ratio"] += ratio.sum().item()
         self.sums["engine_ratios"] += len(ratio)
-        self.log_weights += apart.double().sum(-1)[batch.mask.any(-1)].tolist()
+        whole = apart.double().sum(-1)[batch.mask.any(-1)]
+        self.log_weights += whole.tolist()
+        if self.log_maximum is not None:
+            weighed = difference if self.by_token else whole
+            self.sums["capped"] += int((weighed > self.log_maximum).sum())
+            self.sums["weighed"] += len(weighed)
 
     def note_update(self, **values: float) -> None:
         """Append the numbers of one whole update, by metric name."""
@@ -83,5 +97,7 @@ class Tally:
             found[f"{LOGP_DIFFERENCE}/max"] = self.largest_difference
             found[f"{RATIO}/min"], found[f"{RATIO}/max"] = self.ratio_bounds
             found[f"{RATIO}/mean"] = sums["engine_ratio"] / sums["engine_ratios"]
-            found[EFFECTIVE] = effective_share(self.log_weights)
+            found[EFFECTIVE], found[MEAN_WEIGHT] = effective_share(self.log_weights), mean_weight(self.log_weights)
+        if self.sums["weighed"]:
+            found[CAPPED] = self.sums["capped"] / self.sums["weighed"]
         return found

@@ -65,7 +65,7 @@ class Updater:
         self.temperature, self.max_completion_length = temperature, max_completion_length
         self.identity = policy.identity  # that of the policy before the first update, which fresh rollouts carry
         self.old_logprobs: dict[str, Tensor] = {}  # by rollout id, [tokens]; empty unless `remember` was called
-        self.tally = Tally()
+        self.tally = Tally(settings.importance_sampling_correction, settings.importance_sampling_max)
         self.count = 0
 
     def remember(self, groups: Sequence[Sequence[Pair]], progress: Progress = silent) -> None:

@@ -22,7 +22,8 @@ def retraining(mean: float, low: float, high: float) -> RetrainSummary:
     difference = {"before": 0.5, "after": 0.5 + mean, "mean": mean, "low": low, "high": high, "tasks": 40}
     rows = [
         {"round": 3, "on_policy": True, "effective_sample_ratio": 1.0, "logp_difference": 0.0},
-        {"round": 4, "on_policy": False, "effective_sample_ratio": 0.25, "logp_difference": 0.1},
+        {"round": 4, "on_policy": False, "effective_sample_ratio": 0.25, "logp_difference": 0.1}
+        | {"mean_weight": 0.0123, "capped_ratio": 0.3},
         {"round": 5, "on_policy": False, "effective_sample_ratio": None, "logp_difference": None},
     ]
     more = {"from_round": 3, "rounds": 3, "best_round": 6, "off_policy": rows, "difference": difference}
@@ -47,9 +48,9 @@ def test_how_far_the_attempts_are_from_the_policy():
     blocks = told(retraining(0.1, 0.0, 0.2))
     (table,) = [block for block in blocks if isinstance(block, Table)]
     assert table.rows == (
-        ("3", "its own", "100.0%", "0.0000"),
-        ("4", "another policy", "25.0%", "0.1000"),
-        ("5", "another policy", "", ""),
+        ("3", "its own", "100.0%", "", "", "0.0000"),
+        ("4", "another policy", "25.0%", "0.0123", "30%", "0.1000"),
+        ("5", "another policy", "", "", "", ""),
     )
     assert "Trained again on rounds 3 to 5 (the first is 0); the best policy is that after round 5." in blocks
     assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rlft.training.importance import effective_share, engine_correction, importance_ratio
+from rlft.training.importance import effective_share, engine_correction, importance_ratio, mean_weight
 
 MASK = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
 OLD = torch.tensor([[-1.0, -2.0, math.nan], [-math.inf, -3.0, -4.0], [math.nan, 7.0, 0.0]], dtype=torch.float64)
@@ -110,3 +110,21 @@ def test_effective_share_of_weighted_samples():
     assert effective_share([0.0, -900.0, -900.0, -900.0]) == pytest.approx(1 / 4)
     with pytest.raises(ValueError, match="no samples"):
         effective_share([])
+
+
+def test_tiny_weights_that_are_equal_have_a_tiny_mean():
+    # Attempts that the policy would make e^-20 times as often: all equal, so that the effective share is whole.
+    assert effective_share([-20.0] * 9) == pytest.approx(1.0)
+    assert mean_weight([-20.0] * 9) == pytest.approx(2.061e-9, rel=1e-3)
+    assert mean_weight([0.0, 1.0986122886681098]) == pytest.approx(2.0)  # of 1 and 3
+    assert mean_weight([900.0]) == pytest.approx(1.0142e304, rel=1e-3)  # e^700
+    with pytest.raises(ValueError, match="no mean weight"):
+        mean_weight([])
+
+
+def test_the_mean_weight_of_attempts_of_a_near_policy_is_1():
+    # Samples of N(0, 1), weighted by N(d, 1): the log weights are d x - d^2 / 2. At d = 0.5 the variance of a weight is
+    # e^0.25 - 1 = 0.28, so the mean of 4,000 is 1, give or take 3 * 0.0084. At d = 6 next to none is near its mean.
+    samples = torch.randn(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert mean_weight((0.5 * samples - 0.125).tolist()) == pytest.approx(1, abs=0.025)
+    assert mean_weight((6 * samples - 18).tolist()) < 0.1

@@ -70,6 +70,7 @@ def test_trainer_and_engine_compared():
             f"{RATIO}/mean": 3.25 / 3,
             # the rollouts weigh 2 * 1 and 1/4: (2.25)^2 / (2 * (4 + 1/16))
             "sampling/effective_sample_ratio": 5.0625 / 8.125,
+            "sampling/mean_weight": 2.25 / 2,
         },
         abs=1e-6,
     )
@@ -103,3 +104,15 @@ def test_nothing_noted_nothing_said():
     tally.note_part(report(0), torch.zeros(1, 1))
     tally.note_sampling(torch.zeros(1, 0), batch_of([]), None)
     assert tally.metrics(with_kl=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("correction", "share"), [("sequence_truncate", 1 / 2), ("token_truncate", 1 / 3), (None, None)]
+)
+def test_weights_above_the_cap_are_counted(correction, share):
+    # Rollouts of ratios 4 * 0.9 and 0.5: above 3 are one of two rollouts, and one of three tokens.
+    tally = Tally(correction, 3.0)
+    logs = torch.tensor([[math.log(4.0), math.log(0.9)], [math.log(0.5), 0.0]])
+    tally.note_sampling(logs - 1.0, batch_of([-1.0, -1.0], [-1.0]), None)
+    found = tally.metrics(with_kl=False)
+    assert found.get("sampling/capped_ratio") == (None if share is None else pytest.approx(share))

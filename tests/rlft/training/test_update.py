@@ -564,9 +564,11 @@ def test_metrics_are_those_of_plain_code_over_the_stored_rollouts(temperature, b
         moved.append((new - torch.from_numpy(rollout.logprobs[rollout.prompt_length :]))[mask])
     distance = torch.cat(moved)
     assert found["kl_update"] == pytest.approx((distance.exp() - 1 - distance).mean().item(), abs=1e-5)
-    assert found.keys() == expected.keys() | {"kl_update", "sampling/effective_sample_ratio"} | {
-        f"sampling/importance_sampling_ratio/{name}" for name in ("min", "mean", "max")
-    }
+    assert found.keys() == expected.keys() | {
+        "kl_update",
+        "sampling/effective_sample_ratio",
+        "sampling/mean_weight",
+    } | {f"sampling/importance_sampling_ratio/{name}" for name in ("min", "mean", "max")}
 
 
 @pytest.mark.parametrize("families", [("qwen3", "gemma2"), ("gemma2", "qwen3"), ("qwen3", "mamba"), ("qwen3", "llama")])
@@ -603,6 +605,8 @@ def test_the_ratio_of_trainer_and_engine_that_is_reported_is_the_one_that_was_us
     share = weights.sum() ** 2 / (len(weights) * (weights**2).sum())
     assert found["sampling/effective_sample_ratio"] == pytest.approx(share.item(), abs=1e-5)
     assert share < 0.9
+    assert found["sampling/mean_weight"] == pytest.approx(weights.mean().item(), rel=1e-4)
+    assert found["sampling/capped_ratio"] == pytest.approx((ratios > 1.5).float().mean().item())
 
 
 def test_a_round_of_another_policy_that_is_too_far_away_says_so():
