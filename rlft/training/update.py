@@ -85,13 +85,15 @@ class Updater:
 
         At a first update of fresh rollouts, those that this policy sampled, the log-probabilities of that same pass are
         the old ones. Otherwise those recorded when the tokens were sampled are used, unless the engine is corrected
-        for, or the weights are half precision: there rounding in a batch of another shape is enough to move the ratio
-        of a sequence out of its bounds (docs/LOG.md, "rounding and clipping in bfloat16").
+        for, or fresh rollouts are trained on in half precision: there rounding in a batch of another shape is enough to
+        move the ratio of a sequence out of its bounds (docs/LOG.md, "rounding and clipping in bfloat16").
         """
-        late = updates > 1 or not all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
+        fresh = all(self._is_fresh(rollout) for group in groups for rollout, _ in group)
         half = next(iter(self.policy.model.parameters())).dtype in (torch.float16, torch.bfloat16)
         corrected = self.settings.importance_sampling_correction is not None
-        return (late and corrected) or (updates > 1 and half)
+        if not fresh:  # without a correction the loss's ratio is all that tells them from the policy's own
+            return corrected
+        return updates > 1 and (corrected or half)
 
     def step(
         self, groups: Sequence[Sequence[Pair]], *, silent_rollouts: float = 0.0, silent_tokens: float = 0.0

@@ -318,6 +318,12 @@ CORRECTED = {"importance_sampling_correction": "token_truncate"}
         ({"importance_sampling_correction": "sequence_mask", "updates_per_round": 2}, {}, 1, 1),
         ({}, {"dtype": torch.bfloat16}, 1, 0),
         ({"num_iterations": 2}, {"dtype": torch.bfloat16}, 2, 1),  # the engine's are rounded in another way
+        (
+            {"num_iterations": 2},
+            {"dtype": torch.bfloat16, "fresh": False},
+            2,
+            0,
+        ),  # else nothing would tell them from own ones
     ],
 )
 def test_how_often_every_token_is_read(settings, made, with_gradient, passes_without):
