@@ -20,7 +20,7 @@ from rlft.errors import ConfigError, RlftError
 from rlft.files import expanded, file_hash
 from rlft.gates.identity import canonical_json, digest
 from rlft.schedule.file import overrides_of
-from rlft.schedule.reasons import Facts
+from rlft.schedule.reasons import Facts, Score
 from rlft.schedule.settings import ScoreBelow
 
 ABSENT = "absent"
@@ -188,8 +188,8 @@ def _scored(address: str, stored: Stored, asked: ScoreBelow, facts: Facts) -> Lo
     return Look(facts, f"models:/{named.name}/{number}", cell.name, suite.main_metric, key)
 
 
-def score_in(summary: dict[str, Any], found: Look, split: str) -> tuple[float, float, float, int]:
-    """Return mean, ends of the 95 % interval and number of tasks in the summary of an evaluation of one model.
+def score_in(summary: dict[str, Any], found: Look, split: str) -> Score:
+    """Return the score in the summary of an evaluation of one model.
 
     Raises RlftError if no attempt has a score.
     """
@@ -199,4 +199,12 @@ def score_in(summary: dict[str, Any], found: Look, split: str) -> tuple[float, f
     if metric is None:
         fix = "`rlft evaluate` with the same suite says why"
         raise RlftError(f"no attempt of {found.model} on {split} has a score", where="when.score_below", fix=fix)
-    return metric["mean"], metric["low"], metric["high"], of_split["tasks"]
+    return Score(
+        found.score_key,
+        found.model,
+        *(metric[name] for name in ("mean", "low", "high")),
+        tasks=of_split["tasks"],
+        groups=metric.get("effective_groups", 0.0),
+        errors=sum(of_split.get("errors", {}).values()) / max(of_split.get("attempts", 0), 1),
+        top=1.0 if found.metric == "accuracy" else None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def _look(watch: Watch, stored: Stored, firing: Firing, lock: int) -> Look:
 def _by_score(
     watch: Watch, stored: Stored, firing: Firing, lock: int, found: Look, last: Facts | None
 ) -> tuple[Reason, Score | None]:
-    """Return whether the score is a reason, and the score; nothing is evaluated that cannot be one."""
+    """Return whether the score is a reason, and the score if it is; nothing is evaluated that cannot be one."""
     asked = stored.schedule.when.score_below
     assert asked is not None
     if not found.model:
@@ -96,11 +96,15 @@ def _by_score(
     if code or content is None:
         raise LookFailedError(f"the score of {found.model}", code, content)
     try:
-        mean, low, high, tasks = score_in(content, found, asked.split)
+        score = score_in(content, found, asked.split)
     except RlftError as error:
         return Reason(False, error.what), None
-    score = Score(found.score_key, found.model, mean, low, high, tasks)
-    return score_reason(score, asked.bound, last), score
+    last = last or Facts()
+    looks = last.looks.with_another(score.model, score.key)
+    with store.opened(watch.home) as opened:  # now, as a look without a reason counts, too
+        store.keep_facts(opened, stored.name, replace(last, looks=looks))
+    reason = score_reason(score, asked.bound, last, looks)
+    return reason, score if reason.found else None
 
 
 def _file(watch: Watch, firing: Firing, what: str) -> Path:

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mlops.home.folder import Home
 from rlft.errors import ConfigError, RlftError, StorageError
 from rlft.files import make_private
 from rlft.schedule.file import check_schedule
-from rlft.schedule.reasons import Facts
+from rlft.schedule.reasons import Facts, Looks
 from rlft.schedule.settings import ScheduleConfig
 
 logger = logging.getLogger(__name__)
@@ -183,12 +183,16 @@ def keep_facts(store: sqlite3.Connection, name: str, facts: Facts) -> None:
 
 def facts_to_json(facts: Facts) -> dict[str, Any]:
     """Return facts as JSON has them; the fingerprints are one text, as there may be a million."""
-    return {"tasks": " ".join(sorted(facts.tasks)), "values": dict(facts.values), "score_key": facts.score_key}
+    tasks, looks = " ".join(sorted(facts.tasks)), asdict(facts.looks)
+    return {"tasks": tasks, "values": dict(facts.values), "score_keys": list(facts.score_keys), "looks": looks}
 
 
 def facts_of(content: dict[str, Any]) -> Facts:
     """Return facts that were stored."""
-    return Facts(frozenset(content["tasks"].split()), content["values"], content["score_key"])
+    before = content.get("score_key")  # rlft kept the last one alone
+    keys = content.get("score_keys", [before] if before else [])
+    looks = Looks(**content.get("looks", {}))
+    return Facts(frozenset(content["tasks"].split()), content["values"], tuple(keys), looks)
 
 
 def _stored(row: sqlite3.Row) -> Stored:

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 
 from rlft.schedule.settings import ScheduleConfig, WhenConfig
 
+KEPT_SCORES = 200  # of those that were reasons
+LEVEL = 0.05  # chance of a run, before the next one or the next champion, although the score is not below its bound
+_FEW_ERRORS = 0.05  # of the attempts, which may be left out where it is not known what they could have scored
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a model scored on fresh tasks: a mean with its 95 % interval over so many tasks.
 
-    `key` is the same exactly if the model and the tasks are.
+    `key` is the same exactly if the model and the tasks are. `groups` are the effective groups of tasks (0: as many as
+    tasks). `errors` is the share of the attempts without a score, and `top` the best score; `None` if it is not known.
     """
 
     key: str
@@ -21,6 +26,45 @@ class Score:
     low: float
     high: float
     tasks: int
+    groups: float = 0.0
+    errors: float = 0.0
+    top: float | None = 1.0
+
+    def at_most(self, level: float) -> float:
+        """Return the upper bound of the mean at a one-sided level, if attempts without a score had the best one.
+
+        It lies as many times further from the mean than the end of the 95 % interval as the quantiles of Student's t.
+        """
+        from scipy import stats
+
+        freedom = max((self.groups or self.tasks) - 1, 1)
+        further = float(stats.t.isf(level, freedom) / stats.t.isf(0.025, freedom))
+        high = self.mean + (self.high - self.mean) * further
+        return high if self.top is None else (1 - self.errors) * high + self.errors * self.top
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How many scores of a model have been looked at since the last run, and the key of the last of them."""
+
+    model: str = ""
+    key: str = ""
+    count: int = 0
+
+    def with_another(self, model: str, key: str) -> Looks:
+        """Return it with a look at a score; the same tasks again are no other look, and another model begins anew."""
+        if (model, key) == (self.model, self.key):
+            return self
+        return Looks(model, key, self.count + 1 if model == self.model else 1)
+
+    @property
+    def level(self) -> float:
+        """The one-sided level of the last of these looks: `LEVEL` / (k (k + 1)) for the k-th.
+
+        These add up to `LEVEL` however many looks there are (alpha spending by the union bound), and the first has
+        0.025, the level of a 95 % interval. It holds whether looks share tasks or not.
+        """
+        return LEVEL / (self.count * (self.count + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +72,14 @@ class Facts:
     """What the reasons of a schedule are about.
 
     `tasks` are fingerprints of the content of train tasks, and `values` maps what may change (`file tasks.jsonl`, say)
-    to what it is. `score_key` is that of the score that was a reason. What no reason asks for is empty.
+    to what it is. `score_keys` are those of the scores that were reasons, the last `KEPT_SCORES`, and `looks` those at
+    scores since. What no reason asks for is empty.
     """
 
     tasks: frozenset[str] = frozenset()
     values: Mapping[str, str] = field(default_factory=dict)
-    score_key: str = ""
+    score_keys: tuple[str, ...] = ()
+    looks: Looks = Looks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +127,20 @@ def _changed(when: WhenConfig, now: Facts, last: Facts) -> Reason | None:
     return Reason(False, f"{', '.join(now.values)} {'is' if len(now.values) == 1 else 'are'} as at the last run")
 
 
-def score_reason(score: Score, bound: float, last: Facts | None) -> Reason:
-    """Return whether a score is a reason: it is shown to lie below the bound, and was none for an earlier run."""
+def score_reason(score: Score, bound: float, last: Facts | None, looks: Looks) -> Reason:
+    """Return whether a score is a reason: it is shown to lie below the bound, and was none for an earlier run.
+
+    `looks` are those since the last run, with this one; the more there were, the surer it has to be.
+    """
     told = f"{score.model} scores {score.mean:.3f} [{score.low:.3f}, {score.high:.3f}] on {score.tasks} tasks"
-    if score.high >= bound:
-        return Reason(False, f"{told}, which is not shown to be below {bound:g}")
+    if score.errors:
+        told += f", {score.errors:.1%} of the attempts without a score"
+    if score.errors > _FEW_ERRORS and score.top is None:
+        return Reason(False, f"{told}: too many to tell whether it is below {bound:g}")
+    at_most = score.at_most(looks.level)
+    if at_most >= bound:
+        surely = f"at most {at_most:.3f} at look {looks.count} at this model"
+        return Reason(False, f"{told}, which is not shown to be below {bound:g}: {surely}")
     if was_reason(score.key, last):
         return Reason(False, same_score(score.model))
     return Reason(True, f"{told}, below {bound:g}")
@@ -93,7 +148,7 @@ def score_reason(score: Score, bound: float, last: Facts | None) -> Reason:
 
 def was_reason(key: str, last: Facts | None) -> bool:
     """Return whether the score of the same model on the same tasks was a reason already."""
-    return last is not None and last.score_key == key
+    return last is not None and key in last.score_keys
 
 
 def same_score(model: str) -> str:
@@ -102,12 +157,14 @@ def same_score(model: str) -> str:
 
 
 def remembered(schedule: ScheduleConfig, now: Facts, last: Facts | None, score: Score | None) -> Facts:
-    """Return what the next look compares with, if a run begins now.
+    """Return what the next look compares with, if a run begins now, for which `score` is the reason if there is one.
 
-    The score that was a reason stays one until another is: so that each is the reason of one run.
+    Scores that were reasons stay known: so that each is the reason of one run. Looks are counted anew.
     """
-    key = score.key if score is not None else (last.score_key if last is not None else "")
-    return Facts(now.tasks, dict(now.values), key if schedule.when.score_below is not None else "")
+    if schedule.when.score_below is None:
+        return Facts(now.tasks, dict(now.values))
+    keys = [*(last.score_keys if last is not None else ()), *([score.key] if score is not None else [])]
+    return Facts(now.tasks, dict(now.values), tuple(dict.fromkeys(keys))[-KEPT_SCORES:])
 
 
 def _counted(count: int, noun: str) -> str:

@@ -40,8 +40,8 @@ class ScoreBelow(Section):
     bound: float = Field(
         ge=-1e9,
         le=1e9,
-        description="The whole 95 % interval of the suite's metric must lie below this; that its mean does is not "
-        "enough, since a few tasks have such a mean by chance.",
+        description="The whole interval of the suite's metric must lie below this, 95 % at the first look and surer at "
+        "each later one; that its mean does is not enough, since a few tasks have such a mean by chance.",
     )
     scenario: Word | None = Field(
         default=None, description="The scenario that counts. null means the suite's only one."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import mlflow
 import pytest
@@ -12,6 +13,7 @@ from mlflow import MlflowClient
 from mlops.schedules import store
 from mlops.schedules.facts import ABSENT, look, look_of, score_in
 from rlft.errors import ConfigError, RlftError, TaskError
+from rlft.schedule.reasons import Facts, Looks, Score
 from tests.mlops.registry.small_policy import SmallRegistry
 
 CONFIG = {
@@ -151,9 +153,12 @@ def test_a_suite_that_does_not_have_what_is_asked_for_is_told(look_at, change, s
 def test_the_score_is_read_from_the_summary_of_an_evaluation(bench, look_at):
     SmallRegistry(bench.home.root).register()
     found = look_at(score_below={"suite": "fresh.yaml", "bound": 0.5, "model": "models:/small/1"})
-    metric = {"accuracy": {"mean": 0.4, "low": 0.3, "high": 0.5}}
-    summary = {"scenarios": {"use": {"small-1": {"splits": {"test": {"tasks": 7, "metrics": metric}}}}}}
-    assert score_in(summary, found, "test") == (0.4, 0.3, 0.5, 7)
+    metric = {"accuracy": {"mean": 0.4, "low": 0.3, "high": 0.5, "effective_groups": 5.5}}
+    measured = {"tasks": 7, "attempts": 14, "errors": {"engine": 2}, "metrics": metric}
+    summary = {"scenarios": {"use": {"small-1": {"splits": {"test": measured}}}}}
+    assert score_in(summary, found, "test") == Score(
+        found.score_key, "models:/small/1", 0.4, 0.3, 0.5, 7, groups=5.5, errors=1 / 7, top=1.0
+    )
     with pytest.raises(RlftError, match="no attempt of models:/small/1 on gate has a score"):
         score_in(summary, found, "gate")
 
@@ -163,3 +168,11 @@ def test_what_is_found_is_stored_as_it_is(bench, look_at):
     with store.opened(bench.home) as opened:
         store.keep_facts(opened, "weekly", facts)
         assert store.last_facts(opened, "weekly") == facts
+        known = replace(facts, score_keys=("a", "b"), looks=Looks("models:/small/1", "c", 3))
+        store.keep_facts(opened, "weekly", known)
+        assert store.last_facts(opened, "weekly") == known
+
+
+def test_facts_of_before_had_one_score():
+    assert store.facts_of({"tasks": "a b", "values": {}, "score_key": "k"}).score_keys == ("k",)
+    assert store.facts_of({"tasks": "", "values": {}, "score_key": ""}) == Facts()

@@ -26,7 +26,7 @@ def test_a_schedule_is_read_as_it_was_applied(bench):
 
 def test_what_it_has_seen_stays_when_it_is_applied_again(bench):
     bench.apply()
-    facts = Facts(frozenset(["b", "a"]), {"file x": "1"}, "k")
+    facts = Facts(frozenset(["b", "a"]), {"file x": "1"}, ("k",))
     with store.opened(bench.home) as opened:
         store.keep_facts(opened, "weekly", facts)
         store.set_paused(opened, "weekly", True, MONDAY)

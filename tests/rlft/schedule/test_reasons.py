@@ -1,8 +1,11 @@
 """Whether there is a reason to run."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from rlft.schedule.reasons import Facts, Score, find_reason, remembered, score_reason
+from rlft.schedule.reasons import KEPT_SCORES, Facts, Looks, Score, find_reason, remembered, score_reason
 from rlft.schedule.settings import ScheduleConfig, WhenConfig
 
 LAST = Facts(frozenset("abc"), {"file rows.jsonl": "1", "alias models:/base@production": "4"})
@@ -50,17 +53,80 @@ def test_of_several_reasons_one_is_enough_and_none_is_told_of_all():
     assert told == "no new train tasks since the last run; file rows.jsonl is as at the last run"
 
 
+FIRST = Looks().with_another("m", "k")
+
+
 @pytest.mark.parametrize(("bound", "found"), [(0.59, True), (0.58, False), (0.55, False)])
 def test_a_score_is_below_its_bound_if_its_whole_interval_is(bound, found):
-    assert score_reason(SCORE, bound, None).found is found
+    assert score_reason(SCORE, bound, None, FIRST).found is found
+
+
+def test_a_later_look_has_to_be_surer():
+    looks = FIRST
+    for number in range(3):
+        looks = looks.with_another("m", f"k{number}")
+    assert looks == Looks("m", "k2", 4)
+    assert FIRST.level == pytest.approx(0.025)
+    assert looks.level == pytest.approx(0.05 / 20)
+    # Student's t with 99 degrees of freedom: 2.871 at 0.0025, 1.984 at 0.025; 0.5 + 0.08 * 2.871 / 1.984 = 0.6158
+    assert SCORE.at_most(looks.level) == pytest.approx(0.6158, abs=1e-4)
+    assert not score_reason(SCORE, 0.61, None, looks).found
+    assert "not shown to be below 0.61: at most 0.616 at look 4" in score_reason(SCORE, 0.61, None, looks).sentence
+    assert score_reason(SCORE, 0.62, None, looks).found
+
+
+def test_looks_at_the_same_tasks_are_one_and_those_at_another_model_begin_anew():
+    assert FIRST.with_another("m", "k") is FIRST
+    assert FIRST.with_another("m", "l").with_another("n", "k") == Looks("n", "k", 1)
+
+
+def test_a_year_of_looks_at_a_score_on_its_bound_seldom_makes_a_run():
+    # 400 years of 52 looks at 200 fresh tasks, of which 80 % are solved, the bound. At 2.5 % each half of
+    # the years would have a run, or more: 1 - 0.975^52 = 0.73.
+    random, found, before = np.random.default_rng(0), 0, 0
+    for _ in range(400):
+        looks, first, plain = Looks(), False, False
+        for week, solved in enumerate(random.binomial(200, 0.8, size=52)):
+            mean = solved / 200
+            half = 1.972 * (mean * (1 - mean) / 199) ** 0.5  # t with 199 degrees of freedom
+            score = Score(str(week), "m", mean, mean - half, mean + half, 200)
+            looks = looks.with_another("m", score.key)
+            first = first or score_reason(score, 0.8, None, looks).found
+            plain = plain or score.high < 0.8
+        found, before = found + first, before + plain
+    assert before / 400 > 0.45
+    assert found / 400 <= 0.05 + 0.033  # 3 * sqrt(0.05 * 0.95 / 400)
+
+
+def test_attempts_without_a_score_could_have_been_right():
+    # The mean of the others is at most 0.58; with a tenth of all attempts right it is 0.9 * 0.58 + 0.1 = 0.622.
+    errors = replace(SCORE, errors=0.1)
+    assert not score_reason(errors, 0.62, None, FIRST).found
+    assert score_reason(errors, 0.63, None, FIRST).found
+    assert "10.0% of the attempts without a score" in score_reason(errors, 0.63, None, FIRST).sentence
+    unknown = replace(errors, top=None)  # of a reward it is not known what they could have been
+    assert "too many to tell" in score_reason(unknown, 0.9, None, FIRST).sentence
+    assert score_reason(replace(unknown, errors=0.04), 0.9, None, FIRST).found
+
+
+SCHEDULE = ScheduleConfig(
+    name="a", config="a.yaml", cron="@daily", when={"score_below": {"suite": "s.yaml", "bound": 0.9}}
+)
 
 
 def test_the_same_score_is_the_reason_of_one_run():
-    schedule = ScheduleConfig(
-        name="a", config="a.yaml", cron="@daily", when={"score_below": {"suite": "s.yaml", "bound": 0.9}}
-    )
-    last = remembered(schedule, Facts(), None, SCORE)
-    assert not score_reason(SCORE, 0.9, last).found
-    # A run for another reason meanwhile does not make it one again.
-    assert not score_reason(SCORE, 0.9, remembered(schedule, Facts(frozenset("a")), last, None)).found
-    assert score_reason(Score("other", "m", 0.5, 0.4, 0.6, 10), 0.9, last).found
+    last = remembered(SCHEDULE, Facts(), None, SCORE)
+    assert not score_reason(SCORE, 0.9, last, FIRST).found
+    # A run for another reason meanwhile does not make it one again, and neither does one for another score.
+    assert not score_reason(SCORE, 0.9, remembered(SCHEDULE, Facts(frozenset("a")), last, None), FIRST).found
+    other = Score("other", "m", 0.5, 0.4, 0.6, 10)
+    assert score_reason(other, 0.9, last, FIRST).found
+    assert not score_reason(SCORE, 0.9, remembered(SCHEDULE, Facts(), last, other), FIRST).found
+
+
+def test_the_last_scores_are_known():
+    last = Facts(looks=Looks("m", "k", 7))
+    for number in range(KEPT_SCORES + 1):
+        last = remembered(SCHEDULE, Facts(), last, replace(SCORE, key=str(number)))
+    assert (len(last.score_keys), last.score_keys[0]) == (KEPT_SCORES, "1")
+    assert last.looks == Looks()  # a run begins
