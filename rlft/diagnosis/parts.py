@@ -8,7 +8,7 @@ from rlft.diagnosis.history import History
 
 GAINED = 0.05  # of the reward
 SPREAD = 1e-6  # of a part's scores, below which they are all the same
-RARE = 0.05  # of the groups: a part that differs in fewer of them teaches next to nothing
+RARE = 0.075  # of the tasks: a part that differs at fewer of them teaches next to nothing
 
 
 def other_pay(history: History) -> Finding | None:
@@ -36,7 +36,7 @@ def other_pay(history: History) -> Finding | None:
 
 def unpaid_part(history: History) -> Finding | None:
     """A part of the reward that no attempt has ever earned."""
-    for part, count in _groups_of_parts(history).items():
+    for part, count in _tasks_of_parts(history).items():
         if count < enough_to_see(RARE):
             continue
         means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
@@ -44,7 +44,7 @@ def unpaid_part(history: History) -> Finding | None:
             return Finding(
                 "a part that never pays",
                 f"The part `{part}` of the reward was 0 for every attempt of all {len(history.rounds)} rounds, in "
-                f"about {count:.0f} groups.",
+                f"attempts at {count:.0f} tasks.",
                 "Try it on a right answer (`rlft environments check`), and give partial credit if the model cannot "
                 "reach it at all.",
             )
@@ -53,7 +53,7 @@ def unpaid_part(history: History) -> Finding | None:
 
 def free_part(history: History) -> Finding | None:
     """A part of the reward that every attempt earns."""
-    for part, count in _groups_of_parts(history).items():
+    for part, count in _tasks_of_parts(history).items():
         if count < enough_to_see(RARE):
             continue
         means, spreads = history.curve(f"rewards/{part}/mean"), history.curve(f"rewards/{part}/std")
@@ -66,7 +66,11 @@ def free_part(history: History) -> Finding | None:
     return None
 
 
-def _groups_of_parts(history: History) -> dict[str, float]:
-    """Return how many groups were sampled in the rounds that have scored a part, by its name."""
+def _tasks_of_parts(history: History) -> dict[str, float]:
+    """Return how many different tasks were attempted in the rounds that have scored a part, by its name.
+
+    Attempts at a task again, in a later round, say no more of the tasks that there are.
+    """
     per_round = history.groups() / max(1, len(history.rounds))
-    return {part: per_round * len(history.curve(f"rewards/{part}/mean")) for part in history.parts()}
+    groups = {part: per_round * len(history.curve(f"rewards/{part}/mean")) for part in history.parts()}
+    return {part: min(count, history.train_tasks) for part, count in groups.items()}

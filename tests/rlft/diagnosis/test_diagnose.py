@@ -112,7 +112,11 @@ def test_parts_are_looked_at_where_there_are_several():
     assert causes(*metrics(**never)) == ["a part that never pays"]
     assert causes(*metrics(**always)) == ["a part that pays everyone"]
     assert causes(*metrics(**{"rewards/exact/mean": 0.0, "rewards/exact/std": 0.0})) == []  # alone it is the reward
-    assert causes(*metrics(2, **never)) == []  # 80 groups: a part that one group in twenty earns may be missing
+    assert causes(*metrics(1, **never)) == []  # 40 groups: a part that pays at 7.5 % of the tasks may be missing
+    # Twelve tasks in 120 groups are twelve tasks: of a part that pays at 5 % of all tasks they lack it in 54 %.
+    assert causes(*metrics(**never), train_tasks=12) == []
+    assert causes(*metrics(**always), train_tasks=12) == []
+    assert causes(*metrics(**never), train_tasks=60) == ["a part that never pays"]
 
 
 def test_a_reward_that_rises_alone_names_the_part_that_is_paid():
