@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlft.config.training import RoundsConfig
 from rlft.curriculum.rates import Belief, KeptRates, PassRates, believe
 from rlft.curriculum.uniform import other_tasks, tasks_of_round
 from rlft.engines.base import derive_seed
+from rlft.tasks.from_use import is_from_use
 from rlft.types import Report, Task, TaskSet
 
+Array = NDArray[Any]
 Why = Literal["uniform", "new", "learnability", "returned", "retired"]
 
 
@@ -81,8 +85,10 @@ def draw_round(
 
     With `curriculum: pass_rate` tasks are drawn without replacement in proportion to their learnability, by the keys of
     Efraimidis and Spirakis (2006, doi:10.1016/j.ipl.2005.11.003) in their logarithmic form, log weight + Gumbel noise:
-    the first `tasks_per_round` are the round's, the next ones its reserves. Tasks that are retired come last. The draw
-    follows from its arguments alone, so that a resumed run draws the same.
+    the first `tasks_per_round` are the round's, the next ones its reserves. Tasks that are retired come last.
+    Tasks from use, of which little is known and which so would come most, have no larger share than they have in the
+    split, where `tasks.use.max_share` bounds it. The draw follows from its arguments alone, so that a resumed run draws
+    the same.
     """
     count, spare = settings.tasks_per_round, settings.tasks_per_round * (settings.max_num_gen_batches - 1)
     if settings.curriculum == "uniform":
@@ -94,13 +100,36 @@ def draw_round(
     half_life, retire_at = settings.pass_rates.half_life, settings.pass_rates.retire_at
     beliefs = [believe(task.id, rates, kept, round=round, half_life=half_life) for task in train]
     retired = np.array([belief.mean >= retire_at for belief in beliefs])
-    noise = np.random.default_rng(derive_seed(seed, "curriculum", round)).gumbel(size=len(train))
+    random = np.random.default_rng(derive_seed(seed, "curriculum", round))
+    noise = random.gumbel(size=len(train))
     keys = np.log([belief.learnability for belief in beliefs]) + noise
-    order = np.lexsort((-keys, retired))
+    order = _within_share(
+        np.lexsort((-keys, retired)), np.array([is_from_use(task) for task in train]), random.random()
+    )
     named = [_named(train[place], beliefs[place], rates, is_retired=bool(retired[place])) for place in order]
     # More tasks than there are: they come again, as those of uniform draws do.
     chosen = [named[place % len(named)] for place in range(count)]
     return Draw(round, "pass_rate", tuple(chosen), tuple(named[count : count + spare]), int(retired.sum()))
+
+
+def _within_share(order: Array, from_use: Array, chance: float) -> list[int]:
+    """Return an order in which the first n, for each n, have at most as large a share from use as all have.
+
+    Places keep their order among those from use, and among the others. `chance` in [0, 1) rounds, so that in the mean
+    over rounds the share is exact however few tasks a round has.
+    """
+    share = from_use.mean()
+    used, others = (deque(int(place) for place in order if from_use[place] == kind) for kind in (True, False))
+    rank = {int(place): number for number, place in enumerate(order)}
+    found, taken = list[int](), 0
+    while used or others:
+        room = taken + 1 <= share * (len(found) + 1) + chance
+        if used and (not others or (room and rank[used[0]] < rank[others[0]])):
+            found.append(used.popleft())
+            taken += 1
+        else:
+            found.append(others.popleft())
+    return found
 
 
 def _named(task: Task, belief: Belief, rates: PassRates, *, is_retired: bool) -> DrawnTask:

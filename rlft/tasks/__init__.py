@@ -8,6 +8,7 @@
 - `duplicates`: keeps a prompt from being in two splits
 - `draw`: fills splits from a generator
 - `use`: tasks of what people asked a served model, beside those of the source
+- `from_use`: tells these tasks from the others
 - `ingest`: does all of it, and computes the fingerprint
 - `moves`: compares the splits with those of an earlier run
 - `fitting`: takes out the tasks that a model cannot read

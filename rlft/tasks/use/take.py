@@ -15,6 +15,7 @@ from rlft.gates.identity import prompt_key
 from rlft.privacy import Masker
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
+from rlft.tasks.from_use import STRATUM, TRACE
 from rlft.tasks.rows import content_id
 from rlft.tasks.use.distinct import leave_out_known, leave_out_near_validation, leave_out_trained_before
 from rlft.tasks.use.gold import PeopleDisagreeError, gold_of, has_feedback
@@ -26,7 +27,6 @@ from rlft.types import Message, Split, Task
 logger = logging.getLogger(__name__)
 USE_SPLITS: tuple[Split, ...] = ("train", "validation")
 """The splits that tasks from use may be in. Nothing is decided on them."""
-TRACE, STRATUM = "trace_id", "stratum"
 """Columns of a task's `info`: the id of its record, and its kind."""
 _NO_STRATUM = "(none)"
 
