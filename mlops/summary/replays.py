@@ -70,9 +70,11 @@ class RetrainSummary(ReplaySummary):
     before `from_round`, and did `rounds` rounds; `best_round` is the number of rounds, those of the run before
     `from_round` included, after which the policy in `final` was best in validation. `correction` is how attempts of
     another policy were weighted. `off_policy` says of each round whether the policy had sampled its attempts itself,
-    and how much they tell of it. `validation` has the means of both by the number of rounds. `final` and `source_final`
-    are the means of the best policy of each on the evaluated splits, as in the summary of a run, and `difference` is
-    theirs on `test`, this minus the run's; `None` if there is nothing to compare.
+    how many of its own they weigh as much as (`effective_sample_ratio`), their mean weight before the bound
+    (`mean_weight`, 1 where it would sample them as often) and the share that the bound cuts (`capped_ratio`).
+    `validation` has the means of both by the number of rounds. `final` and `source_final` are the means of the best
+    policy of each on the evaluated splits, as in the summary of a run, and `difference` is theirs on `test`, this minus
+    the run's; `None` if there is nothing to compare.
     """
 
     metric: str = "accuracy"
