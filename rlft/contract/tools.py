@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -20,28 +20,9 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from rlft.errors import EnvironmentSetupError
+from rlft.graders.schemas import unique_items
 
-
-def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """Check JSON schema's keyword `uniqueItems` in linear time.
-
-    jsonschema's own check compares all pairs where the items cannot be sorted, and the items are a model's.
-    """
-    del schema
-    if wanted and validator.is_type(instance, "array") and len(set(map(_key, instance))) < len(instance):
-        yield jsonschema.ValidationError(f"{instance!r:.200} has a value twice")
-
-
-def _key(value: Any) -> Hashable:
-    """Return a hashable key that is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, Mapping):
-        return frozenset((name, _key(each)) for name, each in value.items())
-    if isinstance(value, list):
-        return tuple(map(_key, value))
-    return isinstance(value, bool), value
-
-
-_Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
+_Validator: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": unique_items})
 _PARAMETERS = ("parameters", "input_schema", "inputSchema")  # OpenAI's name for the schema, Anthropic's and MCP's
 _MCPS_OWN = ("outputSchema", "execution")  # keys of MCP that look like misspelt ones and are not
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -7,4 +7,9 @@
 - `expressions`, `antiderivatives`: which texts are safe to evaluate, and a numerical check of integrals
 - `json_object`: the one JSON object in a text
 - `answers`, `cited`: short answers in words compared as SQuAD does; an answer declared with its sources
+- `plain`, `similarity`, `sizes`, `languages`: texts in one form, how alike two are, how long one is, and its language
+- `dates`, `quantities`, `lists`, `citations`: one date, a number with its unit, a list, and cited sources
+- `json_paths`, `schemas`: a value within a JSON value, and whether one fits a schema
+- `limited`: regular expressions that are cut at a limit of seconds
+- `formulas`: arithmetic on names
 """

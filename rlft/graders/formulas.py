@@ -1,0 +1,126 @@
+"""Computes with names and numbers: a formula such as `0.7 * right + 0.3 * min(short, 1)`, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+LONGEST_FORMULA = 2000
+"""The most characters of a formula."""
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: math.pow,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min, "max": max, "abs": abs, "floor": math.floor, "ceil": math.ceil, "exp": math.exp, "sqrt": math.sqrt,
+    "log": math.log,
+}  # fmt: skip
+_WRITE = f"write numbers and names with + - * / ^, parentheses and {', '.join(_FUNCTIONS)}"
+
+
+def check_formula(formula: str, names: Mapping[str, object]) -> str:
+    """Return the formula. Raises ValueError for what is none, or uses a name that is not among `names`."""
+    for node in ast.walk(_parsed(formula)):
+        if isinstance(node, ast.Name) and node.id not in names and node.id not in _FUNCTIONS:
+            raise ValueError(f"{formula!r:.80} uses {node.id}, and the graders are {', '.join(names)}")
+    return formula
+
+
+def compute(formula: str, values: Mapping[str, float]) -> float:
+    """Return what a formula comes to with these values of its names.
+
+    `^` is a power, `log` the natural logarithm, and all is computed with floats, so that no number grows without end.
+    Raises ValueError where it comes to no finite number.
+    """
+    try:
+        result = _value(_parsed(formula).body, values)
+    except (ArithmeticError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{formula!r:.80} cannot be computed with {dict(values)}: {error}") from None
+    if not math.isfinite(result):
+        raise ValueError(f"{formula!r:.80} comes to {result} with {dict(values)}")
+    return result
+
+
+def linear_terms(formula: str) -> dict[str, float] | None:
+    """Return {name: its factor} if a formula is a sum of names, each once and times a number; else `None`."""
+    terms: dict[str, float] = {}
+
+    def add(node: ast.expr, sign: float) -> bool:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            return add(node.left, sign) and add(node.right, sign if isinstance(node.op, ast.Add) else -sign)
+        factor, name = _term(node)
+        if name is None or name in terms or name in _FUNCTIONS:
+            return False
+        terms[name] = sign * factor
+        return True
+
+    return terms if add(_parsed(formula).body, 1.0) else None
+
+
+def _term(node: ast.expr) -> tuple[float, str | None]:
+    match node:
+        case ast.Name(id=name):
+            return 1.0, name
+        case ast.BinOp(left=ast.Constant(value=int() | float() as factor), op=ast.Mult(), right=ast.Name(id=name)):
+            return float(factor), name
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Mult(), right=ast.Constant(value=int() | float() as factor)):
+            return float(factor), name
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Div(), right=ast.Constant(value=int() | float() as factor)):
+            return (1 / factor, name) if factor else (0.0, None)
+        case _:
+            return 0.0, None
+
+
+def _parsed(formula: str) -> ast.Expression:
+    if len(formula) > LONGEST_FORMULA:
+        raise ValueError(f"a formula has at most {LONGEST_FORMULA} characters, this one {len(formula)}")
+    try:
+        # In Python ^ is another operator, which binds less than +; a formula has no text in which one could stand.
+        tree = ast.parse(formula.strip().replace("^", "**"), mode="eval")
+        for node in ast.walk(tree):
+            _check(node, formula)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"{formula!r:.80} is no formula; {_WRITE}") from None
+    return tree
+
+
+def _check(node: ast.AST, formula: str) -> None:
+    match node:
+        case ast.Expression() | ast.Name() | ast.Load() | ast.operator() | ast.UAdd() | ast.USub():
+            known = not isinstance(node, ast.operator) or type(node) in _BINARY
+        case ast.BinOp():
+            known = True
+        case ast.UnaryOp(op=op):
+            known = isinstance(op, ast.UAdd | ast.USub)
+        case ast.Constant(value=value):
+            known = type(value) in (int, float)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            known = name in _FUNCTIONS and bool(args) and not any(isinstance(each, ast.Starred) for each in args)
+        case _:
+            known = False
+    if not known:
+        raise ValueError(f"{formula!r:.80} is no formula: it has {ast.unparse(node)!r:.40}; {_WRITE}")
+
+
+def _value(node: ast.expr, values: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.Name(id=name):
+            return float(values[name])
+        case ast.UnaryOp(op=op, operand=operand):
+            return -_value(operand, values) if isinstance(op, ast.USub) else _value(operand, values)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_value(left, values), _value(right, values))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            given = [_value(each, values) for each in args]
+            return float(min(given) if name == "min" else max(given) if name == "max" else _FUNCTIONS[name](*given))
+        case _:  # `_check` has let nothing else through
+            raise ValueError(ast.unparse(node))

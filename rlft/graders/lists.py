@@ -1,0 +1,73 @@
+"""Reads a list from an answer, and compares it with the right one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rlft.graders.plain import plain
+
+Compared = Literal["exact", "precision", "recall", "f1", "jaccard"]
+MOST_ITEMS = 10_000
+"""The most items of a list; a longer one is not read."""
+
+_ITEMS = re.compile(r"[,;\n]")
+_BULLET = re.compile(r"(?:[-*•]|[0-9]{1,4}[.)])\s+")
+
+
+def read_items(value: Any, separator: str | None = None) -> list[str] | None:
+    """Return the items of a JSON list or object, or of a text that lists them; `None` if it is none or has too many.
+
+    The items of a text stand between `separator`, or commas, semicolons and ends of lines; bullets and numbers before
+    them are dropped, and empty ones too. Those of an object are `key: value`, one for each value of a list. Items that
+    are not text are written as JSON.
+    """
+    if isinstance(value, str):
+        parts = value.split(separator) if separator else _ITEMS.split(value)
+        items = [_BULLET.sub("", part.strip(), count=1).strip() for part in parts]
+        items = [item for item in items if item]
+    elif isinstance(value, Sequence):
+        items = [plain(each) for each in value]
+    elif isinstance(value, Mapping):
+        items = [
+            pair(key, each) for key, held in value.items() for each in (held if isinstance(held, list) else [held])
+        ]
+    elif value is None:
+        return None
+    else:
+        items = [plain(value)]
+    return items if len(items) <= MOST_ITEMS else None
+
+
+def pair(name: str, value: Any) -> str:
+    """Return a name and its value as one item."""
+    return f"{name}: {plain(value)}"
+
+
+def compare_items(given: Sequence[str], gold: Sequence[str], compared: Compared, *, ordered: bool = False) -> float:
+    """Return how far the given items are the right ones, from 0 to 1; one that stands twice counts twice.
+
+    `precision` is the share of the given ones that are right, `recall` the share of the right ones that are given,
+    `f1` their harmonic mean, `jaccard` those in both over those in either, and `exact` is 1 for the same items. With
+    `ordered` those count that stand in the same order (the longest common subsequence). Two empty lists are the same.
+    Recall alone pays for listing everything, precision alone for listing one.
+    """
+    if not given and not gold:
+        return 1.0
+    if compared == "exact":
+        return float(list(given) == list(gold) if ordered else Counter(given) == Counter(gold))
+    if ordered:
+        from rapidfuzz.distance import LCSseq
+
+        common = LCSseq.similarity(list(given), list(gold))
+    else:
+        common = (Counter(given) & Counter(gold)).total()
+    whole = {
+        "precision": len(given),
+        "recall": len(gold),
+        "f1": (len(given) + len(gold)) / 2,
+        "jaccard": len(given) + len(gold) - common,
+    }[compared]
+    return common / whole if whole else 0.0

@@ -1,0 +1,49 @@
+"""Texts in one form, their sizes, their languages and the sources that they cite."""
+
+import pytest
+
+from rlft.graders.citations import citation_score, cited_ids
+from rlft.graders.languages import check_language, language_of
+from rlft.graders.plain import normal, plain
+from rlft.graders.sizes import size
+
+
+def test_values_have_one_text():
+    assert [plain(value) for value in ("x", 3.0, 3.5, True, None, [1, "ä"], {"b": 1, "a": 2})] == [
+        "x", "3", "3.5", "true", "null", '[1, "ä"]', '{"a": 2, "b": 1}'
+    ]  # fmt: skip
+
+
+def test_texts_are_compared_in_one_form():
+    assert normal("Cafe\u0301  X", ignore_case=True, ignore_space=True) == "café x"
+    assert normal("A  b", ignore_case=False, ignore_space=False) == "A  b"
+
+
+@pytest.mark.parametrize(
+    ("measured", "number"), [("characters", 36), ("words", 7), ("sentences", 5), ("lines", 3), ("paragraphs", 2)]
+)
+def test_sizes(measured, number):
+    # 11 + 1 + 7 + 2 + 15: "One. “Two!”", "no end?", "Three dots… yes" and what is between them
+    assert size(" One. “Two!”\nno end?\n\nThree dots… yes\n", measured) == number
+
+
+def test_an_empty_text_has_nothing():
+    assert {size("  \n", each) for each in ("characters", "words", "sentences", "lines", "paragraphs")} == {0}
+
+
+def test_languages():
+    assert language_of("Dies ist ein deutscher Satz über Katzen und Hunde.") == "de"
+    assert language_of("This is an English sentence about cats and dogs.") == "en"
+    assert language_of("short") is None
+    assert check_language("de") == "de"
+    with pytest.raises(ValueError, match="no known language"):
+        check_language("klingon")
+
+
+def test_cited_sources_are_compared_by_f1():
+    cited = cited_ids("As said [d1, d2] and again [d1].")
+    assert cited == ("d1", "d2")
+    assert citation_score(cited, ["d1"]) == pytest.approx(2 / 3)  # one right of two given and one right one
+    assert citation_score((), []) == 1.0
+    assert citation_score((), ["d1"]) == 0.0
+    assert cited_ids("".join(f"[{i}]" for i in range(1001))) == ()
