@@ -1,0 +1,17 @@
+"""A reward that a domain expert writes: named criteria in plain words, each with a grader that decides.
+
+- `model`: a specification, its criteria and its cases
+- `piece`: what all pieces of one have in common
+- `grader`: the base class of graders
+- `texts`, `values`: graders that look at a text, or at a value in it
+- `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
+- `openai`: OpenAI's graders that compute
+- `templates`, `reading`, `attempt`: places to fill in, where a value stands, and what an attempt is
+- `scoring`: one attempt scored, criterion by criterion
+- `words`: a specification in words
+- `importing`: OpenAI's graders as a specification
+"""
+
+from rlft.specification.model import Case, Criterion, Specification
+
+__all__ = ["Case", "Criterion", "Specification"]

@@ -1,0 +1,75 @@
+"""An attempt as criteria see it: what the model said, the task's row, and what grades with more than a look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rlft.graders.json_object import read_json_object
+from rlft.sandbox.base import Sandbox
+from rlft.specification.judge import Judge
+from rlft.types import Message, Task
+
+
+class Unread(Exception):
+    """What a criterion asks for is not in the attempt; the text says why. The criterion is not met then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A grader's score of an attempt, and why, in words."""
+
+    score: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """What graders need beside the attempt: a sandbox for programs, a judge, and the user's functions by name."""
+
+    sandbox: Sandbox | None = None
+    judge: Judge | None = None
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the model said after the prompt, and `item`, the task's row as templates see it."""
+
+    messages: Sequence[Message]
+    item: Mapping[str, Any]
+    helpers: Helpers = field(default_factory=Helpers)
+
+    @cached_property
+    def text(self) -> str:
+        """The content of the last assistant message, or an empty text."""
+        return next((m["content"] for m in reversed(self.messages) if m["role"] == "assistant"), "")
+
+    @cached_property
+    def json_object(self) -> dict[str, Any] | None:
+        """The one JSON object in the text, as `rlft.graders.json_object` reads it."""
+        return read_json_object(self.text)
+
+    @cached_property
+    def calls(self) -> list[dict[str, Any]]:
+        """All tool calls, in order, as {name, arguments}."""
+        said = [call for m in self.messages if m["role"] == "assistant" for call in m.get("tool_calls") or ()]
+        return [{"name": c["function"]["name"], "arguments": c["function"]["arguments"]} for c in said]
+
+    @cached_property
+    def sample(self) -> dict[str, Any]:
+        """The attempt as OpenAI's graders see it: `output_text`, `output_json` (if it is an object), `output_tools`."""
+        found = self.json_object
+        tools = [{"type": "function", "function": call} for call in self.calls]
+        return {"output_text": self.text, "output_tools": tools} | ({} if found is None else {"output_json": found})
+
+
+def item_of(task: Task, answer: Any = None) -> dict[str, Any]:
+    """Return a task as templates see it: its columns, and under `prompt` and `answer` what the task has as these.
+
+    Without an answer there is no `answer`, unless the row has a column of this name.
+    """
+    known = task.answer if answer is None else answer
+    return {**task.info, "prompt": task.text} | ({} if known is None else {"answer": known})

@@ -1,0 +1,126 @@
+"""OpenAI's graders that compute: `string_check`, `text_similarity` and `multi`, with their fields and their meaning.
+
+https://platform.openai.com/docs/guides/graders, and the types in the package `openai` (`openai/types/graders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from rlft.graders.formulas import check_formula, compute
+from rlft.graders.similarity import LONGEST, Measure, similarity
+from rlft.specification.attempt import Attempt, Unread, Verdict
+from rlft.specification.grader import Grader, met, short
+from rlft.specification.judged import LabelModel, ScoreModel
+from rlft.specification.programs import Program
+from rlft.specification.templates import Template, filled
+
+_OPERATIONS = {"eq": "is", "ne": "is not", "like": "contains", "ilike": "contains, whatever the case,"}
+_NAME = Field(default="", description="A name, which is not read.")
+_REFUSED = {
+    "meteor": "it needs WordNet's data, which would be downloaded; take rouge_l or fuzzy_match",
+    "cosine": "it needs OpenAI's hosted embeddings; take rouge_l or fuzzy_match",
+}
+
+
+class StringCheck(Grader):
+    """OpenAI's `string_check`: two texts are compared as they are."""
+
+    type: Literal["string_check"]
+    name: str = _NAME
+    input: Template = Field(description="The text, such as `{{sample.output_text}}`.")
+    reference: Template = Field(description="What it is compared with, such as `{{item.answer}}`.")
+    operation: Literal["eq", "ne", "like", "ilike"] = Field(
+        description="`eq` (the same), `ne` (not the same), `like` (contains it), `ilike` (contains it in any case)."
+    )
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        return f"{self.input} {_OPERATIONS[self.operation]} {self.reference}"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return 1 or 0."""
+        text, reference = filled(self.input, attempt), filled(self.reference, attempt)
+        holds = {
+            "eq": text == reference,
+            "ne": text != reference,
+            "like": reference in text,
+            "ilike": reference.casefold() in text.casefold(),
+        }[self.operation]
+        why = f"{short(text)} {_OPERATIONS[self.operation]} {short(reference)}"
+        return met(holds, why, f"it is not so that {why}")
+
+
+class TextSimilarity(Grader):
+    """OpenAI's `text_similarity`: how alike two texts are. `meteor` and `cosine` are refused, with the reason."""
+
+    libraries = ("rapidfuzz", "sacrebleu")
+
+    type: Literal["text_similarity"]
+    name: str = _NAME
+    input: Template = Field(description="The text, such as `{{sample.output_text}}`.")
+    reference: Template = Field(description="What it is compared with, such as `{{item.answer}}`.")
+    evaluation_metric: Measure = Field(description="How likeness is measured, from 0 to 1.")
+
+    @field_validator("evaluation_metric", mode="before")
+    @classmethod
+    def _is_computed_here(cls, measure: Any) -> Any:
+        if isinstance(measure, str) and measure in _REFUSED:
+            raise ValueError(f"{measure} is not computed here: {_REFUSED[measure]} ({', '.join(get_args(Measure))})")
+        return measure
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        return f"{self.input} is like {self.reference} ({self.evaluation_metric})"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return the likeness, 0 to 1."""
+        found = similarity(self.evaluation_metric, filled(self.input, attempt), filled(self.reference, attempt))
+        if found is None:
+            return Verdict(0.0, f"it is longer than {LONGEST:,} characters")
+        return Verdict(found, f"{self.evaluation_metric} is {found:.3f}")
+
+
+class Multi(Grader):
+    """OpenAI's `multi`: a formula of the scores of several graders."""
+
+    bounded: ClassVar[bool] = False
+
+    type: Literal["multi"]
+    name: str = _NAME
+    graders: dict[str, StringCheck | TextSimilarity | Program | ScoreModel | LabelModel] = Field(
+        min_length=1, max_length=50, description="Graders by the names that the formula uses."
+    )
+    calculate_output: str = Field(
+        description="The formula: numbers, names of graders, + - * / ^, min, max, abs, floor, ceil, exp, sqrt and log."
+    )
+
+    @model_validator(mode="after")
+    def _computes_with_what_there_is(self) -> Self:
+        if wrong := next((name for name in self.graders if not name.isidentifier()), None):
+            raise ValueError(f"graders: {wrong!r} cannot stand in a formula; use letters, digits and _")
+        check_formula(self.calculate_output, self.graders)
+        return self
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        parts = "; ".join(f"{name} is whether {each.says()}" for name, each in self.graders.items())
+        return f"{self.calculate_output} is high, where {parts}"
+
+    def inner(self) -> Iterator[Grader]:
+        """Yield the graders of the formula."""
+        yield from self.graders.values()
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return what the formula comes to. Raises ValueError where that is no finite number."""
+        scores: dict[str, float] = {}
+        for name, each in self.graders.items():
+            try:
+                scores[name] = (await each.grade(attempt)).score
+            except Unread:
+                scores[name] = 0.0
+        result = compute(self.calculate_output, scores)
+        return Verdict(result, ", ".join(f"{name} {score:g}" for name, score in scores.items()))

@@ -1,0 +1,72 @@
+"""Scores one attempt: criterion by criterion, then what is missing of the essential ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.graders.plain import plain
+from rlft.specification.attempt import Attempt, Unread, Verdict
+from rlft.specification.model import GATE, Applies, Criterion, Specification
+from rlft.specification.templates import value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What one criterion came to: its grader's score and reason, and the score that counts, which a gate may lower.
+
+    All are `None`, with a reason, where the criterion does not apply to the task.
+    """
+
+    found: float | None
+    counts: float | None
+    why: str
+    is_met: bool | None
+
+
+async def score_attempt(specification: Specification, attempt: Attempt) -> dict[str, Scored]:
+    """Return {criterion: what it came to}, in the order of the specification.
+
+    An attempt that does not meet an essential criterion gets the lowest score in every criterion that pays, whatever
+    its grader found; penalties and metrics stay as they are. So its total, the sum of its parts like any other, is the
+    least that an attempt with the same penalties can have. Raises what a grader raises, which is an error of the
+    rollout and never a 0.
+    """
+    found = {name: await _score(each, attempt) for name, each in specification.criteria.items()}
+    missing = [name for name, each in specification.criteria.items() if each.essential and found[name].is_met is False]
+    if not missing:
+        return found
+    return {name: _gated(specification.criteria[name], each, missing) for name, each in found.items()}
+
+
+def parts_of(specification: Specification, scored: dict[str, Scored]) -> dict[str, float | None]:
+    """Return {part: score} as a reward has them, with the metric `GATE` where a criterion is essential."""
+    parts = {name: each.counts for name, each in scored.items()}
+    if specification.has_gate:
+        essential = [scored[name].is_met for name, each in specification.criteria.items() if each.essential]
+        parts[GATE] = float(False not in essential)
+    return parts
+
+
+def applies(condition: Applies, attempt: Attempt) -> bool:
+    """Return whether a criterion applies to the task of an attempt."""
+    value = value_of(condition.when, attempt)
+    if condition.any_of is None:
+        return bool(value)
+    return plain(value) in map(plain, condition.any_of)
+
+
+async def _score(criterion: Criterion, attempt: Attempt) -> Scored:
+    if criterion.applies is not None and not applies(criterion.applies, attempt):
+        return Scored(None, None, "it does not apply to this task", None)
+    try:
+        verdict = await criterion.grader.grade(attempt)
+    except Unread as unread:
+        verdict = Verdict(criterion.minimum, str(unread))
+    return Scored(verdict.score, verdict.score, verdict.why, criterion.is_met(verdict.score))
+
+
+def _gated(criterion: Criterion, scored: Scored, missing: list[str]) -> Scored:
+    if criterion.weight <= 0 or scored.counts is None or scored.counts <= criterion.minimum:
+        return scored
+    why = f"{scored.why}, but {' and '.join(missing)} is essential and not met"
+    return Scored(scored.found, criterion.minimum, why, scored.is_met)

@@ -1,0 +1,249 @@
+"""Graders that look at a value: a number, a date, a list, a form, cited sources, or whether there is anything."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from rlft.errors import TaskError
+from rlft.graders.citations import citation_score, cited_ids
+from rlft.graders.dates import Order, read_date
+from rlft.graders.lists import Compared, compare_items, pair, read_items
+from rlft.graders.plain import normal, plain
+from rlft.graders.quantities import check_unit, read_quantity
+from rlft.graders.schemas import check_schema, schema_problem
+from rlft.specification.attempt import Attempt, Verdict
+from rlft.specification.grader import Grader, met, short
+from rlft.specification.reading import Read, said, text_read, value_read
+from rlft.specification.templates import Template, value_of
+
+_READ = Field(default=None, description="Where the value stands. null means the whole last message.")
+_GOLD = Field(default="{{item.answer}}", description="What is right; a template.")
+
+
+class Number(Grader):
+    """The number is the right one, within a tolerance."""
+
+    libraries = ("pint",)
+
+    type: Literal["number"]
+    read: Read | None = _READ
+    gold: Template = _GOLD
+    unit: Annotated[str, AfterValidator(check_unit)] | None = Field(
+        default=None,
+        description="Unit of the right number and of `tolerance`, such as `kg` or `km/h`. Other units of the kind are "
+        "converted, and a number without one is taken to be in it. null leaves units unread.",
+    )
+    tolerance: float = Field(default=0.0, ge=0, le=1e12, description="How far off it may be, in the unit.")
+    relative_tolerance: float = Field(
+        default=0.0, ge=0, le=1, description="How far off it may be, as a share of the right number."
+    )
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        off = [f"{self.tolerance:g} {self.unit or ''}".strip()] if self.tolerance else []
+        off += [f"{100 * self.relative_tolerance:g} %"] if self.relative_tolerance else []
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{said(self.read)} is the number {self.gold}{unit}" + (f", give or take {' or '.join(off)}" * bool(off))
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return 1 if the number is close enough, else 0. Raises TaskError if the right one is no number."""
+        gold = _number(value_of(self.gold, attempt), self.unit)
+        if gold is None:
+            raise _no_gold(self.gold, "number", attempt)
+        given = value_read(self.read, attempt)
+        number = _number(given, self.unit)
+        if number is None:
+            return Verdict(0.0, f"{short(plain(given))} is not one number" + (f" in {self.unit}" * bool(self.unit)))
+        # A conversion of units may round in the last digit.
+        most = max(self.tolerance, self.relative_tolerance * abs(gold)) + 1e-12 * max(abs(gold), abs(number))
+        return met(abs(number - gold) <= most, f"{number:.12g} is right", f"{number:.12g} is not {gold:.12g}")
+
+
+class Day(Grader):
+    """The date is the right one, in whichever notation."""
+
+    libraries = ("python-dateutil",)
+
+    type: Literal["date"]
+    read: Read | None = _READ
+    gold: Template = _GOLD
+    tolerance_days: int = Field(default=0, ge=0, le=36_500, description="How many days off it may be.")
+    order: Order | None = Field(
+        default=None, description="What comes first in 03/04/2014. null takes such a date for none."
+    )
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        off = f", give or take {self.tolerance_days} days" if self.tolerance_days else ""
+        return f"{said(self.read)} is the date {self.gold}{off}"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return 1 if the day is close enough, else 0. Raises TaskError if the right one is no day."""
+        gold = read_date(plain(value_of(self.gold, attempt)), self.order)
+        if gold is None:
+            raise _no_gold(self.gold, "date", attempt)
+        text = text_read(self.read, attempt)
+        given = read_date(text, self.order)
+        if given is None:
+            return Verdict(0.0, f"{short(text)} is not one whole date")
+        return met(abs((given - gold).days) <= self.tolerance_days, f"{given} is right", f"{given} is not {gold}")
+
+
+class Items(Grader):
+    """The list has the right items."""
+
+    libraries = ("rapidfuzz",)
+
+    type: Literal["list"]
+    read: Read | None = _READ
+    gold: Template = _GOLD
+    compared: Compared = Field(
+        default="jaccard",
+        description="`exact`, or what is scored: `precision` (share of the given items that are right), `recall` "
+        "(share of the right ones that are given), `f1`, or `jaccard` (those in both over those in either).",
+    )
+    ordered: bool = Field(default=False, description="Whether the order counts.")
+    separator: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=20,
+        description="What stands between items in a text. null means a comma, a semicolon or the end of a line.",
+    )
+    ignore_case: bool = Field(default=True, description="Whether letters in upper and lower case are the same.")
+    pairs: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
+        default=None,
+        description="Where the answer is an object, and the right items are objects: their fields with name and value.",
+    )
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        order = " in the right order" if self.ordered else ""
+        return f"{said(self.read)} has the items {self.gold}{order} ({self.compared})"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return how far the items are right, 0 to 1. Raises TaskError if the right ones are no list."""
+        gold = self._golds(value_of(self.gold, attempt))
+        if gold is None:
+            raise _no_gold(self.gold, f"list of {' and '.join(self.pairs)}" if self.pairs else "list", attempt)
+        given = read_items(value_read(self.read, attempt), self.separator)
+        if given is None:
+            return Verdict(0.0, "it is no list")
+        ours, right = (
+            [normal(each, ignore_case=self.ignore_case, ignore_space=True) for each in items] for items in (given, gold)
+        )
+        score = compare_items(ours, right, self.compared, ordered=self.ordered)
+        return Verdict(score, _differing(ours, right))
+
+    def _golds(self, value: Any) -> list[str] | None:
+        if self.pairs is None:
+            return read_items(value, self.separator)
+        name, held = self.pairs
+        if not isinstance(value, list) or not all(
+            isinstance(each, dict) and {name, held} <= each.keys() for each in value
+        ):
+            return None
+        return [pair(str(each[name]), each[held]) for each in value]
+
+
+class Form(Grader):
+    """The value fits a JSON schema."""
+
+    libraries = ("jsonschema", "regex")
+
+    type: Literal["json_schema"]
+    read: Read | None = Field(
+        default=None, description="Where the value stands. null means the one JSON object of the last message."
+    )
+    json_schema: dict[str, Any] = Field(description="A JSON schema (draft 2020-12), without references to elsewhere.")
+
+    @field_validator("json_schema")
+    @classmethod
+    def _is_a_schema(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        check_schema(schema)
+        return schema
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        fields = ", ".join(self.json_schema.get("required") or self.json_schema.get("properties") or ())
+        what = "its JSON object" if self.read is None else said(self.read)
+        return f"{what} fits a JSON schema" + (f" with {fields}" if fields else "")
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return 1 if the value fits, else 0."""
+        value = attempt.json_object if self.read is None else value_read(self.read, attempt)
+        if value is None and self.read is None:
+            return Verdict(0.0, "the last message is not one JSON object")
+        problem = schema_problem(value, self.json_schema)
+        return met(problem is None, "it fits", problem or "")
+
+
+class Present(Grader):
+    """There is something, whatever it is. Pay this apart from what is right, or mentioning is what is learned."""
+
+    type: Literal["present"]
+    read: Read | None = _READ
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        return f"{said(self.read)} is there, and not empty"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return 1 if there is a value that is not empty, else 0."""
+        value = value_read(self.read, attempt)
+        text = value.strip() if isinstance(value, str) else value
+        return met(text is not None and text not in ("", [], {}), "it is there", "it is empty")
+
+
+class Citation(Grader):
+    """The text cites the right sources, each as its id in square brackets."""
+
+    type: Literal["citation"]
+    read: Read | None = _READ
+    gold: Template = Field(default="{{item.sources}}", description="The ids that should be cited; a template.")
+    exact: bool = Field(default=False, description="Whether only exactly the right ones score, instead of F1.")
+
+    def says(self) -> str:
+        """Return what is checked, in words."""
+        return f"{said(self.read)} cites the sources {self.gold}"
+
+    async def grade(self, attempt: Attempt) -> Verdict:
+        """Return F1 of the cited ids, 0 to 1. Raises TaskError if the right ones are no list."""
+        gold = read_items(value_of(self.gold, attempt))
+        if gold is None:
+            raise _no_gold(self.gold, "list", attempt)
+        cited = cited_ids(text_read(self.read, attempt))
+        score = citation_score(cited, gold)
+        why = f"it cites {', '.join(map(short, cited[:5]))}" if cited else "it cites nothing"
+        return Verdict(float(score == 1.0) if self.exact else score, why)
+
+
+def _number(value: Any, unit: str | None) -> float | None:
+    if isinstance(value, str):
+        return read_quantity(value, unit)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _differing(given: Sequence[str], gold: Sequence[str]) -> str:
+    """Return which items are absent and which are wrong, in words; of each at most three."""
+    absent = list((Counter(gold) - Counter(given)).elements())
+    extra = list((Counter(given) - Counter(gold)).elements())
+    parts = [
+        f"{', '.join(map(short, found[:3]))} is {what}"
+        for found, what in ((absent, "absent"), (extra, "wrong"))
+        if found
+    ]
+    return "; ".join(parts) or ("it is right" if list(given) == list(gold) else "the same items in another order")
+
+
+def _no_gold(template: str, what: str, attempt: Attempt) -> TaskError:
+    value = json.dumps(value_of(template, attempt), ensure_ascii=False)
+    return TaskError(
+        f"{template} is {value:.60}, and no {what}",
+        where="reward.spec",
+        fix="name another column, or let `applies` say which tasks have one",
+    )

@@ -1,0 +1,161 @@
+"""Each grader on one attempt that it pays, one that it does not, and what it says of either."""
+
+import asyncio
+import time
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from rlft.errors import TaskError
+from rlft.graders.limited import PatternTooSlow
+from rlft.specification.attempt import Attempt, Helpers, Unread
+from rlft.specification.judge import Answer
+from rlft.specification.model import AnyGrader
+
+ITEM = {"answer": "Lima", "n": 3, "day": "2014-03-03", "names": ["Ann", "Bo"], "sources": ["d1"], "empty": None}
+READ = TypeAdapter(AnyGrader)
+NONE = Helpers()
+
+
+def said(text, *calls):
+    called = [{"id": "c", "type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
+    return [{"role": "assistant", "content": text, **({"tool_calls": called} if called else {})}]
+
+
+def grade(grader, text, *calls, item=ITEM, helpers=NONE):
+    verdict = asyncio.run(READ.validate_python(grader).grade(Attempt(said(text, *calls), item, helpers)))
+    assert verdict.why
+    return verdict.score
+
+
+@pytest.mark.parametrize(
+    ("grader", "scores"),
+    [
+        ({"type": "exact"}, {"lima": 1, " Lima ": 1, "Lima, Peru": 0, "": 0}),
+        ({"type": "exact", "ignore_case": False}, {"lima": 0, "Lima": 1}),
+        ({"type": "exact", "any_of": ["{{item.answer}}", "none"]}, {"None": 1, "Lima": 1, "both": 0}),
+        ({"type": "exact", "read": {"after": "Answer:"}}, {"I think.\n**Answer:** Lima": 1, "answer: Cusco": 0}),
+        ({"type": "exact", "read": {"pattern": r"\((\w+)\)"}}, {"it is (Lima)": 1}),
+        ({"type": "exact", "read": {"json_path": "$.a[0].b"}}, {'{"a": [{"b": "lima"}]}': 1}),
+        ({"type": "similar", "at_least": 0.7}, {"Limo": 1, "Cusco": 0}),  # 3 of 4 letters: 6 / 8
+        ({"type": "similar"}, {"Limo": 0.75}),
+        ({"type": "contains", "texts": ["{{item.names}}"]}, {"ann and bo": 1, "Ann": 0, "Anna Bob": 0}),
+        ({"type": "contains", "texts": ["{{item.names}}"], "need": "share"}, {"Ann": 0.5, "": 0}),
+        ({"type": "contains", "texts": ["{{item.names}}"], "need": "any"}, {"Ann": 1, "Cy": 0}),
+        ({"type": "contains", "texts": ["art"], "whole_words": False}, {"party": 1}),
+        ({"type": "lacks", "texts": ["sorry", "as an AI"]}, {"Sorry!": 0, "Lima": 1}),
+        ({"type": "pattern", "pattern": r"^\d+$"}, {"12": 1, "a": 0}),
+        ({"type": "pattern", "pattern": r"\d", "absent": True}, {"12": 0, "a": 1}),
+        ({"type": "length", "at_least": 2, "at_most": 3}, {"a": 0, "a b": 1, "a b c d": 0}),
+        ({"type": "language", "language": "de"}, {"Das ist ein deutscher Satz über Katzen.": 1, "Lima": 0}),
+        ({"type": "number", "gold": "{{item.n}}"}, {"3": 1, "3.0 eggs": 1, "4": 0, "three": 0, "3 or 4": 0}),
+        ({"type": "number", "gold": "{{item.n}}", "unit": "km", "tolerance": 0.5}, {"3400 m": 1, "3600 m": 0}),
+        ({"type": "number", "gold": "200", "relative_tolerance": 0.01}, {"202": 1, "202.1": 0}),
+        ({"type": "date", "gold": "{{item.day}}"}, {"3 March 2014": 1, "March 2014": 0, "4 March 2014": 0}),
+        ({"type": "date", "gold": "{{item.day}}", "tolerance_days": 1}, {"4 March 2014": 1, "5 March 2014": 0}),
+        ({"type": "list", "gold": "{{item.names}}"}, {"bo, ann": 1, "Ann": 0.5, "Ann, Bo, Cy": 2 / 3}),
+        ({"type": "list", "gold": "{{item.names}}", "compared": "exact", "ordered": True}, {"Ann,Bo": 1, "bo, ann": 0}),
+        ({"type": "json_schema", "json_schema": {"required": ["a"]}}, {'{"a": 1}': 1, '{"b": 1}': 0, "a": 0}),
+        ({"type": "present", "read": {"json_path": "$.a"}}, {'{"a": 0}': 1, '{"a": " "}': 0, '{"a": []}': 0}),
+        ({"type": "citation"}, {"Lima [d1].": 1, "Lima [d1] [d2].": 2 / 3, "Lima.": 0}),
+        ({"type": "citation", "exact": True}, {"Lima [d1] [d2].": 0}),
+    ],
+)  # fmt: skip
+def test_scores(grader, scores):
+    assert {text: grade(grader, text) for text in scores} == pytest.approx(scores)
+    assert READ.validate_python(grader).says()
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [({"after": "Answer:"}, "Answer: Lima\nAnswer: Cusco"), ({"after": "Answer:"}, "Lima"),
+     ({"pattern": r"\w+"}, "Lima Cusco"), ({"json_path": "$.a"}, "{}"), ({"json_path": "$.a"}, '{"a": 1} {"a": 2}'),
+     ({"call": "$.name"}, "Lima")],
+)  # fmt: skip
+def test_two_declarations_and_none_are_no_answer(read, text):
+    with pytest.raises(Unread):
+        grade({"type": "exact", "read": read}, text)
+
+
+def test_a_tool_call_is_read_and_equal_calls_are_one():
+    grader = {"type": "exact", "read": {"call": "$.arguments.city"}}
+    call = ("go", {"city": "Lima"})
+    assert grade(grader, "", call) == grade(grader, "", call, call) == 1
+    with pytest.raises(Unread, match="several tool calls that differ"):
+        grade(grader, "", call, ("go", {"city": "Cusco"}))
+
+
+def test_what_the_attempt_says_is_never_a_template():
+    assert grade({"type": "exact"}, "{{item.answer}}") == 0
+    assert grade({"type": "contains", "texts": ["{{item.answer}}"]}, "{{item.answer}}") == 0
+
+
+def test_a_task_without_gold_is_an_error_of_the_task():
+    for grader in ({"type": "exact", "gold": "{{item.empty}}"}, {"type": "exact", "gold": "{{item.city}}"},
+                   {"type": "number"}, {"type": "date"}, {"type": "list", "gold": "{{item.empty}}"}):  # fmt: skip
+        with pytest.raises(TaskError):
+            grade(grader, "null")
+
+
+def test_a_pattern_that_backtracks_for_ever_is_an_error_within_its_time():
+    started = time.monotonic()
+    with pytest.raises(PatternTooSlow):
+        grade({"type": "pattern", "pattern": "(a|aa)+$", "seconds": 0.2}, "a" * 5000 + "b")
+    assert time.monotonic() - started < 5
+
+
+def test_a_function_gets_copies_and_returns_a_number():
+    def score(value, item):
+        item["names"].clear()
+        return len(value) / 8
+
+    grader = {"type": "function", "function": "m.py:f"}
+    assert grade(grader, "Lima", helpers=Helpers(functions={"m.py:f": score})) == 0.5
+    assert ITEM["names"] == ["Ann", "Bo"]
+    with pytest.raises(TypeError, match="not a number"):
+        grade(grader, "Lima", helpers=Helpers(functions={"m.py:f": lambda value, item: "x"}))
+
+
+class Yes:
+    """A judge that answers all alike."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    async def ask(self, question):
+        self.asked.append(question)
+        return self.answer
+
+
+def test_a_judge_is_asked_with_the_attempt_as_data():
+    judge = Yes(Answer(score=0.25))
+    assert (
+        grade({"type": "judge", "question": "Polite about {{item.answer}}?"}, "Hi", helpers=Helpers(judge=judge))
+        == 0.25
+    )
+    [question] = judge.asked
+    assert question.messages == (("user", "Polite about Lima?"),)
+    assert question.attempt == "Hi"
+    with pytest.raises(Exception, match="not a number from 0 to 1"):
+        grade({"type": "judge", "question": "?"}, "Hi", helpers=Helpers(judge=Yes(Answer(score=2.0))))
+
+
+@pytest.mark.parametrize(
+    ("grader", "said"),
+    [
+        ({"type": "exact", "gold": "{{answer}}"}, "names nothing"),
+        ({"type": "exact", "gold": "{{sample.nope}}"}, "names nothing"),
+        ({"type": "exact", "read": {}}, "name one place"),
+        ({"type": "length"}, "at_least"),
+        ({"type": "number", "unit": "florp"}, "unit"),
+        ({"type": "number", "tolerance": -1.0}, "greater than or equal"),
+        ({"type": "language", "language": "xx"}, "no known language"),
+        ({"type": "exact", "cases": True}, "Extra inputs"),
+        ({"type": "magic"}, "does not match any of the expected tags"),
+        ({"type": "exact", "read": {"json_path": "$.["}}, "no JSON path"),
+        ({"type": "pattern", "pattern": "("}, "no regular"),
+    ],
+)
+def test_what_cannot_be_graded_is_refused(grader, said):
+    with pytest.raises(ValidationError, match=said):
+        READ.validate_python(grader)
