@@ -16,6 +16,7 @@ from mlops.tracking.scorers import scorers_digest
 from pipelines.showing import Show, unshown
 from pipelines.stages import Artifact
 from rlft.config import Cell, EngineSettings, SuiteConfig
+from rlft.config.specified import unscored
 from rlft.errors import ConfigError
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
 from rlft.rollout import SamplingSettings, Selection
@@ -145,7 +146,7 @@ def _evaluate(
             policy,
             selection,
             sampling_of(suite, cell),
-            cell.environment,
+            unscored(cell.environment),
             prints.harness,
             suite.policy.device,
             id=ROLLOUTS.step_id(place),

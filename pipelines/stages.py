@@ -12,6 +12,7 @@ from mlops.runs.starting import registry_name
 from mlops.runtime.runtime import pipeline_environment
 from pipelines.showing import Show, telling_memory, unshown
 from rlft.config import Config, PolicyConfig
+from rlft.config.specified import unscored
 from rlft.curriculum.draw import is_plain
 from rlft.files import file_hash
 from rlft.fingerprints.identity import EnvironmentFingerprints, environment_fingerprints
@@ -337,7 +338,7 @@ class Stages:
                 policy,
                 selection,
                 sampling,
-                config.environment,
+                unscored(config.environment),
                 self.fingerprints.harness,
                 config.policy.device,
                 id=ROLLOUTS.step_id(name),

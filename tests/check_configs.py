@@ -1,5 +1,6 @@
 """Validate every shipped config: `python -m tests.check_configs`. Its first line must be the command that runs it."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def problems() -> list[str]:
             load_suite(path)
         except ConfigError as error:
             found.append(str(error))
+    for path in sorted((ROOT / "configs" / "rewards").glob("*.yaml")):
+        found += _problems_of_reward(path)
     for path in sorted((ROOT / "configs" / "schedules").glob("*.yaml")):
         command = f"# rlft schedule apply configs/schedules/{path.name}"
         if (first := path.read_text().splitlines()[0]) != command:
@@ -41,6 +44,20 @@ def problems() -> list[str]:
         except ConfigError as error:
             found.append(str(error))
     return found
+
+
+def _problems_of_reward(path: Path) -> list[str]:
+    """The same of a specification, whose first line names a config that it is a reward of."""
+    first = path.read_text().splitlines()[0]
+    override = f"reward.spec=rewards/{path.name}"
+    command = re.fullmatch(rf"# rlft reward explain (configs/\w+\.yaml) --set {re.escape(override)}", first)
+    if command is None:
+        return [f"{path.name}: the first line is {first!r}, and no command that uses it"]
+    try:
+        load_config(ROOT / command[1], [override])
+    except ConfigError as error:
+        return [str(error)]
+    return []
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from zenml.steps.step_context import StepContext, get_or_create_run_context, get
 from mlops.runtime.environment import open_environment
 from mlops.runtime.signals import arm_pod, disarm_pod
 from rlft.config import EngineSettings, EnvironmentConfig
+from rlft.config.specified import unscored
 from rlft.contract.base import BaseEnv
 from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
@@ -83,7 +84,9 @@ class Runtime:
         """Return the environment of these settings, made once. Raises EnvironmentSetupError."""
         key = settings.model_dump_json()
         if key not in self._environments:
-            self._environments[key] = open_environment(settings)
+            made = self._environments[key] = open_environment(settings)
+            # What can score can be attempted in as well: it is not made twice.
+            self._environments.setdefault(unscored(settings).model_dump_json(), made)
         return self._environments[key]
 
     def engine(self, settings: EngineSettings, batch_size: int, device_type: str) -> Engine:

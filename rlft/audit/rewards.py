@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rlft.audit.attacks.catalog import FIRST, KINDS
 from rlft.audit.attacks.known import Known, Pool, other_gold
@@ -27,6 +27,7 @@ from rlft.errors import RlftError
 from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
+from rlft.rewards.cases import failed_cases
 from rlft.types import Task
 from rlft.workers.settings import Workers
 
@@ -41,16 +42,6 @@ DEFINE_GOLD = Problem(
 """The same as a problem for the environment's author."""
 
 
-FailedCases = Callable[[BaseEnv, Sequence[Task], Mapping[str, float]], Sequence[str]]
-"""Given an environment, tasks and weights, returns a sentence for each case of its author that does not hold."""
-
-
-def no_cases(environment: BaseEnv, tasks: Sequence[Task], weights: Mapping[str, float]) -> Sequence[str]:
-    """Return nothing: no environment has cases of its author."""
-    del environment, tasks, weights
-    return ()
-
-
 def audit_reward(
     tasks: Sequence[Task],
     environment: BaseEnv,
@@ -63,7 +54,6 @@ def audit_reward(
     max_tasks: int = 50,
     max_ratio: float = MAX_RATIO,
     accept: Sequence[str] = (),
-    failed_cases: FailedCases = no_cases,
     seconds: float = SECONDS,
     seed: int = 0,
     progress: Progress = silent,
@@ -75,8 +65,8 @@ def audit_reward(
     `rlft.audit.attempts.ATTACKED` or, where that would take more than `seconds`, on fewer. `rlft.audit.verdict.judge`
     says what fails the audit by `max_ratio`; `accept` names kinds that do not. Gold and the first kinds without a score
     fail it, too, and a part with a weight that is `None` in all attempts of every task (a note where not all tasks were
-    tried with a gold), and each sentence of `failed_cases`. In an environment with tools, an answer as text that is
-    full on no task is no gold.
+    tried with a gold), and each case of a specification that does not hold. In an environment with tools, an answer as
+    text that is full on no task is no gold.
 
     `weights`, `full`, `timeout_seconds` and `workers` are those of `score_rollouts`, `harness` is that of the rollouts.
     `seed` picks tasks and other golds. Raises ConfigError for a weight whose part does not exist; all else is in the

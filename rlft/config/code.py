@@ -26,13 +26,16 @@ class Code:
 
 
 def code_of(config: Config) -> Iterator[Code]:
-    """Yield the code of the environment, of a loss that is no shipped one, and of the environment's arguments.
+    """Yield the code of the environment, of a loss that is no shipped one, of a specification, and of arguments.
 
-    Of the last only files are found, such as `rewards.py:exact`: another text with a colon may mean anything.
+    Of the environment's arguments only files are found, such as `rewards.py:exact`: another text with a colon may mean
+    anything.
     """
     yield _code("environment.name", config.environment.name)
     if is_import_path(config.training.loss_type):
         yield _code("training.loss_type", config.training.loss_type)
+    functions = () if config.reward.spec is None else config.reward.spec.functions()
+    yield from (_code("reward.spec", name) for name in functions)
     for text in texts_in(config.environment.kwargs):
         if is_import_path(text):
             code = _code("environment.kwargs", text)

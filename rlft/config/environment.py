@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
 from rlft.config.names import Text, is_import_path
 from rlft.config.section import Section, changed
+from rlft.specification import Specification
 from rlft.types import Aggregation
 from rlft.workers.settings import Isolation, Workers
 
@@ -56,6 +57,13 @@ class EnvironmentConfig(Section):
 class RewardConfig(Section):
     """How the parts of a reward add up, and how scoring is guarded."""
 
+    spec: Specification | None = Field(
+        default=None,
+        exclude_if=lambda spec: spec is None,
+        description="A [specification](reward-specification.md), which is the reward in place of the environment's "
+        "own: a YAML file, whose path is relative to the config, or its content. Without `environment` the attempt is "
+        "one answer without tools.",
+    )
     weights: dict[Text, Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT)]] = Field(
         default={},
         description="Weight of each part of the reward. A part that is not named here has the weight that the "
@@ -125,6 +133,25 @@ class RewardConfig(Section):
         description="MiB of address space that a worker process may take beyond what it has when the environment is "
         "made. More is a MemoryError; a process that has kept half of it is replaced. null means no limit.",
     )
+
+    @field_validator("spec", mode="before")
+    @classmethod
+    def _is_read_already(cls, spec: Any) -> Any:
+        if isinstance(spec, str):
+            raise ValueError(f"{spec:.80} is a file's name, which is read from a config's file alone; give its content")
+        return spec
+
+    @field_serializer("spec")
+    def _as_written(self, spec: Specification | None) -> dict[str, Any] | None:
+        return None if spec is None else spec.model_dump(mode="json", exclude_defaults=True)
+
+    @model_validator(mode="after")
+    def _weighs_criteria_that_there_are(self) -> Self:
+        if self.spec is not None:
+            for name in self.weights:
+                if name != "*" and name not in self.spec.criteria:
+                    raise ValueError(f"weights.{name}: the criteria of `spec` are {', '.join(self.spec.criteria)}")
+        return self
 
     @model_validator(mode="after")
     def _limits_workers_that_there_are(self) -> Self:

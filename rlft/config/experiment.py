@@ -17,6 +17,7 @@ from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section, changed
+from rlft.config.specified import PLAIN, with_specification
 from rlft.config.suite import SuiteSection
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
@@ -84,6 +85,19 @@ class Config(Section):
     @classmethod
     def _names_controls_in_a_list(cls, content: Any) -> Any:
         return without_sft_control(content) if isinstance(content, Mapping) else content
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_an_environment(cls, content: Any) -> Any:
+        reward = content.get("reward") if isinstance(content, Mapping) else None
+        has_spec = isinstance(reward, Mapping) and reward.get("spec") is not None
+        return {"environment": {"name": PLAIN}, **content} if has_spec else content
+
+    @model_validator(mode="after")
+    def _scores_as_specified(self) -> Self:
+        # The section is frozen for everyone else.
+        object.__setattr__(self, "environment", with_specification(self.environment, self.reward))
+        return self
 
     @model_validator(mode="before")
     @classmethod

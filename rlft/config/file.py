@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from rlft.config import Config
 from rlft.config.content import wrong_values
+from rlft.config.specified import read_named_specifications
 from rlft.config.yaml_text import read_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
@@ -33,7 +34,7 @@ def read_settings(
 ) -> dict[str, Any]:
     """Return the mapping of a YAML file with the overrides, unchecked; `example` is named to one who has no file.
 
-    Raises ConfigError.
+    What the files of specifications hold stands in place of their names. Raises ConfigError.
     """
     if problem := why_no_file(path):
         raise ConfigError(problem, where=str(path), fix=f"name a YAML file such as {example}")
@@ -53,6 +54,7 @@ def read_settings(
         raise ConfigError("not a mapping of sections", where=str(path), fix=f"start from {example}")
     for override in overrides or []:
         apply_override(content, override)
+    read_named_specifications(content, path.parent)
     return content
 
 

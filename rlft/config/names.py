@@ -10,6 +10,8 @@ from pydantic import AfterValidator
 
 LONGEST_NAME = 200
 LONGEST_PATH = 4000
+SPECIFICATION = "_specification_"
+"""The argument of an environment that holds the specification of its reward, as JSON text."""
 
 
 def check_name(name: str, *, slashes: bool = False) -> str:

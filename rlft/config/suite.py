@@ -18,6 +18,7 @@ from rlft.config.evaluation import AttemptsConfig
 from rlft.config.names import LONGEST_NAME, FolderName, PathText, Text, check_plain_name
 from rlft.config.rollout import VLLM_TEMPERATURES, EngineSettings, suits_vllm
 from rlft.config.section import Section
+from rlft.config.specified import with_specification
 from rlft.config.tasks import TasksConfig
 from rlft.config.variables import refuse_secrets, refuse_unread_variables
 from rlft.types import Split
@@ -111,6 +112,12 @@ class ScenarioConfig(Section):
         max_length=20,
         description="Columns of the tasks by whose values the metrics are reported, too.",
     )
+
+    @model_validator(mode="after")
+    def _scores_as_specified(self) -> Self:
+        if self.environment is not None and self.reward is not None:
+            object.__setattr__(self, "environment", with_specification(self.environment, self.reward))
+        return self
 
     @model_validator(mode="after")
     def _names_what_it_has(self) -> Self:

@@ -12,11 +12,13 @@ from types import ModuleType
 from typing import Any, get_args
 
 from rlft.config.addresses import named_addresses, refuse_metadata
+from rlft.config.names import SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import calling, defined_at, described
 from rlft.contract.importing import Name, import_named, users_files
 from rlft.contract.marks import marked_weights
 from rlft.contract.signatures import check_signatures
+from rlft.contract.specified import MAKER, without_specification
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
 from rlft.secrets import hide, hide_in, require, resolve
 from rlft.workers.folders import enter, leave, staying
@@ -58,20 +60,23 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
 
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
     anew when its text has changed. A text `env:NAME` within `kwargs` is replaced by the value of that environment
-    variable only here, so that no config, artifact or log holds it. Raises `EnvironmentSetupError` that says what is
+    variable only here, so that no config, artifact or log holds it. With a specification among `kwargs` that is the
+    environment's reward (`rlft.contract.specified`). Raises `EnvironmentSetupError` that says what is
     wrong and what to do, and `ConfigError` for a variable that is not set and for an address of a cloud's metadata
     service.
     """
-    require(kwargs, "environment.kwargs")  # fails on an unset variable before an import that may take long
+    arguments = without_specification(kwargs)
+    require(arguments, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")
-    read = resolve(kwargs, "environment.kwargs")
+    read = resolve(arguments, "environment.kwargs")
     _refuse_metadata_servers(read)
     folder = Path.cwd()
     with staying():  # where its import and constructor have gone, its other code runs, too, and nothing else
         module = import_named(named)
         leave(module, str(folder))
         enter(module)  # one that was imported before has gone there then
-        environment = _build(_find_class(module, named), construct(read))
+        found = _with_reward(_find_class(module, named), named, kwargs.get(SPECIFICATION))
+        environment = _build(found, construct(read))
         leave(environment, str(folder))
     _check_attributes(environment)
     environment.__dict__[SOURCE] = Source(name, kwargs, folder, type(environment).__module__, users_files())
@@ -207,12 +212,22 @@ def _find_class(module: ModuleType, named: Name) -> type[BaseEnv]:
             where=where,
             fix=f"derive it from rlft.BaseEnv: class {class_name}(rlft.BaseEnv)",
         )
+    return found
+
+
+def _with_reward(found: type[BaseEnv], named: Name, specification: str | None) -> type[BaseEnv]:
+    """Return the class with the reward that a specification describes, or as it is.
+
+    The text is empty where attempts are made and not scored.
+    """
+    if specification is not None:
+        return load_function(MAKER, "reward.spec").call(found, specification) if specification else found
     if found.compute_reward is BaseEnv.compute_reward and not marked_weights(found):
         raise EnvironmentSetupError(
-            f"{class_name} does not say what an attempt is worth",
-            where=where,
-            fix="define compute_reward(self, completion, ground_truth) and return {part: score}, or mark a method "
-            "with @rlft.reward()",
+            f"{named.attribute} does not say what an attempt is worth",
+            where=named.where,
+            fix="define compute_reward(self, completion, ground_truth) and return {part: score}, mark a method "
+            "with @rlft.reward(), or write a specification (reward.spec)",
         )
     return found
 

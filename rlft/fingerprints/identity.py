@@ -17,6 +17,7 @@ from typing import Any
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import constructed_modules
 from rlft.contract.marks import marked_tools
+from rlft.contract.specified import without_specification, written_class
 from rlft.errors import EnvironmentSetupError
 from rlft.files import file_hash, named_files
 from rlft.fingerprints.reachable import environment_code, module_code
@@ -53,12 +54,15 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     methods of `rlft.fingerprints.reachable.REWARD_METHODS` lead to, `harness` that of all other methods; code that both
     use is in both. `name` is the import path or file and class of the config; where the file lies does not matter.
 
+    Where the reward is a specification, only `reward` changes with it.
+
     What a model reads of marked tools (docstrings, types) belongs to `harness`.
 
     Raises `EnvironmentSetupError` for arguments that are not JSON and for a class without a source file.
     """
+    kwargs = without_specification(kwargs)  # which is the reward's alone: `reward_fingerprint` has it
     try:
-        arguments = json.dumps(dict(kwargs), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        arguments = json.dumps(kwargs, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise EnvironmentSetupError(
             f"the arguments are not JSON: {error}",
@@ -68,7 +72,7 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     data = [environment.data_fingerprint(), *(file_hash(path) for path in named_files(kwargs))]
     shared = {"class": name.rpartition(":")[2], "kwargs": arguments, "data": json.dumps(data)}
     shared |= {f"made {place}": module_code(module) for place, module in enumerate(constructed_modules(kwargs))}
-    code = environment_code(type(environment))
+    code = environment_code(written_class(environment))
     return EnvironmentFingerprints(
         harness=_digest({**shared, "code": code.harness, "tools": _descriptions(environment)}),
         reward=_digest({**shared, "code": code.reward, "named": environment.reward_fingerprint()}),

@@ -9,5 +9,6 @@
 - `rubric`: what scores, weights, maxima and minima of parts may be, and how parts add up
 - `rescored`: what another reward says of the same attempts, group by group
 - `same_prompts`: whether stored attempts answer what an environment asks now
+- `cases`: the tests that a specification brings with it
 - `ranges`: which scores and totals are possible, for intervals
 """

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from rlft.config import Config
-from rlft.config.file import check_config
+from rlft.config.file import check_config, load_config
 from rlft.errors import ConfigError
 from tests import settings_page
 
@@ -310,7 +311,7 @@ def test_config_needs_no_torch():
     assert imported == {
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery", "pathlib",
         "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
-        "rlft.privacy",
+        "rlft.privacy", "rlft.specification",
         "rlft.secrets", "rlft.types", "rlft.workers.settings",
     }  # fmt: skip
 
@@ -350,3 +351,46 @@ def test_rules_of_promotion():
     found = Config.model_validate(content(promotion=rules, tasks__off_distribution=BASE["tasks"])).promotion
     assert {name: rule.margin for name, rule in found.suites.items()} == {"test": 0.1, "off_distribution": 0.02}
     assert (found.slices, found.slice_margin, found.max_length_ratio) == (["a", "b"], 0.05, 1.5)
+
+
+CITY = {"criteria": {"right": {"says": "The city is right.", "grader": {"type": "exact"}}}}
+
+
+def specified(**changes):
+    made = content(**{"reward__spec": CITY, **changes})
+    del made["environment"]
+    return made
+
+
+def test_a_specification_needs_no_environment_and_is_stored_as_it_was_written():
+    config = check_config(specified(), where="")
+    assert config.environment.name == "rlft.environments.specified:Plain"
+    stored = config.model_dump(mode="json")
+    assert stored["reward"]["spec"] == CITY
+    assert check_config(stored, where="") == config
+    assert "spec" not in Config.model_validate(BASE).model_dump()["reward"]
+
+
+def test_a_specification_is_read_from_a_file_beside_the_config(tmp_path):
+    (tmp_path / "city.yaml").write_text(yaml.safe_dump(CITY))
+    (tmp_path / "try.yaml").write_text(yaml.safe_dump(specified(reward__spec="city.yaml")))
+    assert load_config(tmp_path / "try.yaml") == check_config(specified(), where="")
+    (tmp_path / "city.yaml").write_text("criteria: [")
+    with pytest.raises(ConfigError, match="not readable as YAML"):
+        load_config(tmp_path / "try.yaml")
+    (tmp_path / "city.yaml").unlink()
+    with pytest.raises(ConfigError, match="its path is relative to the config"):
+        load_config(tmp_path / "try.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"reward__spec": "city.yaml"}, "read from a config's file alone"),
+        ({"reward__spec": {"criteria": {}}}, "reward.spec.criteria"),
+        ({"reward__spec": CITY, "reward__weights": {"rihgt": 2.0}}, "weights.rihgt: the criteria of `spec` are right"),
+        ({"environment__kwargs": {"_specification_": "{}"}}, "is made of reward.spec, which is not there"),
+    ],
+)
+def test_what_is_wrong_with_a_specification_is_told(changes, said):
+    assert said in refused(**changes)

@@ -19,8 +19,11 @@ import pytest
 from rlft.chat.formats import FORMATS, LLAMA3_TAGGED
 from rlft.chat.marks import Marks
 from rlft.chat.served import read_served
+from rlft.config.names import SPECIFICATION
+from rlft.config.specified import PLAIN
 from rlft.contamination import find_contamination
 from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
 from rlft.contract.tools import ToolArgumentsError, ToolSpec
 from rlft.environments.calculator import Calculator, calculate, expression_of
 from rlft.environments.code.answers import complete, extract_code
@@ -35,6 +38,7 @@ from rlft.graders.answers import token_f1
 from rlft.graders.cited import declared_answer
 from rlft.graders.expressions import exact_value
 from rlft.graders.json_object import read_json_object
+from rlft.graders.similarity import MEASURES
 from rlft.harness.tools import printable
 from rlft.search.client import Document
 from rlft.search.lexical import Lexical
@@ -202,6 +206,28 @@ READERS: dict[str, Callable[[str], object]] = {
     "told by a tool": lambda text: marks().shield([{"role": "tool", "content": text}]),  # it may repeat the model
     "visible": visible,
     "visible_json": visible_json,
+}
+WRITTEN = {
+    "exact": {"type": "exact", "read": {"after": "Answer:"}},
+    "a JSON path": {"type": "exact", "read": {"json_path": "$..a"}},
+    "contains": {"type": "contains", "texts": ["a", "word"]},
+    "sentences": {"type": "length", "measured": "sentences", "at_most": 3},
+    "paragraphs": {"type": "length", "measured": "paragraphs", "at_most": 3},
+    "language": {"type": "language", "language": "en"},
+    "number": {"type": "number", "unit": "m"},
+    "date": {"type": "date", "gold": "2014-03-03"},
+    "list": {"type": "list", "ordered": True},
+    "a form": {"type": "json_schema", "json_schema": {"properties": {"a": {"uniqueItems": True}}}},
+    "citation": {"type": "citation", "gold": "d1"},
+    **{f"similar, {measure}": {"type": "similar", "measure": measure} for measure in MEASURES},
+}
+READERS |= {
+    f"specification, {name}": scored(
+        load_environment(
+            PLAIN, {SPECIFICATION: json.dumps({"criteria": {"right": {"says": "It is right.", "grader": grader}}})}
+        )
+    )
+    for name, grader in WRITTEN.items()
 }
 WRONG_TEXT = (ValueError, ZeroDivisionError)  # what tools and parsers of answers raise for it; the model is told
 

@@ -8,7 +8,10 @@ from rlft.audit.attacks.known import Pool, other_gold
 from rlft.audit.rewards import AuditReport, audit_reward
 from rlft.calls import make_call
 from rlft.config import HarnessConfig
+from rlft.config.names import SPECIFICATION
+from rlft.config.specified import PLAIN
 from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_environment
 from rlft.errors import ConfigError
 from rlft.harness.scripted import as_script
 from rlft.messages import as_openai
@@ -354,9 +357,13 @@ def test_rewards_whose_order_matters_are_noted():
 
 
 def test_a_case_that_does_not_hold_fails_the_audit():
-    def failed(environment, tasks, weights):
-        return [f"case 1 of {len(tasks)} tasks earns {weights['part']:g}"]
+    def audited(at_least):
+        case = {"attempt": "4", "task": "t2", "at_least": at_least, "reason": "It is right."}
+        spec = {"criteria": {"right": {"says": "It is right.", "grader": {"type": "exact"}}}, "cases": [case]}
+        environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
+        return audit_reward(TASKS, environment, weights={"right": 2.0}, full=None, timeout_seconds=2.0)
 
-    report = audit(exact, weights={"part": 2.0}, failed_cases=failed)
+    assert audited(2.0).passed
+    report = audited(2.5)
     assert (report.passed, report.exploits) == (False, ())
-    assert report.findings == ("case 1 of 6 tasks earns 2",)
+    assert report.findings == ("case 1 earns 2, not at least 2.5 (It is right.)",)

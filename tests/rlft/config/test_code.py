@@ -55,3 +55,8 @@ def test_files_are_found_as_they_are_named_in_all_settings(folder, monkeypatch):
         Code("training.loss_type", folder / "alone.py", is_module=False),
         Code("environment.kwargs", Path("alone.py"), is_module=False),
     ]
+
+
+def test_the_functions_of_a_specification_are_found(folder):
+    spec = "{criteria: {f: {says: f, grader: {type: function, function: 'alone.py:f'}}}}"
+    assert codes(f"reward.spec={spec}")[1:] == [Code("reward.spec", Path("alone.py"), is_module=False)]

@@ -8,6 +8,9 @@ import pytest
 
 from rlft.audit.rewards import audit_reward
 from rlft.config import SourceConfig
+from rlft.config.file import read_settings
+from rlft.config.names import SPECIFICATION
+from rlft.contract.loading import load_environment
 from rlft.contract.tools import read_tools
 from rlft.environments.snips_slots import INTENTS, SnipsSlots
 from rlft.tasks.rows import make_task as task_of_row
@@ -15,6 +18,7 @@ from rlft.tasks.sources import RawRow, read_rows
 from rlft.types import Trajectory
 from tests.rlft.attempts import make_task
 from tests.rlft.environments.playing import calls, parts_of, play, says, share_of
+from tests.shipped import ROOT
 
 WITH_TOOLS, AS_TEXT = SnipsSlots(), SnipsSlots(tools=False)
 BOTH = pytest.mark.parametrize("environment", [WITH_TOOLS, AS_TEXT], ids=["tools", "text"])
@@ -178,6 +182,25 @@ def test_gold_is_full_and_the_rest_less_on_every_row(environment, tasks):
         assert share(environment, task, says("")) == share(environment, task, says(_text(task))) == 0.0
         if environment.final_answer(Trajectory(wrong, task=task)) != environment.final_answer(trajectory):
             assert share(environment, task, *wrong) < 1.0, task.id
+
+
+@pytest.mark.slow
+def test_the_shipped_specification_pays_golds_as_the_python_reward_does(tasks):
+    spec = read_settings(ROOT / "configs" / "rewards" / "snips_slots.yaml")
+    written = load_environment("rlft.environments.snips_slots:SnipsSlots", {SPECIFICATION: json.dumps(spec)})
+
+    async def differing():
+        for task, other in zip(tasks, [*tasks[1:], tasks[0]], strict=True):
+            for gold in _golds(WITH_TOOLS, task, other):
+                attempt = Trajectory([gold], task=task)
+                own, parts = [await each.compute_reward(attempt, task.answer) for each in (WITH_TOOLS, written)]
+                if any(parts[name] != pytest.approx(own[name]) for name in ("intent", "slots")):
+                    yield task.id
+
+    async def found():
+        return [each async for each in differing()]
+
+    assert asyncio.run(found()) == []
 
 
 @pytest.mark.slow

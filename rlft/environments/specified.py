@@ -1,0 +1,158 @@
+"""Environments whose reward is a specification (`rlft.specification`): a plain one, and any other."""
+
+from __future__ import annotations
+
+import json
+import types
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import ValidationError
+
+from rlft.contract.base import BaseEnv
+from rlft.contract.loading import load_function
+from rlft.contract.specified import HELD, WRITTEN
+from rlft.errors import EnvironmentSetupError
+from rlft.fingerprints.identity import code_fingerprint
+from rlft.fingerprints.reachable import module_code
+from rlft.specification import Specification
+from rlft.specification.attempt import Attempt, Helpers, item_of
+from rlft.specification.judged import no_judge
+from rlft.specification.model import GATE
+from rlft.specification.programs import Program
+from rlft.specification.scoring import parts_of, score_attempt
+from rlft.specification.templates import value_of
+from rlft.types import Task, Trajectory
+
+_HELPERS = "_rlft_helpers"
+
+
+class Plain(BaseEnv):
+    """Asks for one answer without tools; its reward is a specification.
+
+    A config that has `reward.spec` and no `environment` means this one.
+    """
+
+    def __init__(self, system_prompt: str = "") -> None:
+        """Set what the model reads before each prompt."""
+        self.system_prompt = system_prompt
+
+
+class SpecifiedReward(BaseEnv):
+    """Scores attempts by the specification of its class. Each criterion is a part of the reward, by its name.
+
+    A part has the criterion's weight, maximum and minimum. Where a criterion is essential, the metric `essentials`
+    says whether an attempt meets all of them (`rlft.specification.scoring`).
+    """
+
+    async def compute_reward(self, completion: Trajectory, ground_truth: Any) -> dict[str, float | None]:
+        """Return the score of each criterion, `None` where it does not apply to the task.
+
+        Raises what a grader raises, such as TaskError for a task that lacks a column that a template names.
+        """
+        specification, helpers = _held(self)
+        attempt = Attempt(completion, item_of(completion.task, ground_truth), helpers)
+        return parts_of(specification, await score_attempt(specification, attempt))
+
+    async def compute_step_rewards(self, completion: Trajectory, ground_truth: Any) -> dict[str, list[float | None]]:
+        """Return nothing: criteria are about whole attempts."""
+        del completion, ground_truth
+        return {}
+
+    def step_weights(self) -> dict[str, float]:
+        """Return nothing, as no part is scored per turn."""
+        return {}
+
+    def reward_weights(self) -> dict[str, float]:
+        """Return the weights of the criteria."""
+        return _held(self)[0].weights()
+
+    def reward_maxima(self) -> dict[str, float]:
+        """Return the highest scores of the criteria."""
+        return {name: each.maximum for name, each in _held(self)[0].criteria.items()}
+
+    def reward_minima(self) -> dict[str, float]:
+        """Return the lowest scores of the criteria."""
+        specification, _ = _held(self)
+        gate = {GATE: 0.0} if specification.has_gate else {}
+        return {name: each.minimum for name, each in specification.criteria.items()} | gate
+
+    def reward_fingerprint(self) -> str:
+        """Return what scores depend on: the specification, the code of its graders, and the versions of libraries."""
+        specification, helpers = _held(self)
+        graders = list(specification.graders())
+        modules = [load_function(name, "reward.spec").module for name in specification.functions()]
+        content = {
+            "specification": specification.scoring(),
+            "graders": code_fingerprint("rlft.environments.specified"),
+            "libraries": {name: version(name) for each in graders for name in each.libraries},
+            "functions": [module_code(module, "reward.spec") for module in modules],
+            "sandbox": helpers.sandbox and helpers.sandbox.description,
+        }
+        return json.dumps(content, sort_keys=True)
+
+
+def specified(environment_class: type[BaseEnv], content: str) -> type[BaseEnv]:
+    """Return a subclass of an environment's class whose reward is a specification, given as JSON text.
+
+    It has the name and the module of that class, whose tools, context and gold completions stay; a specification that
+    says how a full answer is written has golds of its own. Raises EnvironmentSetupError for functions that cannot be
+    loaded and a sandbox that is not there, and RewardError where a judge is asked and there is none.
+    """
+    specification = _read(content)
+    space: dict[str, Any] = {
+        "__module__": environment_class.__module__,
+        "__qualname__": environment_class.__qualname__,
+        "__doc__": environment_class.__doc__,
+        HELD: specification,
+        WRITTEN: environment_class,
+        _HELPERS: _helpers(specification),
+    }
+    if specification.gold is not None:
+        space["gold_completion"] = _gold_completion
+    # `new_class` finds the metaclass that fits both, such as that of abstract classes.
+    bases = (SpecifiedReward, environment_class)
+    return types.new_class(environment_class.__name__, bases, {}, lambda names: names.update(space))
+
+
+def helpers_of(environment: BaseEnv) -> Helpers:
+    """Return what the graders of an environment's specification need beside the attempt."""
+    return getattr(type(environment), _HELPERS, Helpers())
+
+
+def _gold_completion(self: BaseEnv, task: Task) -> str:
+    """Return the full answer as the specification writes it."""
+    template = _held(self)[0].gold
+    assert template is not None
+    gold = value_of(template, Attempt((), item_of(task)))
+    return gold if isinstance(gold, str) else json.dumps(gold, ensure_ascii=False)
+
+
+def _held(environment: BaseEnv) -> tuple[Specification, Helpers]:
+    kind = type(environment)
+    return getattr(kind, HELD), getattr(kind, _HELPERS)
+
+
+def _read(content: str) -> Specification:
+    try:
+        return Specification.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise EnvironmentSetupError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            where="reward.spec",
+            fix="docs/guide/reward-specification.md has all fields",
+        ) from None
+
+
+def _helpers(specification: Specification) -> Helpers:
+    graders = list(specification.graders())
+    if any(each.needs_judge() for each in graders):
+        raise no_judge()
+    sandbox = None
+    if any(isinstance(each, Program) for each in graders):
+        from rlft.sandbox.create import create_sandbox
+
+        sandbox = create_sandbox(specification.sandbox)
+    functions = {name: load_function(name, "reward.spec").call for name in specification.functions()}
+    return Helpers(sandbox=sandbox, functions=functions)

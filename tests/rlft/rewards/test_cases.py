@@ -1,0 +1,90 @@
+"""The cases of a specification, and the shipped one beside the Python reward that it stands for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlft.config.file import read_settings
+from rlft.config.names import SPECIFICATION
+from rlft.contract.loading import load_environment
+from rlft.rewards.cases import failed_cases, run_cases
+from rlft.rewards.scoring import score_rollouts
+from rlft.types import Rollouts
+from tests.rlft.attempts import make_rollout, make_task
+
+SNIPS = "rlft.environments.snips_slots:SnipsSlots"
+PLAIN = "rlft.environments.specified:Plain"
+SPEC = read_settings(Path(__file__).resolve().parents[3] / "configs" / "rewards" / "snips_slots.yaml")
+SLOTS = [
+    {"slot": "city", "value": "New  York"},
+    {"slot": "timeRange", "value": "noon"},
+    {"slot": "city", "value": "rome"},
+]
+TASK = make_task("t", "weather in New York and Rome at noon", SLOTS, intent="GetWeather")
+
+
+def call(name, arguments):
+    function = {"name": name, "arguments": arguments}
+    return {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+
+
+def totals(environment, attempts):
+    rows = [make_rollout(TASK, *environment_prompt(environment), each, sample=n) for n, each in enumerate(attempts)]
+    return [
+        (row.total, row.parts["intent"], row.parts["slots"])
+        for row in score_rollouts(
+            Rollouts(tuple(rows)), {"t": TASK}, environment, weights={}, full=None, timeout_seconds=20
+        )
+    ]
+
+
+def environment_prompt(environment):
+    from rlft.contract.base import prompt_messages
+
+    return prompt_messages(TASK, environment)
+
+
+def test_the_shipped_specification_scores_as_the_python_reward():
+    own = load_environment(SNIPS, {"tools": True})
+    written = load_environment(SNIPS, {"tools": True, SPECIFICATION: json.dumps(SPEC)})
+    gold = own.gold_completion(TASK)[0]
+    attempts = [
+        gold,
+        call("GetWeather", {"city": "new york", "timeRange": "noon"}),  # two of three pairs
+        call("GetWeather", {"city": ["rome", "New York", "Lima"]}),  # two in both, four in either
+        call("GetWeather", {}),
+        call("PlayMusic", {"year": "noon"}),
+        {"role": "assistant", "content": "It is fine."},
+    ]
+    found = totals(written, attempts)
+    assert found == [pytest.approx(each) for each in totals(own, attempts)]
+    assert found[0] == (1.5, 1.0, 1.0)
+    assert found[2] == pytest.approx((1.0, 1.0, 0.5))
+
+
+def test_the_shipped_cases_hold():
+    environment = load_environment(SNIPS, {"tools": True, SPECIFICATION: json.dumps(SPEC)})
+    assert len(run_cases(environment)) == 4
+    assert failed_cases(environment) == []
+
+
+def test_a_case_that_does_not_hold_says_what_it_earns_and_why_it_is_there():
+    cases = [
+        {"attempt": "Lima", "item": {"answer": "Lima"}, "at_most": 0.5, "reason": "On purpose."},
+        {"attempt": "Lima", "task": "t", "at_least": 1.0, "reason": "Its task may be absent."},
+        {"attempt": "Lima", "at_least": 1.0, "reason": "It has no row."},
+    ]
+    spec = {"criteria": {"right": {"says": "r", "grader": {"type": "exact"}}}, "cases": cases}
+    environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
+    first, second, third = run_cases(environment)
+    assert str(first) == "case 1 earns 1, not at most 0.5 (On purpose.)"
+    assert second.problem is None
+    assert "the task's row has no item.answer" in third.problem
+    assert len(failed_cases(environment, [make_task("t", "?", "Lima")])) == 2
+    # A weight of the config is that of the criterion: the total is 0.25.
+    assert str(run_cases(environment, weights={"right": 0.25})[0]) == "case 1 holds"
+
+
+def test_an_environment_whose_reward_is_code_has_no_cases():
+    assert run_cases(load_environment(SNIPS, {})) == []
