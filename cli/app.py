@@ -28,6 +28,7 @@ from cli.report import report
 from cli.rescore import rescore
 from cli.resume import resume
 from cli.retrain import retrain
+from cli.reward.app import app as reward
 from cli.rollback import rollback
 from cli.run import run
 from cli.runs import runs
@@ -46,6 +47,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 for command in (run, resume, estimate, retrain, rescore, audit, stack):
     app.command(rich_help_panel=_TRAIN)(command)
 app.add_typer(environments.app, name="environments", rich_help_panel=_TRAIN)
+app.add_typer(reward, name="reward", rich_help_panel=_TRAIN)
 app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)
 for command in (runs, show, diagnose, compare, report, ui, doctor):
     app.command(rich_help_panel=_LOOK)(command)

@@ -1,0 +1,55 @@
+"""`rlft reward explain`: a written reward in words, with one attempt scored criterion by criterion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
+from cli.reward.opened import find_task, open_reward, specification_in, tasks_of
+from cli.reward.tried import try_attempt
+from mlops.display.terminal import console
+from rlft.config.file import load_config
+from rlft.errors import RlftError
+
+if TYPE_CHECKING:
+    from cli.reward.tried import Tried
+    from rlft.config import Config
+
+
+def explain(
+    config: ConfigPath, overrides: Overrides = None, as_json: ResultAsJson = False, verbose: Verbose = False
+) -> None:
+    """Say in words what a written reward pays for, and score one attempt, the gold of a task.
+
+    Without the data, the words alone.
+    """
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        from rlft.specification.words import in_words
+
+        words = in_words(specification_in(settings), settings.reward.weights)
+        example, why = _example(settings)
+        if as_json:
+            content = {"words": words, "example": example and example.to_json(), "no_example": why or None}
+            console.write_json(content)
+            return
+        console.print(words)
+        if example is None:
+            console.print(f"\nThere is no example: {why}")
+            return
+        console.print(f"\nFor example, this attempt at task {example.task.id}:\n\n{example.text}\n")
+        example.show()
+
+
+def _example(config: Config) -> tuple[Tried | None, str]:
+    """Return the gold attempt at the first train task, scored; or why there is none."""
+    try:
+        environment = open_reward(config)
+        task = find_task(tasks_of(config), None)
+        gold = environment.gold_completion(task)
+        if gold is None:
+            return None, f"task {task.id} has no gold completion"
+        return try_attempt(config, environment, gold, task), ""
+    except RlftError as error:
+        return None, str(error)

@@ -1,0 +1,52 @@
+"""The config and its tasks, as the commands of `rlft reward` need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rlft.errors import ConfigError, TaskError
+
+if TYPE_CHECKING:
+    from rlft.config import Config
+    from rlft.contract.base import BaseEnv
+    from rlft.specification import Specification
+    from rlft.types import Task
+
+
+def specification_in(config: Config) -> Specification:
+    """Return the specification of a config. Raises ConfigError for a config whose reward is code."""
+    if config.reward.spec is None:
+        raise ConfigError(
+            "the reward of this config is code, not a specification",
+            where="reward.spec",
+            fix="write one (docs/guide/reward-specification.md); `rlft audit` attacks either kind",
+        )
+    return config.reward.spec
+
+
+def open_reward(config: Config) -> BaseEnv:
+    """Load the environment of a config. Raises EnvironmentSetupError and ConfigError as `load_environment` does."""
+    from rlft.contract.loading import load_environment
+
+    return load_environment(config.environment.name, config.environment.kwargs)
+
+
+def tasks_of(config: Config) -> Sequence[Task]:
+    """Read all tasks of a config. Raises TaskError and ConfigError where that fails."""
+    from mlops.display.bars import Display
+    from rlft.tasks import ingest_tasks
+
+    name, seed = config.environment.name, config.tasks.seed
+    with Display().stage("tasks") as progress:
+        return ingest_tasks(config.tasks, environment=name, seed=seed, progress=progress).tasks
+
+
+def find_task(tasks: Sequence[Task], task_id: str | None) -> Task:
+    """Return the task of this id, or the first train task. Raises TaskError if there is none."""
+    if task_id is None:
+        return next((task for task in tasks if task.split == "train"), tasks[0])
+    if found := next((task for task in tasks if task.id == task_id), None):
+        return found
+    fix = f"give the id of one, such as {tasks[0].id}, or no --task"
+    raise TaskError(f"there is no task {task_id!r}", where="--task", fix=fix)

@@ -1,0 +1,64 @@
+"""`rlft reward run`: one attempt scored by a written reward, with the reason of every score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
+from cli.reward.opened import find_task, open_reward, specification_in, tasks_of
+from cli.reward.tried import try_attempt
+from mlops.display.terminal import console
+from rlft.config.file import load_config
+from rlft.errors import RlftError
+
+_LONGEST_NAME, _LARGEST_FILE = 1000, 16 << 20  # characters, bytes
+
+
+def run(
+    config: ConfigPath,
+    attempt: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT|FILE", help="The attempt: a text, a file with one, or a .json file with a list of messages."
+        ),
+    ],
+    task: Annotated[str | None, typer.Option(help="Id of the task. Without it the first train task is taken.")] = None,
+    overrides: Overrides = None,
+    as_json: ResultAsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Score one attempt at a task, and say why each criterion scored as it did.
+
+    The exit code is 0 whatever the score.
+    """
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        specification_in(settings)
+        given = _attempt(attempt)
+        environment = open_reward(settings)
+        tried = try_attempt(settings, environment, given, find_task(tasks_of(settings), task))
+        if as_json:
+            console.write_json(tried.to_json())
+            return
+        console.print(f"Task {tried.task.id}: {tried.task.text}\n")
+        tried.show()
+
+
+def _attempt(given: str) -> str | list[object]:
+    """Return the text or the messages that `--attempt` means. Raises RlftError for a file that cannot be read."""
+    if len(given) > _LONGEST_NAME or "\0" in given or not Path(given).is_file():
+        return given
+    path = Path(given)
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise ValueError("it has more than 16 MiB")
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if path.suffix == ".json" and text.lstrip().startswith("[") else text
+    except (OSError, ValueError) as error:
+        fix = "give UTF-8 text, or messages as JSON"
+        raise RlftError(f"{given} cannot be read: {error}", where="--attempt", fix=fix) from error

@@ -1,0 +1,39 @@
+"""`rlft reward import`: one of OpenAI's graders as a specification."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from cli.guard import guarded
+from cli.options import ResultAsJson, Verbose
+from mlops.display.terminal import console
+from rlft.errors import ConfigError
+from rlft.files import why_no_file
+
+
+def import_grader(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file with one of OpenAI's graders.")],
+    as_json: ResultAsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Print one of OpenAI's graders as a specification, in YAML."""
+    with guarded(verbose, None):
+        from rlft.specification.importing import import_grader as taken_over
+
+        if problem := why_no_file(file):
+            raise ConfigError(problem, where=str(file), fix="name a JSON file with a grader")
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError, OSError) as error:
+            raise ConfigError(f"it is not readable as JSON: {error}", where=str(file), fix="mend the file") from error
+        specification = taken_over(content, where=str(file)).model_dump(mode="json", exclude_defaults=True)
+        if as_json:
+            console.write_json(specification)
+        else:
+            text = yaml.safe_dump(specification, sort_keys=False, allow_unicode=True, width=100)
+            console.print(text, end="", soft_wrap=True)

@@ -1,0 +1,62 @@
+"""`rlft reward validate`: a written reward checked, and its cases run, before anything is trained on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
+from cli.reward.opened import open_reward, specification_in, tasks_of
+from mlops.display.terminal import console, styled
+from rlft.config.file import load_config
+
+if TYPE_CHECKING:
+    from rlft.rewards.cases import CaseResult
+
+
+def validate(
+    config: ConfigPath,
+    with_tasks: Annotated[
+        bool, typer.Option("--tasks", help="Also read the tasks, and run the cases that name one by its id.")
+    ] = False,
+    overrides: Overrides = None,
+    as_json: ResultAsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check a written reward and run its cases, without data.
+
+    The exit code is 2 if the specification cannot be used or a case does not hold, and 0 otherwise.
+    """
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        specification = specification_in(settings)
+        environment = open_reward(settings)
+        from rlft.rewards.cases import run_cases
+
+        results = run_cases(environment, tasks_of(settings) if with_tasks else (), settings.reward.weights)
+        failed = [each for each in results if each.failed]
+        if as_json:
+            cases = [_to_json(each) for each in results]
+            console.write_json({"criteria": list(specification.criteria), "cases": cases, "passed": not failed})
+        else:
+            _show(len(specification.criteria), results, failed)
+        if failed:
+            raise typer.Exit(2)
+
+
+def _show(criteria: int, results: list[CaseResult], failed: list[CaseResult]) -> None:
+    for each in failed:
+        console.print(styled(str(each), "red"))
+    waiting = sum(each.problem is None for each in results)
+    held = len(results) - len(failed) - waiting
+    console.print(f"{criteria} criteria can be used, and {held} of {len(results)} cases hold.")
+    if waiting:
+        console.print(f"{waiting} of the cases name tasks that were not read; --tasks reads all of the config.")
+
+
+def _to_json(result: CaseResult) -> dict[str, Any]:
+    holds = None if result.problem is None else not result.failed
+    told = {"holds": holds, "problem": result.problem or None, "reason": result.case.reason}
+    return {"case": result.number, "total": result.total, **told}
