@@ -354,11 +354,10 @@ def test_in_the_audit_once_with_how_many_tasks_it_concerns():
     assert report.findings[0] == f"gold_completion failed on 4 of 4 tasks, for example t1: {ERROR}"
     environment = Asks(compute_reward=lambda completion: user_code.of_info(completion.task))
     report = audit_reward(TASKS, environment, **kept)
-    found = [finding for finding in report.findings if "KeyError" in finding]
-    assert found == [
-        "gold, empty, echo, constant, other_gold, most_common could not be scored on 4 tasks, for example t1: "
-        f"compute_reward: {ERROR}"
-    ]
+    [found] = [finding for finding in report.findings if "KeyError" in finding]
+    kinds, _, said = found.partition(" could not be scored ")
+    assert kinds.startswith("gold, empty, echo, constant, other_gold, ")
+    assert said == f"on 4 tasks, for example t1: compute_reward: {ERROR}"
 
 
 def test_a_demonstration_that_fails_names_the_task():
