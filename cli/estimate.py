@@ -50,6 +50,9 @@ def estimate(
         from mlops.stored.past_work import past_runs
 
         runs = [] if probe else past_runs(home, settings)
+        if not runs:
+            why = "" if probe else f"No run of {settings.name} is usable here. "
+            errors.print(f"{why}This machine is probed, for {seconds:g} s at most.")
         found = _from_records(settings, runs) if runs else _from_probe(settings, seconds)
         if as_json:
             console.write_json(found.as_json(price_per_hour))
@@ -92,7 +95,6 @@ def _from_probe(config: Config, seconds: float) -> Estimate:
     from rlft.readiness.device import gpus_here
     from rlft.readiness.policy import memory_bytes
 
-    errors.print(f"No run of {config.name} is usable here: this machine is probed, for {seconds:g} s at most.")
     probed = run_probe(config, seconds)
     work = work_of(config, counts_of_probe(probed))
     rates, gpus = rates_of_probe(probed, config, work), gpus_here()
