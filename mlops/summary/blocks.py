@@ -32,12 +32,9 @@ def results(summary: Summary) -> Iterator[Block]:
 
 
 def lead(summary: Summary) -> Iterator[Block]:
-    """Yield the verdict as a headline, what must be read with it, and what explains it.
-
-    The headline is the first, as MLflow shows the first lines of a description alone until somebody asks for more.
-    """
+    """Yield what must be read before the verdict, the verdict as a headline, and what explains it."""
+    yield from _cautions(verdict.warnings_before(summary))
     yield Headline(headline(summary))
-    yield from _cautions(verdict.cautions(summary))
     yield from verdict.explanation(summary)
 
 

@@ -27,8 +27,8 @@ ARMS = (
 )
 
 
-def cautions(summary: Summary) -> list[str]:
-    """Return what must be read with the verdict: that answers have collapsed, or that something simpler would do."""
+def warnings_before(summary: Summary) -> list[str]:
+    """Return what must be read before the verdict: that answers have collapsed, or that something simpler would do."""
     return [*_collapsed(summary), *controls_that_do(summary)]
 
 

@@ -46,16 +46,16 @@ VERDICT, NOT_NEW = "The trained model is better than what it started from:", "On
 NUMBERS = "accuracy 10 -> 60 on 9 unseen test tasks (+50 points, 95 % interval +40 to +60)"
 
 
-def test_the_verdict_comes_first_with_what_must_be_read_with_it_and_the_decision_behind_the_results():
+def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results():
     told = [
         (type(block).__name__, block if isinstance(block, str) else getattr(block, "text", ""))
         for block in blocks(SUMMARY)
     ]
     kinds = [kind for kind, _ in told]
     assert kinds == [
-        "Headline", "Caution", "Caution", "Table", "str", "Caution", "Table", "Bullets", "Caution", "str"
+        "Caution", "Caution", "Headline", "Table", "str", "Caution", "Table", "Bullets", "Caution", "str"
     ]  # fmt: skip
-    for (_, text), begins in zip(told, [f"{VERDICT} {NUMBERS};", COLLAPSED, CONTROL], strict=False):
+    for (_, text), begins in zip(told, [COLLAPSED, CONTROL, f"{VERDICT} {NUMBERS};"], strict=False):
         assert text.startswith(begins)
     assert told[5][1] == NOT_NEW
     assert told[7][1] == "Not promoted: 1 of 1 rules fails. Registry when the run ended: m version 3, alias challenger"
@@ -81,15 +81,15 @@ def terminal():
 )
 def test_everybody_who_tells_it_keeps_the_order(tell):
     text = tell().replace("\\", "").replace("&gt;", ">")
-    places = [text.index(each) for each in (VERDICT, NUMBERS, COLLAPSED, CONTROL, NOT_NEW)]
+    places = [text.index(each) for each in (COLLAPSED, CONTROL, VERDICT, NUMBERS, NOT_NEW)]
     assert places == sorted(places)
     assert text.count(NOT_NEW) == 1
 
 
-def test_a_version_is_headed_by_the_verdict_with_what_must_be_read_with_it():
+def test_a_version_is_headed_by_the_verdict_with_what_must_be_read_before_it():
     told = verdict_blocks({"summary": SUMMARY.model_dump(mode="json")})
-    assert [type(block) for block in told] == [Headline, Caution, Caution]
-    assert "\n".join(map(paragraph, told)).split("\n")[1].startswith(f"> {COLLAPSED}")
+    assert [type(block) for block in told] == [Caution, Caution, Headline]
+    assert "\n".join(map(paragraph, told)).startswith(f"> {COLLAPSED}")
 
 
 def test_what_kept_a_version_from_being_promoted_stands_before_all_that_passed():
