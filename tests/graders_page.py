@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
+from rlft.specification.judge import JudgeSettings
 from rlft.specification.model import AnyGrader, Applies, Case, Criterion, Specification
 from rlft.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
@@ -21,6 +22,7 @@ PARTS = {
     "`applies`": Applies,
     "`read`": Read,
     "A case": Case,
+    "`judge`": JudgeSettings,
 }
 
 

@@ -70,10 +70,13 @@ class ChatEndpoint:
     at once: thousands of attempts must not wait for an endpoint that is gone.
     """
 
-    def __init__(self, model: AskedModel) -> None:
-        """Raises ConfigError if the variable of the key is not set, or its value cannot stand in a header."""
+    def __init__(self, model: AskedModel, *, where: str = "controls.api_key") -> None:
+        """Raises ConfigError if the variable of the key is not set, or its value cannot stand in a header.
+
+        `where` is the setting that names the variable.
+        """
         self.model = model
-        key = _read_key(model.api_key)
+        key = _read_key(model.api_key, where)
         self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
         self._limit = "max_tokens"
         self._silent = 0
@@ -140,15 +143,15 @@ class ChatEndpoint:
             self._silent = self._silent + 1 if silent else 0
 
 
-def _read_key(api_key: str | None) -> str:
+def _read_key(api_key: str | None, where: str) -> str:
     """Return the value of the key's variable, or an empty text. Raises ConfigError for one that no header can hold."""
     if api_key is None:
         return ""
-    key = str(resolve(api_key, "controls.api_key")).strip()
+    key = str(resolve(api_key, where)).strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigError(
             f"the value of {api_key} has a character that cannot be sent",
-            where="controls.api_key",
+            where=where,
             fix="export the key alone, in one line",
         )
     return key

@@ -147,12 +147,16 @@ def _read(content: str) -> Specification:
 
 def _helpers(specification: Specification) -> Helpers:
     graders = list(specification.graders())
+    judge, sandbox = None, None
     if any(each.needs_judge() for each in graders):
-        raise no_judge()
-    sandbox = None
+        if specification.judge is None:
+            raise no_judge()
+        from rlft.judges.chat_judge import ChatJudge
+
+        judge = ChatJudge(specification.judge)
     if any(isinstance(each, Program) for each in graders):
         from rlft.sandbox.create import create_sandbox
 
         sandbox = create_sandbox(specification.sandbox)
     functions = {name: load_function(name, "reward.spec").call for name in specification.functions()}
-    return Helpers(sandbox=sandbox, functions=functions)
+    return Helpers(sandbox=sandbox, judge=judge, functions=functions)

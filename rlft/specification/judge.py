@@ -4,7 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from rlft.specification.piece import Piece
+
+
+class JudgeSettings(Piece):
+    """The model that answers questions about attempts, behind an OpenAI-compatible address."""
+
+    endpoint: str = Field(
+        max_length=2000,
+        description="Address of the server, such as http://127.0.0.1:8000/v1; `/chat/completions` is asked below it.",
+    )
+    model: str = Field(min_length=1, max_length=500, description="The model's name there.")
+    api_key: str | None = Field(
+        default=None,
+        pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$",
+        description="Key of the endpoint, as env:NAME for the environment variable that holds it. null sends none.",
+    )
+    votes: int = Field(
+        default=1,
+        ge=1,
+        le=25,
+        description="How often it is asked. One vote is the likeliest answer; of several the mean or the most frequent "
+        "label counts.",
+    )
+    max_tokens: int = Field(default=512, ge=16, le=100_000, description="The most tokens of an answer.")
+    timeout_seconds: float = Field(default=60.0, gt=0, le=86_400, description="Seconds that one request may take.")
+    attempts: int = Field(
+        default=5, ge=1, le=1000, description="Times that it is asked the same before it is an error."
+    )
+    concurrency: int = Field(default=8, ge=1, le=1024, description="It gets at most this many requests at a time.")
+
+    def scoring(self) -> dict[str, Any]:
+        """Return what its answers depend on, as JSON."""
+        return self.model_dump(mode="json", include={"endpoint", "model", "votes", "max_tokens"})
 
 
 @dataclass(frozen=True, slots=True)

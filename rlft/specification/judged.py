@@ -134,7 +134,8 @@ def no_judge() -> RewardError:
     return RewardError(
         "a criterion asks a judge, and there is none",
         where="reward.spec",
-        fix="let another grader decide (most of what can be said plainly can be checked), or take the criterion out",
+        fix="name one under `judge` (endpoint, model), or let another grader decide: most of what can be said plainly "
+        "can be checked",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from rlft.specification.grader import Grader
+from rlft.specification.judge import JudgeSettings
 from rlft.specification.judged import Asked, LabelModel, ScoreModel
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
 from rlft.specification.piece import Piece
@@ -128,10 +129,22 @@ class Specification(Piece):
         description="How a full answer is written, as a template of the task's row, for the audit and demonstrations. "
         "null means what the environment says, which is the task's answer.",
     )
+    judge: JudgeSettings | None = Field(
+        default=None,
+        exclude_if=lambda judge: judge is None,
+        description="The model that answers for graders of the types `judge`, `score_model` and `label_model`.",
+    )
     sandbox: Literal["auto", "bubblewrap", "none"] = Field(
         default="auto", description="Where graders of the type `python` run."
     )
     cases: list[Case] = Field(default=[], max_length=1000, description="Attempts, and what they deserve.")
+
+    @model_validator(mode="after")
+    def _has_a_judge_if_one_is_asked(self) -> Self:
+        is_asked = any(grader.needs_judge() for grader in self.graders())
+        if self.judge is not None and not is_asked:
+            raise ValueError("judge: no criterion asks it; take it out, or add one with a grader of the type judge")
+        return self
 
     @model_validator(mode="after")
     def _pays_for_something(self) -> Self:
@@ -168,7 +181,9 @@ class Specification(Piece):
 
     def scoring(self) -> dict[str, Any]:
         """Return what scores depend on, as JSON: all but words and cases."""
-        content = self.model_dump(mode="json", exclude={"says", "cases"})
+        content = self.model_dump(mode="json", exclude={"says", "cases", "judge"})
+        if self.judge is not None:
+            content["judge"] = self.judge.scoring()
         for criterion in content["criteria"].values():
             del criterion["says"]
         return content

@@ -1,0 +1,6 @@
+"""Judges: models behind an address that answer questions about attempts, where nothing that computes can decide.
+
+- `chat_judge`: a judge behind an OpenAI-compatible address
+- `asking`: what it is sent; what the attempt says is data there
+- `reading`: its answer read strictly, as a number or a label
+"""
