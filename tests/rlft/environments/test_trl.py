@@ -130,7 +130,10 @@ def test_scores_beyond_one_and_below_zero_are_taken_where_they_are_declared():
     environment = build("twice", "overlong", maxima={"twice": 2.0, "overlong": 0.0}, gold_template="{solution}")
     right, wordy, wrong = score(environment, PERU, "Lima", "It is Lima", "Rome")
     assert [(row.total, row.solved) for row in (right, wordy, wrong)] == [(2.0, True), (1.5, False), (-1.0, False)]
-    assert audit_reward([PERU, CHAD], environment, weights={}, full=None, timeout_seconds=5.0).passed
+    # An answer that denies what it names is paid like gold by a reward that looks for the name alone.
+    settings = {"weights": {}, "full": None, "timeout_seconds": 5.0}
+    assert audit_reward([PERU, CHAD], environment, **settings).exploits == ("negated",)
+    assert audit_reward([PERU, CHAD], environment, accept=["negated"], **settings).passed
 
 
 def test_what_a_function_does_wrong_is_an_error_of_the_rollout():
