@@ -9,6 +9,7 @@ from urllib.parse import quote as in_address
 from mlops.summary.blocks import blocks
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
+from rlft.blocks import Headline
 from rlft.markdown import paragraph, plain
 from rlft.types import Interval
 
@@ -62,10 +63,13 @@ def description(summary: Summary, name: str, note: str = "", links: Mapping[str,
     `name` is that of the run, as `rlft show` takes it, and `links` maps what can be looked at next to its address. The
     note is the user's own Markdown; all else is escaped.
     """
+    # MLflow folds a description after five lines, and cautions alone may fill them, so that here the headline, which
+    # names the controls that do as well, stands above them.
+    told = sorted(blocks(summary), key=lambda block: not isinstance(block, Headline))
     linked = ", ".join(f"[{plain(text)}]({address})" for text, address in (links or {}).items())
     shows = f"`rlft show {quote(name)}` shows its conversations." if _has_sampled(summary) else ""
     more = " ".join(each for each in (shows, f"Look at: {linked}." if linked else "") if each)
-    return "\n\n".join([*map(paragraph, blocks(summary)), *(each for each in (more, note) if each)])
+    return "\n\n".join([*map(paragraph, told), *(each for each in (more, note) if each)])
 
 
 def cut_short(why: str, way_on: str) -> str:
