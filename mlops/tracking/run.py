@@ -1,8 +1,8 @@
 """One MLflow run for each pipeline run, written from the pipeline's body, and never in the way of training.
 
 Only `MlflowClient` with an address and a run id is used, never the fluent API: the run does not depend on global
-state, and a resumed or replayed pipeline finds its run again by the tag `rlft.root_run`. A call that fails is kept,
-tried again at the next one, and at the end written to a file.
+state, and a resumed or replayed pipeline finds its run again by the tag `mlflow.rlft.root_run`. A call that fails is
+kept, tried again at the next one, and at the end written to a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from rlft.types import TaskSet
 logger = logging.getLogger(__name__)
 
 _SHORT: dict[Shortage | None, str] = {"disk": "the disk is full", "read-only": "nothing can be written there any more"}
-ROOT_RUN_TAG = "rlft.root_run"
+ROOT_RUN_TAG = "mlflow.rlft.root_run"  # MLflow shows nobody what begins with `mlflow.`
+OLD_ROOT_RUN_TAG = "rlft.root_run"
 DESCRIPTION = "mlflow.note.content"  # the tag that MLflow shows as a run's description, and reads as Markdown
 # What MLflow shows as the description of an experiment that rlft has made.
 _NOTE = (
@@ -232,7 +233,11 @@ class Tracker:
         check_reachable(self.tracking_uri)
         client = MlflowClient(tracking_uri=self.tracking_uri)
         experiment_id = self._experiment(client)
-        found = client.search_runs([experiment_id], f"tags.`{ROOT_RUN_TAG}` = '{self.root_run}'", max_results=1)
+        found = [
+            run
+            for tag in (ROOT_RUN_TAG, OLD_ROOT_RUN_TAG)
+            for run in client.search_runs([experiment_id], f"tags.`{tag}` = '{self.root_run}'", max_results=1)
+        ]
         if found:
             run_id = found[0].info.run_id
             client.update_run(run_id, status="RUNNING")

@@ -105,6 +105,15 @@ def test_another_root_run_is_another_run(open_run, store, tmp_path):
     assert other.experiment_id == open_run().experiment_id
 
 
+def test_a_run_whose_root_is_a_tag_that_is_shown_as_it_once_was_is_found_again(open_run):
+    first = open_run()
+    client = MlflowClient(tracking_uri=first.tracking_uri)
+    root = stored(first).data.tags[tracking.ROOT_RUN_TAG]
+    client.delete_tag(first.run_id, tracking.ROOT_RUN_TAG)
+    client.set_tag(first.run_id, "rlft.root_run", root)
+    assert open_run().run_id == first.run_id
+
+
 def test_params_are_flat_cut_and_stay(open_run, caplog):
     tracker = open_run()
     tracker.log_params({"policy": {"lora": {"rank": 8}, "model": None}, "list": [1, 2], "long": "x" * 7000})
