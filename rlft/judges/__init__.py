@@ -2,5 +2,6 @@
 
 - `chat_judge`: a judge behind an OpenAI-compatible address
 - `asking`: what it is sent; what the attempt says is data there
+- `pairs`: pairs of attempts of which people said which is better, shown in either order
 - `reading`: its answer read strictly, as a number or a label
 """

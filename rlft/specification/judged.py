@@ -33,9 +33,7 @@ class Asked(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return the judge's score. Raises what the judge raises."""
-        question = Question((("user", filled(self.question, attempt)),), attempt.text)
-        answer = await _ask(attempt, question)
-        return Verdict(_score(answer, 0.0, 1.0), answer.why or "the judge says so")
+        return await _scored(attempt, Question((("user", filled(self.question, attempt)),), (attempt.text,)))
 
 
 class Content(Piece):
@@ -91,9 +89,7 @@ class ScoreModel(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return the number. Raises what the judge raises."""
         low, high = self.range or (0.0, 1.0)
-        question = Question(_messages(self.input, attempt), attempt.text, low, high, model=self.model)
-        answer = await _ask(attempt, question)
-        return Verdict(_score(answer, low, high), answer.why or "the model says so")
+        return await _scored(attempt, Question(_messages(self.input, attempt), (attempt.text,), low, high))
 
 
 class LabelModel(Grader):
@@ -122,10 +118,8 @@ class LabelModel(Grader):
 
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 for a passing label, else 0. Raises what the judge raises."""
-        question = Question(_messages(self.input, attempt), attempt.text, labels=tuple(self.labels), model=self.model)
+        question = Question(_messages(self.input, attempt), (attempt.text,), labels=tuple(self.labels))
         answer = await _ask(attempt, question)
-        if answer.label not in self.labels:
-            raise RewardError(f"the judge gave the label {answer.label!r:.60}, which is none of {self.labels}")
         return Verdict(float(answer.label in self.passing_labels), f"its label is {answer.label}")
 
 
@@ -149,7 +143,8 @@ async def _ask(attempt: Attempt, question: Question) -> Answer:
     return await attempt.helpers.judge.ask(question)
 
 
-def _score(answer: Answer, least: float, most: float) -> float:
-    if answer.score is None or not least <= answer.score <= most:
-        raise RewardError(f"the judge gave {answer.score}, not a number from {least:g} to {most:g}")
-    return answer.score
+async def _scored(attempt: Attempt, question: Question) -> Verdict:
+    """Return the judge's number, and its reason."""
+    answer = await _ask(attempt, question)
+    assert answer.score is not None  # as the question has no labels
+    return Verdict(answer.score, answer.why or "the judge says so")

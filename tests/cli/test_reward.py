@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.display import terminal
+from tests.rlft.engines.chat_servers import ChatServer
 
 SPEC = {
     "says": "Name the capital.",
@@ -104,3 +105,62 @@ def test_a_reward_that_is_code_has_nothing_to_explain(reward):
     for command in ("explain", "validate"):
         arguments = ["--set", "reward.spec=null", "--set", "environment.name=rlft.environments.maths:Maths"]
         reward(command, "try.yaml", *arguments, code=2)
+
+
+PAIRS = [
+    {"id": "a", "input": "Name a city.", "output_1": "Lima", "output_2": "A cat", "label": 1, "subset": "plain"},
+    {"id": "b", "input": "Name a city.", "output_1": "Lima, or rather Rome", "output_2": "Bern", "label": 2},
+]
+
+
+def judged_config(folder, url):
+    """Let a judge decide one criterion, beside a number of words."""
+    criteria = {
+        "city": {"says": "It is a city.", "grader": {"type": "judge", "question": "Is it one city?"}},
+        "short": {"says": "It is short.", "weight": 0.0, "grader": {"type": "length", "at_most": 3}},
+    }
+    judge = {"endpoint": url, "model": "small", "attempts": 1}
+    (folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": criteria, "judge": judge}))
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in PAIRS))
+
+
+def test_agreement_measures_a_judge_alone_and_in_both_orders(reward):
+    def answer(body, number):
+        shown = body["messages"][-1]["content"]
+        if " 2\n" in shown:  # both are shown: it names whatever stands first
+            return '{"why": "so", "label": "1"}'
+        return json.dumps({"why": "so", "score": 0.0 if "cat" in shown or "Rome" in shown else 1.0})
+
+    with ChatServer(answer) as server:
+        judged_config(reward.folder, server.url)
+        told = json.loads(reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json"))
+        assert len(server.bodies) == 2 * (2 + 2 + 2)  # alone, alone again, and in two orders, of two pairs
+        said = reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--again", "0", "--limit", "1")
+        assert len(server.bodies) == 12 + 4
+    total = told["agreement"]["all"]
+    assert (total["pairs"], total["alone"]["mean"], total["failed"], told["problems"]) == (2, 1.0, 0, {})
+    assert (total["side_by_side"]["mean"], total["steady"]["mean"], total["first"]["mean"]) == (0.5, 0.0, 1.0)
+    assert total["repeats"]["mean"] == 1.0
+    assert total["longer"]["mean"] == 0.0  # "A cat" and the long Rome are longer, and worse
+    assert list(told["agreement"]) == ["all", "plain"]
+    assert "The reward pays the better attempt more in 100%" in said
+    assert "which chance would do" in said  # one pair tells nothing
+    assert "the first one in 100%" in said
+
+
+def test_agreement_of_a_reward_without_a_judge_is_that_of_its_totals(reward):
+    (reward.folder / "pairs.jsonl").write_text("".join(json.dumps({**each, "answer": "Lima"}) + "\n" for each in PAIRS))
+    total = json.loads(reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json"))["agreement"]["all"]
+    assert total["alone"]["mean"] == 0.75  # Lima is right; neither Rome nor Bern is, a tie
+    assert (total["ties"], total["side_by_side"]) == (1, None)
+
+
+def test_agreement_that_nothing_comes_of_is_an_error(reward):
+    with ChatServer(lambda body, number: "a lovely answer") as server:
+        judged_config(reward.folder, server.url)
+        result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
+        assert result.exit_code == 2
+        assert "none of 2 pairs could be judged: RewardError: the judge's answer is no JSON object" in result.output
+    result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
+    assert result.exit_code == 2
+    assert "nowhere.jsonl" in result.output

@@ -135,9 +135,8 @@ def test_a_judge_is_asked_with_the_attempt_as_data():
     )
     [question] = judge.asked
     assert question.messages == (("user", "Polite about Lima?"),)
-    assert question.attempt == "Hi"
-    with pytest.raises(Exception, match="not a number from 0 to 1"):
-        grade({"type": "judge", "question": "?"}, "Hi", helpers=Helpers(judge=Yes(Answer(score=2.0))))
+    assert question.attempts == ("Hi",)
+    assert (question.least, question.most, question.labels) == (0.0, 1.0, ())
 
 
 @pytest.mark.parametrize(

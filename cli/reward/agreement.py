@@ -1,0 +1,120 @@
+"""`rlft reward agreement`: how far a written reward, and its judge, agrees with people, before it is trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from cli.guard import guarded
+from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
+from cli.reward.opened import open_reward, specification_in
+from mlops.display.terminal import console, styled
+from rlft.config.file import load_config
+from rlft.errors import RewardError
+
+if TYPE_CHECKING:
+    from rlft.rewards.agreement import Agreement, Judged
+    from rlft.types import Interval
+
+
+def agreement(
+    config: ConfigPath,
+    pairs: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="JSON Lines with id, input, output_1, output_2, label (1 or 2), subset, group."
+        ),
+    ],
+    limit: Annotated[int | None, typer.Option(min=1, help="Take the first so many pairs only.")] = None,
+    repeated: Annotated[
+        int, typer.Option("--again", min=0, help="Score so many pairs twice, to see whether scores repeat.")
+    ] = 20,
+    overrides: Overrides = None,
+    as_json: ResultAsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure on pairs of attempts whether the reward prefers what people prefer.
+
+    Each attempt is scored alone, as in training; a judge is also shown both, in either order. The exit code is 2 if
+    nothing could be measured, and 0 whatever the agreement.
+    """
+    with guarded(verbose, None):
+        settings = load_config(config, overrides)
+        specification = specification_in(settings)
+        from rlft.environments.specified import helpers_of
+        from rlft.judges.pairs import read_pairs
+        from rlft.rewards.agreement import agreements, judge_pairs
+
+        given = read_pairs(pairs)[:limit]
+        environment, again = open_reward(settings), open_reward(settings)
+        judge, weights = helpers_of(environment).judge, settings.reward.weights
+        work = judge_pairs(environment, judge, specification, given, weights, again=again, repeated=repeated)
+        judged = asyncio.run(work)
+        found = agreements(judged)
+        if all(each.problem for each in judged):
+            raise RewardError(
+                f"none of {len(judged)} pairs could be judged: {_most_frequent(judged)}",
+                where="reward.spec",
+                fix="`rlft reward run` shows what happens with one attempt",
+            )
+        if as_json:
+            content = {name or "all": asdict(each) for name, each in found.items()}
+            problems = {each.pair.id: each.problem for each in judged if each.problem}
+            console.write_json({"agreement": content, "problems": problems})
+            return
+        _show(found, judged)
+
+
+def _show(found: dict[str, Agreement], judged: list[Judged]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("pairs of", "number", "alone", "side by side", "same in both orders", "first", "the longer one"):
+        table.add_column(heading, overflow="fold", justify="left" if heading == "pairs of" else "right")
+    for name, each in found.items():
+        shares = (each.alone, each.side_by_side, each.steady, each.first, each.longer)
+        table.add_row(styled(name or "all"), str(each.pairs), *map(_share, shares))
+    console.print(table)
+    for sentence in sentences(found):
+        console.print(sentence)
+    if failed := found[""].failed:
+        console.print(styled(f"{failed} pairs are left out, as something failed: {_most_frequent(judged)}", "red"))
+
+
+def sentences(found: dict[str, Agreement]) -> list[str]:
+    """Return in sentences what the numbers mean: all pairs are under the empty name."""
+    total = found[""]
+    said = list[str]()
+    if total.alone is not None:
+        better = "" if total.is_better_than_chance else ", which chance would do"
+        said.append(
+            f"The reward pays the better attempt more in {_share(total.alone)} of the pairs{better}. "
+            f"It pays both the same in {total.ties}, which count one half."
+        )
+    weak = [name for name, each in found.items() if name and not each.is_better_than_chance]
+    if weak and total.is_better_than_chance:
+        said.append(f"It is not seen to be better than chance on {', '.join(weak)}.")
+    if total.steady is not None and total.first is not None:
+        said.append(
+            f"Shown both, the judge names the same one in either order for {_share(total.steady)} of the pairs, and "
+            f"the first one in {_share(total.first)} of its answers (50% without a bias)."
+        )
+    if total.repeats is not None:
+        said.append(f"Asked again, it gives the same score in {_share(total.repeats)} of the attempts.")
+    return said
+
+
+def _share(interval: Interval | None) -> str:
+    """Return a share in per cent with its interval."""
+    if interval is None:
+        return "-"
+    return f"{interval.mean:.0%} ({interval.low:.0%} to {interval.high:.0%})"
+
+
+def _most_frequent(judged: list[Judged]) -> str:
+    [(problem, times)] = Counter(each.problem for each in judged if each.problem).most_common(1)
+    return f"{problem} ({times} times)"
