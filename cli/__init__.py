@@ -5,7 +5,7 @@
 - `rescore`, `retrain`, `replayed`: using stored attempts again, and what these two commands share
 - `promote`, `approve`, `reject`, `rollback`, `history`, `export`, `serve`: those about versions of a model
 - `evaluate`, `estimate`, `audit`, `environments`, `serve_engine`, `ui`, `stack`, `doctor`: all other commands
-- `schedule`, `reward`: the commands about schedules and about written rewards, each in a folder of its own
+- `schedule`, `reward`, `review`: the commands about schedules, written rewards and people's reviews, a folder each
 - `options`: the arguments and options that several commands have
 - `start`, `result`: what is checked before a run, and what is printed after it
 - `registry`: what the commands about versions share

@@ -28,6 +28,7 @@ from cli.report import report
 from cli.rescore import rescore
 from cli.resume import resume
 from cli.retrain import retrain
+from cli.review.app import app as review
 from cli.reward.app import app as reward
 from cli.rollback import rollback
 from cli.run import run
@@ -51,6 +52,7 @@ app.add_typer(reward, name="reward", rich_help_panel=_TRAIN)
 app.add_typer(schedules.app, name="schedule", rich_help_panel=_TRAIN)
 for command in (runs, show, diagnose, compare, report, ui, doctor):
     app.command(rich_help_panel=_LOOK)(command)
+app.add_typer(review, name="review", rich_help_panel=_LOOK)
 app.command(rich_help_panel=_EVALUATE)(evaluate)
 for command in (promote, approve, reject, history, rollback, export):
     app.command(rich_help_panel=_REGISTRY)(command)

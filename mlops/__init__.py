@@ -18,6 +18,7 @@ Then the life of a run:
 - `runs`: its name, code, commits and end; how it is found and started
 - `stored`: its rollouts, tasks and policies, found and read again, also those of several runs
 - `resume`: whether a run may go on as it is, and how a step's results are made again
+- `review`: people asked about its attempts in MLflow, and what they said
 - `removal`: how old runs go
 - `record`: what a run that goes on writes into MLflow and its summary
 - `runtime`: what a step needs beside its artifacts: engines, environments, cache keys and tags

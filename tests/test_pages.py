@@ -96,6 +96,8 @@ def parse(words: list[str]) -> None:
     """Parse a command without running it. Raises KeyError for a command, UsageError for an option that is not there."""
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
+        if words[0] not in command.commands and hasattr(command, "default"):
+            words = [command.default, *words]
         command, words = command.commands[words[0]], words[1:]
     command.make_context("rlft", list(words))
 

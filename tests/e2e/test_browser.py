@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+import yaml
 from playwright.sync_api import Page, sync_playwright
 
 from tests.e2e.conftest import TINY, Home, free_port
@@ -160,3 +161,26 @@ print(json.dumps([[run.experiment_id, run.run_id] for run in found]))
     assert "two other-seed-start" in table
     attempts = browser.see(f"experiments/{experiment}/runs/{run}/traces", "Assessments")
     assert "correct" in attempts
+
+
+def test_what_a_person_says_in_the_review_queue_becomes_a_case_of_the_reward(browser, home):
+    asked = home.rlft("review", "other-seed", "--highest", "3", "--disputed", "0", "--random", "0", "--json")
+    assert asked.code == 0, asked.output
+    queue = json.loads(asked.stdout)
+    assert (queue["items"], queue["chosen"]) == (3, {"highest": 3})
+    browser.see(f"experiments/{browser.experiment}/review-queue", queue["queue"])
+    browser.page.get_by_text(queue["queue"]).first.click()
+    browser.page.get_by_text("Start review").first.click()
+    number = browser.page.locator("input[type=number]")
+    number.first.wait_for(timeout=_MILLISECONDS)
+    number.first.fill("0.25")
+    browser.page.get_by_placeholder("Why, in a sentence.").first.fill("It is only a guess.")
+    browser.page.get_by_text("Submit", exact=True).first.click()
+    browser.page.get_by_text("1 of 3 reviewed").first.wait_for(timeout=_MILLISECONDS)
+    collected = home.rlft("review", "collect", "other-seed", "--output", "said")
+    assert collected.code == 0, collected.output
+    assert "People gave 1 opinion, and 2 attempts are waiting." in collected.output
+    [case] = yaml.safe_load((home.folder / "said" / "cases.yaml").read_text())["cases"]
+    assert case["reason"].endswith("It is only a guess.")
+    assert (case["at_least"], case["at_most"]) == (0.15, 0.35)
+    assert not (home.folder / "said" / "golds.jsonl").exists()  # nobody has said what would be right

@@ -1,0 +1,36 @@
+"""What one person said of one attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlft.types import Reward, Rollout, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a person said of an attempt at a task: what it deserves, and what would have been right.
+
+    `deserved` is a share of the full reward, from 0 (nothing) to 1 (all of it); `answer` the right answer. What was not
+    said is `None`. `full` is the highest total that the reward can give.
+    """
+
+    person: str
+    task: Task
+    rollout: Rollout
+    reward: Reward
+    full: float
+    deserved: float | None = None
+    answer: str | None = None
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """What the attempt answered: the content of its last message by the model."""
+        said = (message["content"] for message in reversed(self.rollout.messages) if message["role"] == "assistant")
+        return next(said, "")
+
+    @property
+    def prompt(self) -> str:
+        """The task's text."""
+        return self.task.text

@@ -1,0 +1,38 @@
+"""What people said that attempts at one task deserve, as pairs of which one is the better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from rlft.review.opinions import Opinion
+
+APART = 0.2
+"""Attempts that deserve less than this share of the reward more than one another are no pair."""
+
+
+def preferences(opinions: Iterable[Opinion]) -> list[dict[str, Any]]:
+    """Return pairs in the form that `rlft reward agreement` reads: two attempts at one task, and the better one."""
+    said = dict[str, list[Opinion]]()
+    for opinion in opinions:
+        if opinion.deserved is not None:
+            said.setdefault(opinion.rollout.rollout_id, []).append(opinion)
+    means = [(found[0], fmean(each.deserved or 0.0 for each in found)) for _, found in sorted(said.items())]
+    return [
+        _pair(one, other, 1 if more > less else 2)
+        for (one, more), (other, less) in combinations(means, 2)
+        if one.task.id == other.task.id and one.text != other.text and abs(more - less) >= APART
+    ]
+
+
+def _pair(one: Opinion, other: Opinion, label: int) -> dict[str, Any]:
+    return {
+        "id": f"{one.rollout.rollout_id} {other.rollout.rollout_id}",
+        "input": one.prompt,
+        "output_1": one.text,
+        "output_2": other.text,
+        "label": label,
+        "group": one.task.group,
+    }
