@@ -166,7 +166,7 @@ print(json.dumps([[run.experiment_id, run.run_id] for run in found]))
 def test_what_a_person_says_in_the_review_queue_becomes_a_case_of_the_reward(browser, home):
     asked = home.rlft("review", "other-seed", "--highest", "3", "--disputed", "0", "--random", "0", "--json")
     assert asked.code == 0, asked.output
-    queue = json.loads(asked.stdout)
+    queue = json.loads(asked.output[asked.output.index("{") :])
     assert (queue["items"], queue["chosen"]) == (3, {"highest": 3})
     browser.see(f"experiments/{browser.experiment}/review-queue", queue["queue"])
     browser.page.get_by_text(queue["queue"]).first.click()
