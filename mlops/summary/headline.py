@@ -16,6 +16,7 @@ OUTCOMES: Mapping[Status, str] = {
     "already_solved": "Not trained: the model solves these tasks already",
     "failed": "The run failed",
 }
+WORSE = "The trained model is measurably worse than what it started from"
 _UNKNOWN = "whether something simpler does as well is unknown"
 
 
@@ -24,15 +25,18 @@ def headline(summary: Summary) -> str:
     said, change = OUTCOMES[summary.status], summary.difference
     if change is None or summary.status not in ("improved", "not_improved"):
         return f"{said}."
+    if change.is_below_zero:
+        said = WORSE
     return f"{said}: {in_words(change)}; {_controls(summary)}."
 
 
 def in_words(change: Difference) -> str:
-    """Return before, after and gain with its interval: accuracy in percentage points, the reward in its own unit."""
+    """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
     scale, unit = _scale(change.metric)
     low, high = change.ci_low * scale, change.ci_high * scale
+    before, after = (_written(value, change.metric) for value in (change.before, change.after))
     return (
-        f"{change.metric} {change.before * scale:.3g} -> {change.after * scale:.3g} on {change.tasks} unseen test "
+        f"{change.metric} {before} -> {after} on {change.tasks} unseen test "
         f"tasks ({change.mean * scale:+.3g}{unit}, 95 % interval {low:+.3g} to {high:+.3g})"
     )
 
@@ -90,10 +94,12 @@ def _controls(summary: Summary) -> str:
     others = {name: change.before for name, change in scored.items() if name != "constant"}
     if others:
         best = max(others, key=others.__getitem__)
-        reached = _number(scored[best])
+        reached = _written(scored[best].before, scored[best].metric)
         return f"no control does as well (the best of {len(scored)}, {label_of(summary, best)}, reaches {reached})"
     if "constant" in scored:
-        return f"no control but the best constant answer ({_number(scored['constant'])}) was run, so {_UNKNOWN}"
+        constant = scored["constant"]
+        reached = _written(constant.before, constant.metric)
+        return f"no control but the best constant answer ({reached}) was run, so {_UNKNOWN}"
     return f"no control was run, so {_UNKNOWN}"
 
 
@@ -103,5 +109,6 @@ def _doing(labels: list[str], how: str) -> list[str]:
     return [f"{'a control does' if len(labels) == 1 else f'{len(labels)} controls do'} {how} ({', '.join(labels)})"]
 
 
-def _number(change: Difference) -> str:
-    return f"{change.before * _scale(change.metric)[0]:.3g}"
+def _written(value: float, metric: str) -> str:
+    """Return a value of a metric as it is read: an accuracy in per cent, the reward as it is."""
+    return f"{value:.3g}" if metric == "reward" else f"{value * 100:.3g} %"

@@ -154,9 +154,9 @@ def _several_attempts(curves: SeveralAttempts) -> str:
 
     n, change = len(curves.start), curves.difference_at_n
     text = (
-        f"One attempt at {curves.tasks} test tasks solves {curves.start[0]:.1%} -> {curves.trained[0]:.1%}, and at "
-        f"least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} ({100 * change.mean:+.3g} points, "
-        f"95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): "
+        f"One attempt at {curves.tasks} test tasks, sampled as in training, solves {curves.start[0]:.1%} -> "
+        f"{curves.trained[0]:.1%}, and at least one of {n} does {curves.start[-1]:.1%} -> {curves.trained[-1]:.1%} "
+        f"({100 * change.mean:+.3g} points, 95 % interval {100 * change.ci_low:+.3g} to {100 * change.ci_high:+.3g}): "
         f"{EFFECTS[curves.effect].format(n=n, further=FURTHER * n)}"
     )
     return f"{text}; {curves.errors} attempts have no score and count as unsolved" if curves.errors else text

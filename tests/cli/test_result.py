@@ -255,7 +255,10 @@ def test_a_line_says_what_training_did_to_several_attempts(effect, said):
         return " ".join(shown(pass_at_k=curves).replace("│", "").split())
 
     text = said_of(curves)
-    assert "One attempt at 40 test tasks solves 10.0% -> 30.0%, and at least one of 3 does 30.0% -> 40.0%" in text
+    assert (
+        "One attempt at 40 test tasks, sampled as in training, solves 10.0% -> 30.0%, and at least one of 3 does "
+        "30.0% -> 40.0%" in text
+    )
     assert "(+10 points, 95 % interval +2 to +18)" in text
     assert said in text
     assert "2 attempts have no score" in said_of(curves.model_copy(update={"errors": 2}))

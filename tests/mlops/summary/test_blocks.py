@@ -43,7 +43,7 @@ SUMMARY = Summary(
 )
 COLLAPSED, CONTROL = "The trained model says little", "SFT on your gold answers reaches 60.0 %"
 VERDICT, NOT_NEW = "The trained model is better than what it started from:", "One of 9 tasks is not new."
-NUMBERS = "accuracy 10 -> 60 on 9 unseen test tasks (+50 points, 95 % interval +40 to +60)"
+NUMBERS = "accuracy 10 % -> 60 % on 9 unseen test tasks (+50 points, 95 % interval +40 to +60)"
 
 
 def test_what_must_be_read_first_comes_first_and_the_decision_behind_the_results():

@@ -17,7 +17,7 @@ def minus(before, low, high, metric="accuracy", **more):
 
 GAIN = minus(0.25, 0.125, 0.375)
 ABOVE, LEVEL, BELOW = minus(0.25, 0.1, 0.4), minus(0.5, -0.1, 0.1), minus(0.75, -0.4, -0.1)
-NUMBERS = "accuracy 25 -> 50 on 40 unseen test tasks (+25 points, 95 % interval +12.5 to +37.5)"
+NUMBERS = "accuracy 25 % -> 50 % on 40 unseen test tasks (+25 points, 95 % interval +12.5 to +37.5)"
 UNKNOWN = "so whether something simpler does as well is unknown"
 
 
@@ -26,11 +26,11 @@ UNKNOWN = "so whether something simpler does as well is unknown"
     [
         ({}, f"no control was run, {UNKNOWN}"),
         ({"sft": None}, f"no control was run, {UNKNOWN}"),  # it has no score
-        ({"constant": ABOVE}, f"no control but the best constant answer (25) was run, {UNKNOWN}"),
+        ({"constant": ABOVE}, f"no control but the best constant answer (25 %) was run, {UNKNOWN}"),
         ({"constant": LEVEL}, "a control does as well (best constant answer)"),
         (
             {"constant": minus(0.3, 0.1, 0.4), "sft": ABOVE, "few_shot": minus(0.2, 0.1, 0.4)},
-            "no control does as well (the best of 3, SFT on your gold answers, reaches 25)",
+            "no control does as well (the best of 3, SFT on your gold answers, reaches 25 %)",
         ),
         (
             {"sft": BELOW, "rejection_sampling": LEVEL, "few_shot": LEVEL, "constant": ABOVE},
@@ -55,6 +55,16 @@ def test_a_reward_has_its_own_unit():
         "The trained model is not measurably better than what it started from: reward 0.25 -> 0.5 on 40 unseen test "
         "tasks (+0.25, 95 % interval -0.125 to +0.375); no control was run"
     )
+
+
+def test_a_model_that_became_worse_is_said_to_be_worse():
+    worse = Summary(status="not_improved", difference=minus(0.75, -0.375, -0.125))
+    assert headline(worse).startswith(
+        "The trained model is measurably worse than what it started from: accuracy 75 % -> 50 % on 40 unseen test tasks"
+    )
+    # Its attempts without a score, counted as solved, may close the gap.
+    unsure = Summary(status="not_improved", difference=minus(0.75, -0.375, -0.125, errors=9, ci_high_errors=0.05))
+    assert headline(unsure).startswith("The trained model is not measurably better than what it started from")
 
 
 def test_a_run_that_measured_nothing_has_no_numbers():

@@ -78,9 +78,9 @@ def test_the_description_says_what_the_terminal_says():
     text = description(IMPROVED.model_copy(update={**arms, "promotion": registered}), "first", "My *note*.")
     paragraphs = text.split("\n\n")
     assert paragraphs[0] == (  # a minus is no markup
-        "**The trained model is better than what it started from: accuracy 25 -\\> 75 on 500 unseen test tasks (+50 "
-        "points, 95 % interval +49 to +52); no control does as well (the best of 2, SFT on your gold answers, reaches "
-        "50).**"
+        "**The trained model is better than what it started from: accuracy 25 % -\\> 75 % on 500 unseen test tasks "
+        "(+50 points, 95 % interval +49 to +52); no control does as well (the best of 2, SFT on your gold answers, "
+        "reaches 50 %).**"
     )
     table = "|  | test |\n| --- | --- |\n| base model | 0.250 |\n| SFT on your gold answers | 0.500 |"
     assert any(paragraph.startswith(table) for paragraph in paragraphs)

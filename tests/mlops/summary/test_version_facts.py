@@ -84,9 +84,9 @@ def test_facts_of_a_run(folder):
         "Apart from the best constant answer no control was trained, so something simpler may do as well."
     ]
     assert found.results[0] == Headline(
-        "The trained model is better than what it started from: accuracy 30 -> 50 on 20 unseen test tasks (+20 points, "
-        "95 % interval +10 to +30); no control but the best constant answer (10) was run, so whether something simpler "
-        "does as well is unknown."
+        "The trained model is better than what it started from: accuracy 30 % -> 50 % on 20 unseen test tasks (+20 "
+        "points, 95 % interval +10 to +30); no control but the best constant answer (10 %) was run, so whether "
+        "something simpler does as well is unknown."
     )
     assert found.reward[:2] == ["Asks for capitals.", "right: paid with weight 1, at most 1."]
     files = version_files(found)
