@@ -70,6 +70,8 @@ class Record:
     """The trained policy's mean on `test` in the metric of the run, once it is evaluated."""
     tokens: int = 0
     """How many tokens the rounds have sampled."""
+    disk_before: int = 0
+    """Bytes of the home when this attempt began."""
 
     def keep(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
@@ -118,6 +120,7 @@ def open_record(
     resume = f"rlft resume {quote(name)}{there}"
     # The status stands until the body has set another one.
     record = Record(tracker, Summary(status="failed"), name, tags, resume, attempt=len(attempts_of(run)))
+    record.disk_before = _disk_use(home)
     record.summary.pipeline_run_id = str(run.id)
     record.summary.process = os.getpid()
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
@@ -191,7 +194,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     record.keep()
     gpus = torch.cuda.device_count()
     record.summary.mlflow_run_id = record.tracker.run_id
-    record.summary.disk_megabytes = round(_disk_use(home) / 1e6, 1)
+    record.summary.disk_megabytes = round(max(0, _disk_use(home) - record.disk_before) / 1e6, 1)
     held = peak_memory()
     record.summary.memory_megabytes = round(held.process / 1e6, 1)
     record.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)

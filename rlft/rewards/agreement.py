@@ -111,7 +111,9 @@ def agreement(judged: Sequence[Judged]) -> Agreement:
 
     alone = {each.pair.id: _credit(*each.totals, each.pair.label) for each in judged if each.totals}
     shown = [each for each in judged if each.winners]
-    longer = {each.pair.id: _credit(*map(len, each.pair.outputs), each.pair.label) for each in judged}
+    longer = {
+        each.pair.id: _credit(len(each.pair.output_1), len(each.pair.output_2), each.pair.label) for each in judged
+    }
     return Agreement(
         pairs=len(judged),
         alone=share(alone),

@@ -109,6 +109,15 @@ def test_the_page_of_a_run_says_who_ran_what_and_what_came_of_it(browser):
     assert link.get_attribute("href").endswith(f"/runs/{run}/artifacts/report.html")
 
 
+def test_a_run_has_used_what_the_home_grew_by_and_not_what_was_there(browser, home):
+    [[first, second]] = home.query("""
+experiment = mlflow_client.get_experiment_by_name("tiny").experiment_id
+found = mlflow_client.search_runs([experiment], order_by=["attributes.start_time ASC"])
+print(json.dumps([[run.data.metrics["0_result/used/disk_megabytes"] for run in found]]))
+""")
+    assert 0 < second < 1.5 * first  # two runs of the same size: with what was there it would be twice as much
+
+
 def test_the_curves_begin_with_the_result_and_are_drawn(browser):
     run = browser.runs["other-seed"]
     text = browser.see(f"experiments/{browser.experiment}/runs/{run}/model-metrics", "0_result/test")
