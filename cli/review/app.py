@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import click
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
@@ -15,7 +16,7 @@ class _AskByDefault(TyperGroup):
 
     default = "ask"
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":
             args = [self.default, *args]
         return super().parse_args(ctx, args)

@@ -104,7 +104,7 @@ def trace_of(client: TracingClient, item: str) -> Trace:
 def _question(client: TracingClient, experiment_id: str, name: str) -> str:
     """Return the id of a question of the experiment, which is made if it is not there."""
     try:
-        return client._get_label_schema_by_name(experiment_id, name).schema_id
+        return str(client._get_label_schema_by_name(experiment_id, name).schema_id)
     except MlflowException as cause:
         if cause.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
@@ -113,7 +113,7 @@ def _question(client: TracingClient, experiment_id: str, name: str) -> str:
     made = client._create_label_schema(
         experiment_id, name=name, type=kind, input=asked, instruction=_INSTRUCTION[name], enable_comment=False
     )
-    return made.schema_id
+    return str(made.schema_id)
 
 
 def _queue(client: TracingClient, experiment_id: str, name: str, users: list[str], schemas: list[str]) -> str:
