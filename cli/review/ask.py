@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from cli.options import ResultAsJson, Verbose
 from cli.review.reviewed import open_run
 from mlops.display.terminal import console
 from rlft.errors import RlftError
+
+if TYPE_CHECKING:
+    from mlops.review.asking import Asked
 
 
 def ask(
@@ -56,8 +60,12 @@ def ask(
         reasons = Counter(each.reason for each in chosen)
         if as_json:
             console.write_json({"queue": asked.queue, "items": asked.items, "added": asked.added, "chosen": reasons})
-            return
-        kinds = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-        console.print(f"The review queue {asked.queue!r} has {asked.items} attempts, {asked.added} of them new.")
-        console.print(f"They were chosen as {kinds}. In MLflow (`rlft ui`) they are under Review, in the experiment.")
-        console.print(f"`rlft review collect {quote(run)}` brings back what people said.")
+        else:
+            _show(asked, reasons, run)
+
+
+def _show(asked: Asked, reasons: Mapping[str, int], run: str) -> None:
+    kinds = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    console.print(f"The review queue {asked.queue!r} has {asked.items} attempts, {asked.added} of them new.")
+    console.print(f"They were chosen as {kinds}. In MLflow (`rlft ui`) they are under Review, in the experiment.")
+    console.print(f"`rlft review collect {quote(run)}` brings back what people said.")
