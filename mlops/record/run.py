@@ -119,10 +119,8 @@ def open_record(
     there = "" if own_store else f" --stack {quote(Client().active_stack_model.name)}"
     resume = f"rlft resume {quote(name)}{there}"
     # The status stands until the body has set another one.
-    record = Record(tracker, Summary(status="failed"), name, tags, resume, attempt=len(attempts_of(run)))
-    record.disk_before = _disk_use(home)
-    record.summary.pipeline_run_id = str(run.id)
-    record.summary.process = os.getpid()
+    summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
+    record = Record(tracker, summary, name, tags, resume, attempt=len(attempts_of(run)), disk_before=_disk_use(home))
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
