@@ -171,7 +171,7 @@ def _why_to_end(report: TrainReport, number: int, spent: str) -> str:
     """Return why training ends with a round: it was undone, or the budget is `spent`; empty if it goes on."""
     if report.stopped:
         stopped = f"round {number}: {report.stopped}"
-        logger.warning("training stopped in %s; going on with the policy before it", stopped)
+        logger.warning("training ends in %s; the policy before that round is the last one", stopped)
         return stopped
     if spent:
         logger.info("training ends after round %d. %s", number, spent)

@@ -41,6 +41,7 @@ from mlops.registry.names import (
     WITHHELD_TAG,
 )
 from mlops.registry.people import who_am_i
+from mlops.registry.reasons import failed_of_all, failing
 from mlops.registry.stored import check_weights, is_whole
 from mlops.registry.verdicts import approval_of
 from rlft.blocks import Block
@@ -164,9 +165,11 @@ def _described(client: MlflowClient, run_id: str, decision: Decision, result: Se
     """
     run = client.get_run(run_id).info
     page = f"#/experiments/{run.experiment_id}/runs/{run_id}"
+    failed = failing(decision.reasons)
     parts = [
         *map(paragraph, result),
-        bullets(decision.reasons),
+        *([f"Not promoted: {failed_of_all(decision.reasons)}."] if failed else []),
+        bullets([*failed, *(reason for reason in decision.reasons if reason not in failed)]),
         f"Made by the run [{plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
     ]
     return "\n\n".join(parts)[:_LONGEST_DESCRIPTION]

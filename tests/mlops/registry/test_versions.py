@@ -205,7 +205,9 @@ def test_what_is_decided_anew_becomes_a_version_more_only_if_it_is_promoted(stor
 def test_a_description_shows_text_as_it_is_and_fits(store, full):
     number = register(store, "described", full, MARKED).version
     description = store[0].get_model_version("described", number).description
-    assert description.startswith("- fails: in the slice x=\\[a\\](http://b) \\*c\\* \\$d\\$\n- long")
+    assert description.startswith(
+        "Not promoted: 1 of 1 rules fails.\n\n- fails: in the slice x=\\[a\\](http://b) \\*c\\* \\$d\\$\n- long"
+    )
     assert len(description) == 5000
 
 
@@ -217,7 +219,8 @@ def test_what_is_registered(store, full):
     assert version.tags["rlft.promote"] == "false"
     assert version.tags["rlft.reasons"] == "fails: base\nno champion"
     assert (version.tags["rlft.rule.improvement"], version.tags["rlft.rule.suites"]) == ("fails", "passes")
-    assert version.description.startswith("- fails: base\n- no champion\n\nMade by the run [")
+    decided = "Not promoted: 1 of 1 rules fails.\n\n- fails: base\n- no champion\n\n"
+    assert version.description.startswith(f"{decided}Made by the run [")
     assert version.tags["rlft.tasks"] == "fingerprint"
     assert version.tags["rlft.round"] == "3"
     assert version.tags["rlft.run_id"] == version.run_id
