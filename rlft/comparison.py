@@ -17,6 +17,7 @@ from rlft.statistics import SHARE, Range, common_tasks, paired_difference
 from rlft.types import EvaluationReport, Interval
 
 SHARES = ("accuracy", "avg_at_k", "pass_at_k", "maj_at_k")
+_PARTS = "rewards/"  # how the metric of a part begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ def compare(
     groups = {**theirs.groups, **ours.groups}
     known = range_of(metric, ours.ranges, theirs.ranges)
     ends = ends_of(metric, ours, theirs)
-    unscored = tuple(sorted((ours.errors.keys() & theirs.errors.keys()) - _scored(ours, theirs, metric)))
+    failed = _errors(ours, metric).keys() & _errors(theirs, metric).keys()
+    unscored = tuple(sorted(failed - _scored(ours, theirs, metric)))
     kept = sorted((_known(ours, metric) & _known(theirs, metric)) - set(unscored))
 
     def with_errors(our_score: float, their_score: float) -> Interval:
@@ -142,7 +144,7 @@ def within(report: EvaluationReport, tasks: Collection[str]) -> EvaluationReport
 def completed(report: EvaluationReport, metric: str, score: float) -> dict[str, float]:
     """Return {task id: mean over its samples}, in which each rollout without a score counts as `score`."""
     means = dict(report.per_task[metric])
-    for task, errors in report.errors.items():
+    for task, errors in _errors(report, metric).items():
         share = min(1.0, errors / report.num_samples)
         means[task] = (1 - share) * means.get(task, score) + share * score
     return means
@@ -176,7 +178,15 @@ def _attempted(report: EvaluationReport) -> set[str]:
 
 def _known(report: EvaluationReport, metric: str) -> set[str]:
     """Return the tasks with a score or an error."""
-    return set(report.per_task[metric]) | set(report.errors)
+    return set(report.per_task[metric]) | set(_errors(report, metric))
+
+
+def _errors(report: EvaluationReport, metric: str) -> dict[str, int]:
+    """Return the errors that could hide scores in a metric: a part of one of several environments is of its tasks."""
+    if not report.environments or not metric.startswith(_PARTS):
+        return report.errors
+    member = metric.removeprefix(_PARTS).partition("/")[0]
+    return {task: errors for task, errors in report.errors.items() if report.environments.get(task) == member}
 
 
 def _scored(ours: EvaluationReport, theirs: EvaluationReport, metric: str) -> set[str]:

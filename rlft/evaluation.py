@@ -18,6 +18,8 @@ from rlft.types import EvaluationReport, Reward, Rewards, Rollout, Rollouts, Tas
 from rlft.variety import answers_given, right_answers, solved_answers
 
 Verdict = Literal["trainable", "too_hard", "already_solved"]
+ENVIRONMENTS = "environments/"
+"""How the metrics of one of several environments begin."""
 
 
 def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> dict[str, EvaluationReport]:
@@ -25,7 +27,8 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
 
     The metrics, each a mean over tasks with its interval, are `accuracy` and `avg_at_k` (share of samples solved),
     `reward`, `rewards/<part>`, `pass_at_k` (any of the k samples solved, which is the unbiased estimate for k = n) and
-    `maj_at_k` (see `majority_solved`). `errored` counts rollouts.
+    `maj_at_k` (see `majority_solved`); of several environments also `environments/<name>/accuracy` and `/reward`, each
+    over the tasks of one. `errored` counts rollouts.
 
     Raises ValueError if rewards belong to other rollouts, or if a rollout's task is not among `tasks`.
     """
@@ -49,7 +52,8 @@ def evaluate_rollouts(rollouts: Rollouts, rewards: Rewards, tasks: TaskSet) -> d
     for split, counts in sizes.items():
         groups = {task: by_id[task].group for task in sorted(counts)}
         failed = dict(sorted(errors[split].items()))
-        report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges)
+        members = {task: by_id[task].environment for task in groups} if rewards.members else {}
+        report = _report(split, policy, max(counts.values()), scored[split], groups, failed, rewards.ranges, members)
         given, frequent = answers_given(attempts[split])
         right = right_answers(by_id[task] for task in groups)
         solved, lengths = solved_answers(attempts[split]), _lengths(attempts[split])
@@ -126,6 +130,7 @@ def _report(
     groups: dict[str, str],
     errors: dict[str, int],
     ranges: dict[str, tuple[float, float]],
+    environments: dict[str, str],
 ) -> EvaluationReport:
     per_task = per_task_scores(tasks)
     extremes = _extremes(tasks)
@@ -135,13 +140,16 @@ def _report(
         "avg_at_k": per_task["accuracy"],
         "pass_at_k": {task: float(any(s.solved for s in samples)) for task, samples in tasks.items()},
         "maj_at_k": {task: float(majority_solved(samples)) for task, samples in tasks.items()},
+        **_by_environment(per_task, environments),
     }
     return EvaluationReport(
         split=split,
         policy=policy,
         num_samples=num_samples,
         metrics={
-            name: mean_interval(values, groups, range_of(name, known)) for name, values in over_tasks.items() if values
+            name: mean_interval(values, groups, range_of(_in_all(name), known))
+            for name, values in over_tasks.items()
+            if values
         },
         per_task=per_task,
         errored=sum(errors.values()),
@@ -150,7 +158,26 @@ def _report(
         errors=errors,
         extremes=extremes,
         ranges=known,
+        environments=environments,
     )
+
+
+def _by_environment(
+    per_task: Mapping[str, Mapping[str, float]], environments: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """Return the scores of the tasks of each environment, as metrics of their own."""
+    return {
+        f"{ENVIRONMENTS}{name}/{metric}": {
+            task: x for task, x in per_task[metric].items() if environments[task] == name
+        }
+        for name in dict.fromkeys(environments.values())
+        for metric in ("accuracy", "reward")
+    }
+
+
+def _in_all(metric: str) -> str:
+    """Return the metric over all tasks, whose range that of one environment has, too."""
+    return metric.rpartition("/")[2] if metric.startswith(ENVIRONMENTS) else metric
 
 
 def _extremes(tasks: Mapping[str, list[Reward]]) -> dict[str, tuple[float, float]]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from rlft.evaluation import pair
+from rlft.evaluation import ENVIRONMENTS, pair
 from rlft.statistics import varies
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 from rlft.variety import answer_counts
@@ -37,7 +37,17 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_sampling(rollouts),
         **rollouts.metrics,
         "rewards/errored": float(len(pairs) - len(scored)),
+        **_by_environment(rewards, scored),
     }
+
+
+def _by_environment(rewards: Rewards, scored: Sequence[Reward]) -> dict[str, float]:
+    """Return `environments/{name}/{metric}` of each of several environments, for the metrics of rewards."""
+    found: dict[str, float] = {}
+    for name in rewards.members:
+        mine = [reward for reward in scored if rewards.member_of(reward) == name]
+        found |= {f"{ENVIRONMENTS}{name}/{metric}": value for metric, value in _reward_metrics(mine).items()}
+    return found
 
 
 def _sampling(rollouts: Rollouts) -> dict[str, float]:

@@ -9,8 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import Field
+
 from rlft.config import EngineSettings, HarnessConfig, Section
 from rlft.contract.base import BaseEnv
+from rlft.curriculum.shares import tasks_by_shares
 from rlft.curriculum.uniform import tasks_of_round
 from rlft.engines.base import Engine, Sampling, derive_seed
 from rlft.engines.chat_endpoint import AskedModel, ChatEndpoint
@@ -33,7 +36,7 @@ class Selection(Section):
     """Says which tasks to attempt: `count` train tasks of a `round`, or at most `count` (all if `None`) of each split.
 
     The splits are `splits`; without them it is a round. Each task gets `num_generations` attempts. `label` begins the
-    rollouts' ids and is part of their seeds.
+    rollouts' ids and is part of their seeds. With several environments the tasks of a round come by their `shares`.
     """
 
     label: str
@@ -41,6 +44,7 @@ class Selection(Section):
     round: int = 0
     count: int | None = None
     splits: list[Split] | None = None
+    shares: dict[str, float] | None = Field(default=None, exclude_if=lambda shares: shares is None)
 
 
 class SamplingSettings(Section):
@@ -69,7 +73,10 @@ class SamplingSettings(Section):
 def select_tasks(task_set: TaskSet, selection: Selection, *, seed: int) -> tuple[Task, ...]:
     """Return the tasks that `selection` names; `seed` decides the order of a round's."""
     if selection.splits is None:
-        return tasks_of_round(task_set, round=selection.round, count=selection.count or 1, seed=seed)
+        count = selection.count or 1
+        if selection.shares is not None:
+            return tasks_by_shares(task_set, selection.shares, round=selection.round, count=count, seed=seed)
+        return tasks_of_round(task_set, round=selection.round, count=count, seed=seed)
     return tasks_of_splits(task_set, selection.splits, limit=selection.count)
 
 

@@ -20,11 +20,16 @@ _LONGEST = 60  # characters of a value
 def slices_of(tasks: Sequence[Task], columns: Sequence[str]) -> dict[str, dict[str, frozenset[str]]]:
     """Return {column: {value: ids of its tasks}}, in which every task stands once under each column.
 
-    A column is one of `task.info`. Numbers of more than `MOST_VALUES` different values are divided at their quartiles
-    into ranges (`0 to 3`), and of as many texts the rarest become one slice, `(other)`. Tasks without the column, or
-    with null in it, are `(none)`. A column that no task has is one slice of this name.
+    A column is one of `task.info`; `environment`, where no column has this name, is the task's environment. Numbers of
+    more than `MOST_VALUES` different values are divided at their quartiles into ranges (`0 to 3`), and of as many texts
+    the rarest become one slice, `(other)`. Tasks without the column, or with null in it, are `(none)`. A column that no
+    task has is one slice of this name.
     """
-    return {column: _slices({task.id: task.info.get(column) for task in tasks}) for column in columns}
+    return {column: _slices({task.id: _value(task, column) for task in tasks}) for column in columns}
+
+
+def _value(task: Task, column: str) -> Any:
+    return task.info.get(column, task.environment if column == "environment" else None)
 
 
 def _slices(values: dict[str, Any]) -> dict[str, frozenset[str]]:

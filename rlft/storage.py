@@ -115,18 +115,23 @@ def rewards_to_table(rewards: Rewards) -> pa.Table:
         "ranges": _dump(rewards.ranges),
         "aggregation": rewards.aggregation,
         "step_weights": _dump(rewards.step_weights),
+        "members": _dump(rewards.members),
     }
     return _to_table(rewards.rows, REWARD_SCHEMA, extra, formats.REWARDS)
 
 
 def rewards_from_table(table: pa.Table) -> Rewards:
-    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were sums without steps."""
+    """Return the rewards of a table that `rewards_to_table` made; those of format 1 were sums without steps.
+
+    Those before format 3 are of one environment.
+    """
     extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, _reward)
     ranges = {name: (low, high) for name, (low, high) in json.loads(extra.get("ranges", "{}")).items()}
     aggregation: Any = extra.get("aggregation", "sum")
     steps = json.loads(extra.get("step_weights", "{}"))
-    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation, steps)
+    members = tuple(json.loads(extra.get("members", "[]")))
+    return Rewards(rows, json.loads(extra["weights"]), float(extra["seconds"]), ranges, aggregation, steps, members)
 
 
 def _reward(row: dict[str, Any]) -> Reward:

@@ -7,7 +7,8 @@ from zenml import step
 from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
-from rlft.audit.rewards import AuditReport, audit_reward
+from rlft.audit.by_settings import audit_by
+from rlft.audit.report import AuditReport
 from rlft.config import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.types import TaskSet
 
@@ -24,15 +25,10 @@ def audit_rewards(
     """Score gold and attacks of many kinds; the pipeline stops if one of them is paid like gold."""
     del fingerprints  # of the reward's code and the tools', part of the cache key
     runtime = current_runtime()
-    return audit_reward(
+    return audit_by(
+        reward,
         tasks.split("train"),
         runtime.environment(environment),
-        weights=reward.weights,
-        full=reward.full,
-        timeout_seconds=reward.timeout_seconds,
-        workers=reward.workers(),
-        max_ratio=reward.max_exploit_ratio,
-        accept=reward.accept_exploits,
         harness=harness,
         seed=seed,
         progress=runtime.lent.progress,

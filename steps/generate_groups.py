@@ -13,7 +13,7 @@ from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.curriculum.draw import Draw
 from rlft.curriculum.groups import sample_groups
 from rlft.policy import PolicyFolder
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.by_settings import score_by
 from rlft.rollout import SamplingSettings, collect_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet
 
@@ -43,10 +43,8 @@ def generate_groups(
     known = {"environment": runtime.environment(environment), "progress": runtime.lent.progress}
     asked = {"num_generations": num_generations, "round": draw.round, "seed": sampling.seed, "label": "train"}
     told = {"environment_fingerprint": environment_fingerprint, "harness": sampling.harness, **asked, **known}
-    limits = {"timeout_seconds": reward.timeout_seconds, "workers": reward.workers()}
-    paid = {"weights": reward.weights, "full": reward.full, "aggregation": reward.aggregation, **limits, **known}
     player = runtime.player(policy, sampling, device)
     sample = partial(collect_rollouts, player=player, sampling=sampling.of_tokens, **told)
-    score = partial(score_rollouts, tasks=by_id, **paid)
+    score = partial(score_by, reward, tasks=by_id, **known)
     sampled = sample_groups(draw, by_id, sample, score, batches=max_num_gen_batches)
     return sampled.rollouts, sampled.rewards

@@ -38,13 +38,13 @@ def initialize_policy(
     runtime.lent.progress(0, None, "loading the model")
     live = create_policy(policy, seed=seed)
     env = runtime.environment(environment)
-    chat = prepare_policy(live, env, harness, chat_template=policy.chat_template)
+    prompt = prepare_policy(live, env, harness, chat_template=policy.chat_template)
     checked = check_prompts(
         live.tokenizer,
         [(task.id, prompt_messages(task, env)) for task in tasks.tasks],
         max_completion_length=max_completion_length,
         context_length=engine.context_length(live.context_length),
-        render=chat.prompt,
+        encoded=map(prompt, tasks.tasks),
         progress=runtime.lent.progress,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")

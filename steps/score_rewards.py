@@ -9,7 +9,7 @@ from mlops.runtime import cache_policies
 from mlops.runtime.runtime import current_runtime
 from mlops.runtime.tags import tag_round
 from rlft.config import EnvironmentConfig, RewardConfig
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.by_settings import score_by as score_rollouts
 from rlft.types import Rewards, Rollouts, TaskSet
 
 
@@ -31,14 +31,5 @@ def score_rewards(
     if known is not None:
         return known
     runtime = current_runtime()
-    return score_rollouts(
-        rollouts,
-        tasks.by_id(),
-        runtime.environment(environment),
-        weights=reward.weights,
-        full=reward.full,
-        timeout_seconds=reward.timeout_seconds,
-        workers=reward.workers(),
-        aggregation=reward.aggregation,
-        progress=runtime.lent.progress,
-    )
+    opened = runtime.environment(environment)
+    return score_rollouts(reward, rollouts, tasks.by_id(), opened, progress=runtime.lent.progress)

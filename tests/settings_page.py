@@ -26,7 +26,7 @@ def page() -> str:
     parts += table("", ModelControl, list(ModelControl.model_fields))
     for name, field in Config.model_fields.items():
         if section := section_of(field.annotation):
-            parts += part(name, section, field)
+            parts += part(f"{name}.NAME" if get_origin(field.annotation) is dict else name, section, field)
             parts += losses() if name == "training" else ()
     return "\n".join(parts)
 
@@ -105,6 +105,7 @@ def type_name(annotation: Any) -> str:
 
 def shown(value: Any) -> str:
     """As YAML writes it."""
+    value = value.model_dump(exclude_defaults=True) if isinstance(value, Section) else value
     return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("\n").removesuffix("\n...")
 
 

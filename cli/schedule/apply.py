@@ -70,11 +70,10 @@ def _missing_files(tasks: TasksConfig) -> list[str]:
     """Return a sentence for each file of tasks that is not there now; another source may well be out of reach here."""
     from rlft.files import expanded, why_no_file
 
-    sources = {"tasks.path": tasks, "tasks.off_distribution.path": tasks.off_distribution}
     named = {
-        where: expanded(source.path)
-        for where, source in sources.items()
-        if source is not None and source.path is not None and source.source in ("jsonl", "csv", "parquet")
+        f"{section}.path": expanded(source.path)
+        for section, source in tasks.sources().items()
+        if source.path is not None and source.source in ("jsonl", "csv", "parquet")
     }
     return [f"{where}: {path}: {problem}" for where, path in named.items() if (problem := why_no_file(path))]
 

@@ -15,7 +15,7 @@ from rlft.fingerprints.identity import code_fingerprint
 @cache
 def audit_code() -> str:
     """Return the fingerprint of the code behind `audit_rewards`."""
-    return code_fingerprint("rlft.audit.rewards")
+    return code_fingerprint("rlft.audit.by_settings")
 
 
 @cache
@@ -51,13 +51,13 @@ def draw_code() -> str:
 @cache
 def groups_code() -> str:
     """Return the fingerprint of the code behind `generate_groups`."""
-    return code_fingerprint("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.scoring")
+    return code_fingerprint("rlft.curriculum.groups", "rlft.rollout", "rlft.engines.create", "rlft.rewards.by_settings")
 
 
 @cache
 def reward_code() -> str:
     """Return the fingerprint of the code behind `score_rewards`."""
-    return code_fingerprint("rlft.rewards.scoring")
+    return code_fingerprint("rlft.rewards.by_settings")
 
 
 @cache

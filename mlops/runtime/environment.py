@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlft.config import Config, EnvironmentConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
+from rlft.contract.several import Several
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.training.chosen_loss import loss_fingerprint
 
@@ -14,6 +15,8 @@ def open_environment(settings: EnvironmentConfig) -> BaseEnv:
 
     Raises EnvironmentSetupError.
     """
+    if members := settings.members():
+        return Several({name: open_environment(member) for name, member in members.items()})
     kwargs = settings.kwargs
     if kwargs.get("sandbox") == "stack":
         from mlops.stacks.sandbox import stack_sandbox

@@ -44,13 +44,11 @@ def files_of(config: Config) -> Iterator[tuple[str, Path]]:
 
     A module in the clone of rlft is left out: it is found by its name in the image, too.
     """
-    tasks = config.tasks
     for code in code_of(config):
         if code.file is not None and code.file.exists() and not (code.is_module and _lies_in_clone(code.file)):
             yield code.setting, code.file
     named = {
-        "tasks.path": tasks.path,
-        "tasks.off_distribution.path": tasks.off_distribution and tasks.off_distribution.path,
+        **{f"{section}.path": source.path for section, source in config.tasks.sources().items()},
         "warm_start.path": config.warm_start and config.warm_start.path,
         "policy.model": config.policy.model,
         "policy.chat_template": config.policy.chat_template,

@@ -30,14 +30,19 @@ def controls_that_do(summary: Summary) -> list[str]:
             continue
         reached = f"{change.before * 100:.1f} %" if change.metric == "accuracy" else f"a reward of {change.before:.3g}"
         if name == "constant":
-            said = repr(summary.constant_answer[:40]) if summary.constant_answer else "nothing"
-            found.append(f"Saying {said} to every task reaches {reached}: the trained model is not better than that.")
+            found.append(f"Saying {_constant(summary)} reaches {reached}: the trained model is not better than that.")
             continue
         than = "measurably better than GRPO" if change.is_below_zero else "and GRPO is not measurably better"
         text = f"{_named(name, summary)} reaches {reached}, {than}"
         # Of two that have both not got beyond the start neither would do.
         found.append(f"{text}: it would do{_cost(name, summary)}." if summary.status == "improved" else f"{text}.")
     return found
+
+
+def _constant(summary: Summary) -> str:
+    answers = {f"every task of {name}": text for name, text in summary.constant_answers.items()}
+    answers = answers or {"every task": summary.constant_answer or ""}
+    return " and ".join(f"{repr(text[:40]) if text else 'nothing'} to {tasks}" for tasks, text in answers.items())
 
 
 def _named(name: str, summary: Summary) -> str:

@@ -90,6 +90,10 @@ class Summary(Section):
         description="The answer that, given to every task of `validation`, did best there; empty if that is no answer "
         "at all. The candidates stand in `constant_answers.json` in MLflow.",
     )
+    constant_answers: dict[str, str] = Field(
+        default={},
+        description="Of several environments the answer of each, by its name, in place of `constant_answer`.",
+    )
     final: Metrics = Field(default={}, description="The same metrics of the trained model.")
     champion: Metrics = Field(
         default={}, description="The same metrics of the champion before this run, if there was one."

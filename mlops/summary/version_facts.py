@@ -15,7 +15,7 @@ from mlops.summary.summary import Summary
 from rlft.blocks import Block
 from rlft.card import Facts
 from rlft.card.licence import licence_of
-from rlft.card.reward import reward_in_words
+from rlft.card.reward import reward_by
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.harness.shown import shown_context
@@ -79,7 +79,7 @@ def version_facts(
         source=describe_tasks(config.tasks),
         sizes={split: sizes[split] for split in SPLITS if sizes[split]},
         fingerprint=tasks.fingerprint,
-        reward=reward_in_words(environment, list(parts), config.reward.weights, config.reward.full),
+        reward=reward_by(config.reward, environment, list(parts)),
         results=list(results(summary)),
         simpler=_simpler(summary),
         reasons=registration.reasons,

@@ -1,6 +1,7 @@
 """Tries and attacks an environment before anything is trained on its reward.
 
 - `rewards`: plays gold answers and attacks without a model and scores them (`audit_reward`)
+- `by_settings`: the same as a config says, of several environments one by one
 - `attacks`: the kinds of attack, one family a file
 - `golds`, `attempts`: what the environment is asked for, and the attempts that are chosen, played and scored
 - `order`: asks the rewards of an environment in the opposite order

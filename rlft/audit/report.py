@@ -69,6 +69,7 @@ class AuditReport(Report):
     training would teach the wrong thing; a finding that only says what could not be checked leaves it true. `exploits`
     are the kinds of attack that fail it, `accepted` those that the config accepts. `attempts` were played in `seconds`,
     and `attacked` tasks were attacked by all kinds; all three are 0 in reports of versions that did not note them.
+    `members` are the names of several environments: each has kinds of attempt of its own then, such as `NAME/gold`.
     """
 
     attacks: dict[str, AttackScores]
@@ -80,11 +81,19 @@ class AuditReport(Report):
     attempts: int = 0
     attacked: int = 0
     seconds: float = field(default=0.0, compare=False)
+    members: tuple[str, ...] = ()
+
+    @property
+    def _golds(self) -> tuple[str, ...]:
+        """The kinds that are no attack."""
+        return tuple(f"{name}/{GOLD_KIND}" for name in self.members) or (GOLD_KIND,)
 
     @property
     def best(self) -> str:
         """The kind of attack that earns the largest share of gold, empty where none can be compared with it."""
-        found = {kind: scores.ratio for kind, scores in self.attacks.items() if kind != GOLD_KIND and scores.count}
+        found = {
+            kind: scores.ratio for kind, scores in self.attacks.items() if kind not in self._golds and scores.count
+        }
         return max(found, key=lambda kind: found[kind] or 0.0, default="")
 
     def table(self) -> list[dict[str, Any]]:
@@ -92,11 +101,12 @@ class AuditReport(Report):
         return [{"attack": name, **asdict(scores)} for name, scores in self.attacks.items()]
 
     def shown(self) -> list[dict[str, Any]]:
-        """Return the rows of the table that a person reads: gold, and the attacks that earn most, the best first."""
+        """Return the rows of the table that a person reads: golds, and the attacks that earn most, the best first."""
         rows = self.table()
-        others = [row for row in rows[1:] if row["count"]]
+        golds = [row for row in rows if row["attack"] in self._golds]
+        others = [row for row in rows if row["count"] and row not in golds]
         others.sort(key=lambda row: self.attacks[row["attack"]].ratio or row["mean"], reverse=True)
-        return [*rows[:1], *others][:MOST_ROWS]
+        return [*golds, *others][: MOST_ROWS - 1 + len(golds)]
 
     def text(self) -> str:
         """Return what gold and the best attacks earned, if anything was scored, and the findings, as lines."""
@@ -110,7 +120,7 @@ class AuditReport(Report):
         return "\n".join([*((*rows, *self._effort()) if scored else ()), *(f"- {each}" for each in self.findings)])
 
     def _effort(self) -> list[str]:
-        kinds = sum(1 for kind, scores in self.attacks.items() if kind != GOLD_KIND and scores.count)
+        kinds = sum(1 for kind, scores in self.attacks.items() if kind not in self._golds and scores.count)
         if not self.attempts:
             return []
         return [
@@ -120,8 +130,9 @@ class AuditReport(Report):
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values, with the best attack."""
-        lists = {name: list(getattr(self, name)) for name in ("findings", "exploits", "accepted")}
-        return {**asdict(self), **lists, "best": self.best}
+        lists = {name: list(getattr(self, name)) for name in ("findings", "exploits", "accepted", "members")}
+        found = {**asdict(self), **lists, "best": self.best}
+        return found if self.members else {name: value for name, value in found.items() if name != "members"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,23 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlft.config import RewardConfig
 from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several
 from rlft.secrets import hide, redact
 
 _ALL = "*"  # the key of parts that have none of their own
+
+
+def reward_by(settings: RewardConfig, environment: BaseEnv, parts: Sequence[str]) -> list[str]:
+    """Return what `reward_in_words` says of a reward, of several environments after each one's name."""
+    if not isinstance(environment, Several):
+        return reward_in_words(environment, parts, settings.weights, settings.full)
+    said = list[str]()
+    for name, member in environment.members.items():
+        own = [part.removeprefix(f"{name}/") for part in parts if part.startswith(f"{name}/")]
+        said += [f"In {name}: {each}" for each in reward_by(settings.of_member(name), member, own)]
+    return said
 
 
 def reward_in_words(

@@ -31,10 +31,12 @@ def code_of(config: Config) -> Iterator[Code]:
     Of the environment's arguments only files are found, such as `rewards.py:exact`: another text with a colon may mean
     anything.
     """
-    yield _code("environment.name", config.environment.name)
+    for environment in (config.environment.members() or {"": config.environment}).values():
+        yield _code("environment.name", environment.name)
     if is_import_path(config.training.loss_type):
         yield _code("training.loss_type", config.training.loss_type)
-    functions = () if config.reward.spec is None else config.reward.spec.functions()
+    rewards = (config.reward.members or {"": config.reward}).values()
+    functions = (name for reward in rewards if reward.spec is not None for name in reward.spec.functions())
     yield from (_code("reward.spec", name) for name in functions)
     for text in texts_in(config.environment.kwargs):
         if is_import_path(text):

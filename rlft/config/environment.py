@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from rlft.config.addresses import named_addresses, refuse_metadata
 from rlft.config.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, MOST
-from rlft.config.names import Text, is_import_path
+from rlft.config.names import SEVERAL, Text, is_import_path
 from rlft.config.section import Section, changed
 from rlft.specification import Specification
 from rlft.types import Aggregation
@@ -52,6 +53,16 @@ class EnvironmentConfig(Section):
             except ValueError as wrong:
                 raise ValueError(f"{path.lstrip('.')}: {wrong}") from None
         return kwargs
+
+    @classmethod
+    def of_several(cls, members: Mapping[str, EnvironmentConfig]) -> EnvironmentConfig:
+        """Return the environment that has these members."""
+        return cls(name=SEVERAL, kwargs={"members": {name: each.model_dump() for name, each in members.items()}})
+
+    def members(self) -> dict[str, EnvironmentConfig]:
+        """Return the members of several environments by their names; none of a single one."""
+        found = self.kwargs["members"] if self.name == SEVERAL else {}
+        return {name: EnvironmentConfig.model_validate(member) for name, member in found.items()}
 
 
 class RewardConfig(Section):
@@ -133,6 +144,11 @@ class RewardConfig(Section):
         description="MiB of address space that a worker process may take beyond what it has when the environment is "
         "made. More is a MemoryError; a process that has kept half of it is replaced. null means no limit.",
     )
+    members: dict[str, RewardConfig] | None = Field(
+        default=None,
+        exclude_if=lambda members: members is None,
+        description="Made of `environments`, and not to be written: the reward of each of several environments.",
+    )
 
     @field_validator("spec", mode="before")
     @classmethod
@@ -157,6 +173,11 @@ class RewardConfig(Section):
     def _limits_workers_that_there_are(self) -> Self:
         _refuse_without_workers(self)
         return self
+
+    def of_member(self, name: str) -> RewardConfig:
+        """Return the reward of one of several environments."""
+        assert self.members is not None, "a config with several environments has made its reward of theirs"
+        return self.members[name]
 
     def workers(self) -> Workers:
         """Return how the reward's code is run."""

@@ -87,7 +87,9 @@ def _refused(problems: list[str], where: str, page: str) -> ConfigError:
 
 def check_variables(config: Config) -> None:
     """Raise ConfigError if an environment variable that a setting names is not set or holds an unusable address."""
-    require(config.environment.kwargs, "environment.kwargs")
+    members = {f"environments.{name}.environment": member for name, member in config.environment.members().items()}
+    for where, environment in (members or {"environment": config.environment}).items():
+        require(environment.kwargs, f"{where}.kwargs")
     config.rollout.server.read_addresses()
     if config.other_model is not None:
         require(config.other_model.api_key, "controls.api_key")

@@ -70,6 +70,8 @@ def unscored(environment: EnvironmentConfig) -> EnvironmentConfig:
 
     So nothing is sampled again after an edit of the specification. It cannot score.
     """
+    if members := environment.members():
+        return EnvironmentConfig.of_several({name: unscored(member) for name, member in members.items()})
     if SPECIFICATION not in environment.kwargs:
         return environment
     return environment.model_copy(update={"kwargs": {**environment.kwargs, SPECIFICATION: ""}})

@@ -15,8 +15,9 @@ from rlft.config.use import UseConfig
 class SourceConfig(Section):
     """Where tasks come from, and what the fields of a row mean."""
 
-    source: Literal["jsonl", "csv", "parquet", "huggingface", "reasoning_gym"] = Field(
-        description="Kind of the source: a file, a data set of the Hugging Face Hub, or a generator of reasoning-gym."
+    source: Literal["jsonl", "csv", "parquet", "huggingface", "reasoning_gym", "environments"] = Field(
+        description="Kind of the source: a file, a data set of the Hugging Face Hub, or a generator of reasoning-gym. "
+        "`environments` is not to be written: it stands for the sources of several environments."
     )
     path: PathText | None = Field(
         default=None,
@@ -63,7 +64,9 @@ class SourceConfig(Section):
     def _has_what_it_needs(self) -> Self:
         if self.source == "reasoning_gym" and not self.generator:
             raise ValueError("source reasoning_gym needs `generator`, for example chain_sum")
-        if self.source != "reasoning_gym" and not self.path:
+        if self.source == "environments" and type(self) is SourceConfig:
+            raise ValueError("source environments stands for the tasks of several environments; name a single source")
+        if self.source not in ("reasoning_gym", "environments") and not self.path:
             raise ValueError(f"source {self.source} needs `path`")
         return self
 
@@ -105,3 +108,34 @@ class TasksConfig(SourceConfig):
         default=200, ge=1, le=MOST, description="At most this many tasks of `off_distribution` are taken."
     )
     use: UseConfig | None = None
+    members: dict[str, TasksConfig] | None = Field(
+        default=None,
+        exclude_if=lambda members: members is None,
+        description="Made of `environments`, and not to be written: the tasks of each of several environments.",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_source_or_several(self) -> Self:
+        if (self.source == "environments") != (self.members is not None):
+            raise ValueError("the tasks of several environments are written in `environments`, each with its own")
+        return self
+
+    def sections(self) -> dict[str, TasksConfig]:
+        """Return {section of the config: the tasks written there}, one for each of several environments."""
+        if self.members is None:
+            return {"tasks": self}
+        return {f"environments.{name}.tasks": each for name, each in self.members.items()}
+
+    def sources(self) -> dict[str, SourceConfig]:
+        """Return {section of the config: source} of all sources, those of tasks of another kind too."""
+        found: dict[str, SourceConfig] = {}
+        for section, tasks in self.sections().items():
+            found[section] = tasks
+            if tasks.off_distribution is not None:
+                found[f"{section}.off_distribution"] = tasks.off_distribution
+        return found
+
+    @property
+    def has_off_distribution(self) -> bool:
+        """Whether there are tasks of another kind, in any environment."""
+        return any(each.off_distribution is not None for each in self.sections().values())

@@ -12,11 +12,12 @@ from types import ModuleType
 from typing import Any, get_args
 
 from rlft.config.addresses import named_addresses, refuse_metadata
-from rlft.config.names import SPECIFICATION
+from rlft.config.names import SEVERAL, SPECIFICATION
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import calling, defined_at, described
 from rlft.contract.importing import Name, import_named, users_files
 from rlft.contract.marks import marked_weights
+from rlft.contract.several import Several
 from rlft.contract.signatures import check_signatures
 from rlft.contract.specified import MAKER, without_specification
 from rlft.errors import ConfigError, EnvironmentSetupError, RlftError
@@ -61,10 +62,12 @@ def load_environment(name: str, kwargs: dict[str, Any]) -> BaseEnv:
     A module is looked for in the working directory first; a file may also import what lies beside it. A file is loaded
     anew when its text has changed. A text `env:NAME` within `kwargs` is replaced by the value of that environment
     variable only here, so that no config, artifact or log holds it. With a specification among `kwargs` that is the
-    environment's reward (`rlft.contract.specified`). Raises `EnvironmentSetupError` that says what is
-    wrong and what to do, and `ConfigError` for a variable that is not set and for an address of a cloud's metadata
-    service.
+    environment's reward (`rlft.contract.specified`). The members of several environments are loaded one by one. Raises
+    `EnvironmentSetupError` that says what is wrong and what to do, and `ConfigError` for a variable that is not set and
+    for an address of a cloud's metadata service.
     """
+    if name == SEVERAL:
+        return Several({member: load_environment(**named) for member, named in kwargs["members"].items()})
     arguments = without_specification(kwargs)
     require(arguments, "environment.kwargs")  # fails on an unset variable before an import that may take long
     named = Name.read(name, "environment.name", "Class")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlft.comparison import is_better
 from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several
 from rlft.errors import RlftError
 from rlft.evaluation import evaluate_rollouts
 from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
+from rlft.rewards.by_settings import score_by
 from rlft.rewards.harmless import CONSTANT
-from rlft.rewards.scoring import score_rollouts
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
 
@@ -28,15 +29,21 @@ _LARGEST_SAMPLE = 1000  # train tasks whose right answers are counted
 
 @dataclass(frozen=True, slots=True)
 class ConstantAnswer(Evaluation):
-    """The best constant answer, and what each candidate reached on validation in the metric that was asked for."""
+    """The best constant answer, and what each candidate reached on validation in the metric that was asked for.
+
+    Of several environments each has an answer of its own in `texts`, by its name, and `text` is empty.
+    """
 
     text: str = ""
     tried: dict[str, float] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The answer as a person reads it."""
-        return repr(self.text[:40]) if self.text else "saying nothing"
+        if self.texts:
+            return ", ".join(f"{_shown(text)} in {name}" for name, text in self.texts.items())
+        return _shown(self.text)
 
 
 def best_constant(
@@ -53,27 +60,50 @@ def best_constant(
     """Choose a constant answer on `validation`, and evaluate it on `splits`; no split has a report if all scores fail.
 
     The candidates are no answer at all, "I do not know.", the most common right answers of train tasks, and `said`,
-    completions that policies gave often. Errors count against an answer, as in `rlft.comparison.is_better`; of equally
-    good ones the first is taken. What stops the scoring of an answer leaves it out, with a warning, as a policy
-    has been trained by now.
+    completions that policies gave often. Of several environments each has a constant answer of its own. Errors count
+    against an answer, as in `rlft.comparison.is_better`; of equally good ones the first is taken. What stops the
+    scoring of an answer leaves it out, with a warning, as a policy has been trained by now.
     """
-    chosen: tuple[str, EvaluationReport] | None = None
+    member_of = _member_of(environment)
+
+    def evaluate(texts: Mapping[str, str], chosen: Sequence[Task]) -> dict[str, EvaluationReport]:
+        scripts = {name: as_script(text) for name, text in texts.items()}
+        parts = [Part(f"constant-{task.id}", task, scripts[member_of(task)]) for task in chosen]
+        return _evaluate(_listed(texts), parts, tasks, environment, reward, harness, progress)
+
+    texts: dict[str, str] = {}
     tried: dict[str, float] = {}
-    validation = sample_tasks(tasks.split("validation"), _VALIDATED)
-    for text in dict.fromkeys(["", CONSTANT, *_common_answers(tasks.split("train"), environment), *said]):
-        found = _evaluate(text, validation, tasks, environment, reward, harness, progress).get("validation")
-        if found is None or metric not in found.metrics:
-            continue
-        tried[text] = found.metrics[metric].mean
-        if is_better(found, chosen and chosen[1], metric):
-            chosen = text, found
-    if chosen is None:
-        return ConstantAnswer({})
-    text = chosen[0]
+    for name in dict.fromkeys(map(member_of, tasks.tasks)):
+        train, validation = (
+            [task for task in tasks.split(split) if member_of(task) == name] for split in ("train", "validation")
+        )
+        validation, best = sample_tasks(validation, _VALIDATED), None
+        for text in dict.fromkeys(["", CONSTANT, *_common_answers(train, environment), *said]):
+            found = evaluate({name: text}, validation).get("validation")
+            if found is None or metric not in found.metrics:
+                continue
+            tried[_listed({name: text})] = found.metrics[metric].mean
+            if is_better(found, best, metric):
+                texts[name], best = text, found
+        if best is None:
+            return ConstantAnswer({})
     last = [task for split in splits for task in tasks.split(split)]
-    return ConstantAnswer(
-        splits=_evaluate(text, last, tasks, environment, reward, harness, progress), text=text, tried=tried
-    )
+    own = {} if "" in texts else texts
+    return ConstantAnswer(splits=evaluate(texts, last), text=texts.get("", ""), tried=tried, texts=own)
+
+
+def _shown(text: str) -> str:
+    return repr(text[:40]) if text else "saying nothing"
+
+
+def _member_of(environment: BaseEnv) -> Callable[[Task], str]:
+    """Return what says to which of several environments a task belongs; all belong to one without a name else."""
+    return (lambda task: task.environment) if isinstance(environment, Several) else (lambda task: "")
+
+
+def _listed(texts: Mapping[str, str]) -> str:
+    """Return the text of one environment, or each text with its environment's name."""
+    return texts[""] if "" in texts else "; ".join(f"{name}: {text}" for name, text in texts.items())
 
 
 def _common_answers(tasks: Sequence[Task], environment: BaseEnv) -> list[str]:
@@ -92,28 +122,17 @@ def _gold(task: Task, environment: BaseEnv) -> object:
 
 def _evaluate(
     text: str,
-    chosen: Sequence[Task],
+    parts: Sequence[Part],
     tasks: TaskSet,
     environment: BaseEnv,
     reward: RewardConfig,
     harness: HarnessConfig,
     progress: Progress,
 ) -> dict[str, EvaluationReport]:
-    """Return {split: report} of a policy that answers each of these tasks with this text; nothing if that fails."""
-    script = as_script(text)
-    parts = [Part(f"constant-{task.id}", task, script) for task in chosen]
+    """Return {split: report} of a policy that makes these attempts, named by their `text`; nothing if that fails."""
     try:
         rollouts = Rollouts(tuple(play_scripts(parts, environment, harness, progress=progress)))
-        rewards = score_rollouts(
-            rollouts,
-            tasks.by_id(),
-            environment,
-            weights=reward.weights,
-            full=reward.full,
-            timeout_seconds=reward.timeout_seconds,
-            workers=reward.workers(),
-            progress=progress,
-        )
+        rewards = score_by(reward, rollouts, tasks.by_id(), environment, progress=progress)
     except RlftError as error:
         logger.warning("the constant answer %r is left out of the controls: %s", text[:40], error)
         return {}

@@ -12,7 +12,7 @@ from rlft.evaluation import evaluate_rollouts
 from rlft.flops import ROLLOUT_FLOPS
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.by_settings import score_by
 from rlft.rollout import Player, PolicyPlayer, SamplingSettings, collect_rollouts
 from rlft.types import EvaluationReport, Rewards, Rollouts, Task, TaskSet
 
@@ -76,14 +76,5 @@ class Judge:
             examples=sampling.examples,
             progress=self.progress,
         )
-        rewards = score_rollouts(
-            rollouts,
-            self.tasks.by_id(),
-            self.environment,
-            weights=self.reward.weights,
-            full=self.reward.full,
-            timeout_seconds=self.reward.timeout_seconds,
-            workers=self.reward.workers(),
-            progress=self.progress,
-        )
-        return rollouts, rewards
+        by_id = self.tasks.by_id()
+        return rollouts, score_by(self.reward, rollouts, by_id, self.environment, progress=self.progress)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from rlft.chat import Chat, open_chat
-from rlft.config import HarnessConfig, WarmStartConfig
+from rlft.config import WarmStartConfig
 from rlft.controls.best import ControlReport
 from rlft.controls.judging import Judge
 from rlft.controls.rates import usual_rate
 from rlft.controls.sft_search import Search
-from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers, all_demonstrations
-from rlft.sft.encoding import that_fit
+from rlft.sft.encoding import Chats, open_chats, that_fit
 from rlft.sft.training import ENOUGH, Memory
 from rlft.workers.settings import Isolation
 
@@ -42,8 +40,7 @@ def run_sft_control(
     """
     started, environment = time.perf_counter(), judge.environment
     usual = settings or WarmStartConfig(steps=1)
-    playground = open_playground(environment, HarnessConfig(isolation=isolation))
-    chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
+    chat = open_chats(policy, environment, isolation)
     found = all_demonstrations(
         settings, judge.tasks.split("train"), environment, isolation=isolation, progress=progress
     )
@@ -79,7 +76,7 @@ def run_sft_control(
 
 
 def _that_fit(
-    policy: Policy, chat: Chat, found: Mapping[Answers, Sequence[Demonstration]]
+    policy: Policy, chat: Chats, found: Mapping[Answers, Sequence[Demonstration]]
 ) -> dict[Answers, list[Demonstration]]:
     """Return what the policy can be shown, as the run has trained by now: an answer that it cannot must not end it."""
     return {answers: fitting for answers, shown in found.items() if (fitting := that_fit(policy, chat, shown))}

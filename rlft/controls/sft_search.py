@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, takewhile
 from statistics import fmean
 
-from rlft.chat import Chat
 from rlft.controls.best import Best, Candidate
 from rlft.controls.judging import Judge
 from rlft.controls.rates import FACTORS, rate_after_trials
@@ -19,7 +18,7 @@ from rlft.policy import Policy
 from rlft.progress import Progress, silent
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers
-from rlft.sft.encoding import as_rollout, encode_demonstrations
+from rlft.sft.encoding import Chats, as_rollout, encode_demonstrations
 from rlft.sft.state import SftState
 from rlft.sft.training import ENOUGH, Memory, draw_batches, train_sft
 from rlft.training.imitation import imitation_flops
@@ -43,7 +42,7 @@ class Search:
     policy: Policy
     demonstrations: Mapping[Answers, Sequence[Demonstration]]
     judge: Judge
-    chat: Chat
+    chat: Chats
     batch_size: int
     warmup_steps: int
     seed: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlft.config.training import RoundsConfig
 from rlft.curriculum.rates import Belief, KeptRates, PassRates, believe
+from rlft.curriculum.shares import tasks_by_shares
 from rlft.curriculum.uniform import other_tasks, tasks_of_round
 from rlft.engines.base import derive_seed
 from rlft.tasks.from_use import is_from_use
@@ -80,6 +82,7 @@ def draw_round(
     seed: int,
     rates: PassRates | None = None,
     kept: KeptRates | None = None,
+    shares: Mapping[str, float] | None = None,
 ) -> Draw:
     """Draw the train tasks of a round (from 0). No other split is ever drawn from.
 
@@ -87,9 +90,13 @@ def draw_round(
     Efraimidis and Spirakis (2006, doi:10.1016/j.ipl.2005.11.003) in their logarithmic form, log weight + Gumbel noise:
     the first `tasks_per_round` are the round's, the next ones its reserves. Tasks that are retired come last.
     Tasks from use, of which little is known and which so would come most, have no larger share than they have in the
-    split, where `tasks.use.max_share` bounds it. The draw follows from its arguments alone, so that a resumed run draws
-    the same.
+    split, where `tasks.use.max_share` bounds it. Those of several environments come by their `shares`, uniformly and
+    without reserves (`rlft.config.several` refuses the rest). The draw follows from its arguments alone, so that a
+    resumed run draws the same.
     """
+    if shares is not None:
+        drawn = tasks_by_shares(task_set, shares, round=round, count=settings.tasks_per_round, seed=seed)
+        return Draw(round, "uniform", tuple(DrawnTask(task.id, "uniform") for task in drawn))
     count, spare = settings.tasks_per_round, settings.tasks_per_round * (settings.max_num_gen_batches - 1)
     if settings.curriculum == "uniform":
         drawn = tasks_of_round(task_set, round=round, count=count, seed=seed)

@@ -17,6 +17,7 @@ from typing import Any
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import constructed_modules
 from rlft.contract.marks import marked_tools
+from rlft.contract.several import Several
 from rlft.contract.specified import without_specification, written_class
 from rlft.errors import EnvironmentSetupError
 from rlft.files import file_hash, named_files
@@ -54,12 +55,20 @@ def environment_fingerprints(environment: BaseEnv, name: str, kwargs: Mapping[st
     methods of `rlft.fingerprints.reachable.REWARD_METHODS` lead to, `harness` that of all other methods; code that both
     use is in both. `name` is the import path or file and class of the config; where the file lies does not matter.
 
-    Where the reward is a specification, only `reward` changes with it.
+    Where the reward is a specification, only `reward` changes with it. Those of several environments are made of each
+    member's.
 
     What a model reads of marked tools (docstrings, types) belongs to `harness`.
 
     Raises `EnvironmentSetupError` for arguments that are not JSON and for a class without a source file.
     """
+    if isinstance(environment, Several):
+        named = kwargs["members"]
+        found = {each: environment_fingerprints(one, **named[each]) for each, one in environment.members.items()}
+        return EnvironmentFingerprints(
+            harness=_digest({each: prints.harness for each, prints in found.items()}),
+            reward=_digest({each: prints.reward for each, prints in found.items()}),
+        )
     kwargs = without_specification(kwargs)  # which is the reward's alone: `reward_fingerprint` has it
     try:
         arguments = json.dumps(kwargs, sort_keys=True, ensure_ascii=False, allow_nan=False)

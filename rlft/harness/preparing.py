@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rlft.chat import Chat, apply_chat_template_setting, open_chat, use_training_template
 from rlft.config import HarnessConfig, PolicyConfig
-from rlft.contract.base import BaseEnv
+from rlft.contract.base import BaseEnv, prompt_messages
+from rlft.contract.several import Several
 from rlft.harness.opening import open_playground
+from rlft.harness.playground import Playground
 from rlft.policy import Policy
 from rlft.policy.create import create_policy
+from rlft.types import Task
 
 
-def prepare_policy(policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None) -> Chat:
-    """Give the policy the chat template that it is trained with, and every token that ends a turn; return the chat.
+def prepare_policy(
+    policy: Policy, environment: BaseEnv, harness: HarnessConfig, *, chat_template: str | None
+) -> Callable[[Task], list[int]]:
+    """Give the policy the chat template that it is trained with, and every token that ends a turn.
 
     Both are saved with the policy. `chat_template` is a shipped name or a file; `None` takes the model's own template
-    if it keeps earlier turns as they were, else the one that is shipped for its family. Raises PolicyError if neither
-    does, EnvironmentSetupError for tools that cannot be described.
+    if it keeps earlier turns as they were, else the one that is shipped for its family. Several environments share one
+    template. Returns what makes the tokens of a task's prompt. Raises PolicyError if neither does,
+    EnvironmentSetupError for tools that cannot be described.
     """
-    playground = open_playground(environment, harness)
-    tools, multi_turn = tuple(playground.tools.values()), playground.max_turns > 1
+    members = environment.members if isinstance(environment, Several) else {"": environment}
+    grounds = {name: open_playground(member, harness) for name, member in members.items()}
     apply_chat_template_setting(policy.tokenizer, chat_template)
-    use_training_template(policy.tokenizer, tools=bool(tools), multi_turn=multi_turn)
-    chat = open_chat(policy.tokenizer, tools, tool_format=harness.tool_format, multi_turn=multi_turn)
+    for ground in grounds.values():
+        use_training_template(policy.tokenizer, tools=bool(ground.tools), multi_turn=ground.max_turns > 1)
+    chats = {name: _open(policy, ground) for name, ground in grounds.items()}
     known = policy.stop_token_ids()
-    if new := [token for token in chat.stop_token_ids if token not in known]:
+    ending = dict.fromkeys(token for chat in chats.values() for token in chat.stop_token_ids)
+    if new := [token for token in ending if token not in known]:
         policy.model.generation_config.eos_token_id = [*known, *new]
-    return chat
+
+    def prompt(task: Task) -> list[int]:
+        chat = chats[task.environment] if isinstance(environment, Several) else chats[""]
+        return chat.prompt(prompt_messages(task, environment))
+
+    return prompt
+
+
+def _open(policy: Policy, ground: Playground) -> Chat:
+    tools, multi_turn = tuple(ground.tools.values()), ground.max_turns > 1
+    return open_chat(policy.tokenizer, tools, tool_format=ground.harness.tool_format, multi_turn=multi_turn)
 
 
 def open_prepared(

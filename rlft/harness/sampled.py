@@ -18,6 +18,7 @@ from rlft.chat import Chat, open_chat
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.faults import failure_of
+from rlft.contract.several import in_turn
 from rlft.engines.base import Engine, Generation, Sampling
 from rlft.errors import RlftError
 from rlft.harness.dialogue import Attempt, Dialogue
@@ -62,25 +63,27 @@ def run_attempts(
     rollout, and so is an engine that did not answer or code of the environment that failed; a failing tool is a message
     to the model. Raises EnvironmentSetupError for tools that cannot be described, PolicyError for a chat
     template that rewrites earlier turns, and RlftError when the environment's code hangs and cannot be cancelled.
+    Several environments have their turn one after the other.
     """
-    harness = harness or HarnessConfig()
-    with Ground(environment, harness) as ground:
-        playground = ground.open()
-        multi_turn = playground.max_turns > 1
-        chat = open_chat(
-            policy.tokenizer, tuple(playground.tools.values()), tool_format=harness.tool_format, multi_turn=multi_turn
-        )
-        rows = [Live(attempt, ground.dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in attempts]
-        run = _Run(
-            playground, chat, policy, engine, sampling, ground, Headway(progress, len(rows), multi_turn=multi_turn)
-        )
-        try:
-            run.open(rows, examples)
-            run.play(rows)
-        except BaseException:
-            run.give_up(rows)
-            raise
-        return [row.record(policy.identity, sampling, environment_fingerprint) for row in rows]
+    limits = harness or HarnessConfig()
+
+    def run(some: Sequence[Attempt], member: BaseEnv) -> list[Rollout]:
+        with Ground(member, limits) as ground:
+            playground = ground.open()
+            tools, multi_turn = tuple(playground.tools.values()), playground.max_turns > 1
+            chat = open_chat(policy.tokenizer, tools, tool_format=limits.tool_format, multi_turn=multi_turn)
+            rows = [Live(attempt, ground.dialogue(playground, attempt.rollout_id, attempt.task)) for attempt in some]
+            headway = Headway(progress, len(rows), multi_turn=multi_turn)
+            together = _Run(playground, chat, policy, engine, sampling, ground, headway)
+            try:
+                together.open(rows, examples)
+                together.play(rows)
+            except BaseException:
+                together.give_up(rows)
+                raise
+            return [row.record(policy.identity, sampling, environment_fingerprint) for row in rows]
+
+    return in_turn(attempts, lambda attempt: attempt.task, environment, run)
 
 
 class _Run:

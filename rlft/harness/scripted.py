@@ -11,6 +11,7 @@ import numpy as np
 
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
+from rlft.contract.several import in_turn
 from rlft.harness.dialogue import Dialogue
 from rlft.harness.opening import Ground
 from rlft.harness.remote import RemoteDialogue
@@ -62,15 +63,18 @@ def play_scripts(
 
     The rollouts have no tokens. When the environment ends a conversation, the rest of its script is left out.
     `tool_faults` is filled with what tools raised, and where, by rollout id. Raises RlftError for tools that cannot be
-    described and for code that hangs; whatever fails later is an error of its rollout.
+    described and for code that hangs; whatever fails later is an error of its rollout. Several environments have their
+    turn one after the other.
     """
-    harness = harness or HarnessConfig()
-    played = list(parts)
-    longest = harness.timeout_seconds * (1 + len(played) // _AT_ONCE)
-    with Ground(environment, harness) as ground:
-        faults = {} if tool_faults is None else tool_faults
-        future = ground.thread.start(_play_all(played, ground, faults, progress))
-        return ground.thread.wait(future, harness.tool_timeout_seconds, type(environment).__name__, longest)
+    limits, faults = harness or HarnessConfig(), {} if tool_faults is None else tool_faults
+
+    def play(some: Sequence[Part], member: BaseEnv) -> list[Rollout]:
+        longest = limits.timeout_seconds * (1 + len(some) // _AT_ONCE)
+        with Ground(member, limits) as ground:
+            future = ground.thread.start(_play_all(some, ground, faults, progress))
+            return ground.thread.wait(future, limits.tool_timeout_seconds, type(member).__name__, longest)
+
+    return in_turn(list(parts), lambda part: part.task, environment, play)
 
 
 async def _play_all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from rlft.chat import open_chat
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv, context_of
+from rlft.contract.several import Several, places_of
 from rlft.harness.opening import open_playground
 from rlft.secrets import hide
 from rlft.types import Task
@@ -37,10 +38,14 @@ class ShownContext:
     max_turns: int
     examples: int = 0
     note: str = ""
+    members: dict[str, ShownContext] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the contents of `context.json`."""
-        return {**asdict(self), "tools": list(self.tools), "tool_marks": list(self.tool_marks)}
+        found = {**asdict(self), "tools": list(self.tools), "tool_marks": list(self.tool_marks)}
+        del found["members"]
+        members = {name: member.to_json() for name, member in self.members.items()}
+        return found | ({"members": members} if members else {})
 
 
 def shown_context(
@@ -50,6 +55,8 @@ def shown_context(
 
     The values of secret variables are hidden. Raises EnvironmentSetupError and PolicyError as a rollout would.
     """
+    if isinstance(environment, Several):
+        return _of_several(environment, harness, tasks, tokenizer)
     playground = open_playground(environment, harness)
     tools = tuple(playground.tools.values())
     chat = open_chat(tokenizer, tools, tool_format=harness.tool_format, multi_turn=playground.max_turns > 1)
@@ -73,4 +80,29 @@ def shown_context(
         tool_marks=chat.tool_marks,
         max_turns=playground.max_turns,
         note=note,
+    )
+
+
+def _of_several(
+    environment: Several, harness: HarnessConfig, tasks: Sequence[Task], tokenizer: PreTrainedTokenizerBase
+) -> ShownContext:
+    places = places_of(environment, tasks)
+    found = {
+        name: shown_context(member, harness, [tasks[place] for place in places.get(name, ())], tokenizer)
+        for name, member in environment.members.items()
+    }
+    first, *others = found.values()
+    if all(other == first for other in others):
+        return first
+    return ShownContext(
+        system_prompt="",
+        depends_on_task=True,
+        tools=(),
+        tools_in=first.tools_in,
+        tool_format=first.tool_format,
+        tool_marks=tuple(dict.fromkeys(mark for each in found.values() for mark in each.tool_marks)),
+        max_turns=max(each.max_turns for each in found.values()),
+        note=f"It was trained in several environments ({', '.join(found)}), which show it different system prompts or "
+        "tools, so that none stands before a prompt; send those of the environment that a question is of.",
+        members=found,
     )

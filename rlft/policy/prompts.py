@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
@@ -33,19 +33,20 @@ def check_prompts(
     *,
     max_completion_length: int,
     context_length: int | None,
-    render: Callable[[Sequence[Message]], list[int]] | None = None,
+    encoded: Iterable[Sequence[int]] | None = None,
     progress: Progress = silent,
 ) -> PromptCheck:
     """Check every prompt, and return which are too long for the model's `context_length` (tokens).
 
-    `prompts` are (task id, messages), which `render` makes tokens of (`render_prompt` by default). Raises PolicyError
-    that names the task for a prompt without tokens or with a character that has none, and when no prompt at all fits.
+    `prompts` are (task id, messages), and `encoded` the tokens of each (by default those of `render_prompt`). Raises
+    PolicyError that names the task for a prompt without tokens or with a character that has none, and when no prompt at
+    all fits.
     Prompts that leave less than `max_completion_length` tokens are warned of, as their answers are cut short.
     """
     meter = Meter(progress, len(prompts), "prompts")
     lengths: dict[str, int] = {}
-    for task_id, messages in prompts:
-        ids = render(messages) if render else render_prompt(tokenizer, messages)
+    rendered = (render_prompt(tokenizer, messages) for _, messages in prompts) if encoded is None else encoded
+    for (task_id, messages), ids in zip(prompts, rendered, strict=True):
         lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
         meter.add()
     if context_length is None:

@@ -6,7 +6,7 @@ from rlft.config import EnvironmentConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
 from rlft.contract.marks import marked_steps, marked_weights
-from rlft.errors import EnvironmentSetupError
+from rlft.errors import EnvironmentSetupError, RlftError
 from rlft.rewards.rubric import check_weighed
 
 
@@ -14,8 +14,17 @@ def check_environment(settings: EnvironmentConfig, reward: RewardConfig) -> None
     """Import and build the environment. Raises EnvironmentSetupError and ConfigError as `load_environment` does.
 
     Where the parts of its reward are all marked methods, a weight for another part is a ConfigError too: other rewards
-    name their parts only when they score. Raises EnvironmentSetupError for the sandbox `stack`, which needs a stack.
+    name their parts only when they score. All members of several environments are checked. Raises
+    EnvironmentSetupError for the sandbox `stack`, which needs a stack.
     """
+    if members := settings.members():
+        for name, member in members.items():
+            try:
+                check_environment(member, reward.of_member(name))
+            except RlftError as error:
+                error.where = f"environments.{name}: {error.where}"
+                raise
+        return
     if settings.kwargs.get("sandbox") == "stack":
         raise EnvironmentSetupError(
             "`stack` is the sandbox of a ZenML stack, and this run has none",

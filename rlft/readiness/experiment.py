@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rlft.config import Config, PolicyConfig
@@ -23,11 +24,10 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
     The quick checks come first. Those that need libraries which the run imports anyway (torch, datasets, reasoning-gym)
     are run only if the quick ones found nothing. Of files only the first rows are read.
     """
-    tasks, other = config.tasks, config.tasks.off_distribution
-    name = config.environment.name
+    quick_tasks, costly_tasks = _checks_of_tasks(config)
     quick: list[Check] = [
         lambda: check_engine(config.rollout),
-        lambda: check_first_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows),
+        *quick_tasks,
         lambda: check_environment(config.environment, config.reward),
         lambda: check_loss_file(config.training),
         lambda: check_origin(config.policy),
@@ -37,19 +37,27 @@ def find_problems(config: Config, folder: Path) -> list[RlftError]:
         lambda: check_room(config.policy, config.training.rounds, folder),
     ]
     costly: list[Check] = [
-        lambda: check_drawn_rows(tasks, "tasks", environment=name, allowed=tasks.max_bad_rows, seed=tasks.seed),
+        *costly_tasks,
         lambda: check_device_with_torch(config.policy.device),
         lambda: check_loss(config.training),
     ]
-    if other is not None:
-        where, allowed = "tasks.off_distribution", tasks.max_bad_rows
-        quick.append(lambda: check_first_rows(other, where, environment=name, allowed=allowed))
-        costly.append(lambda: check_drawn_rows(other, where, environment=name, allowed=allowed, seed=tasks.seed))
     if (rival := config.other_model) is not None and rival.endpoint is None:
         quick.append(lambda: check_origin(PolicyConfig(model=rival.model, revision=rival.revision), "controls"))
     if config.warm_start is not None and (path := config.warm_start.path) is not None:
         quick.append(lambda: check_demonstrations(Path(path)))
     return raised_by(quick) or raised_by(costly)
+
+
+def _checks_of_tasks(config: Config) -> tuple[list[Check], list[Check]]:
+    """Return the quick and the costly checks of all sources of tasks."""
+    quick, costly = list[Check](), list[Check]()
+    for section, tasks in config.tasks.sections().items():
+        named = {"environment": config.environment.name, "allowed": tasks.max_bad_rows}
+        for where, source in ((section, tasks), (f"{section}.off_distribution", tasks.off_distribution)):
+            if source is not None:
+                quick.append(partial(check_first_rows, source, where, **named))
+                costly.append(partial(check_drawn_rows, source, where, seed=tasks.seed, **named))
+    return quick, costly
 
 
 def raised_by(checks: list[Check]) -> list[RlftError]:

@@ -1,6 +1,7 @@
 """Scores rollouts by an environment's reward, and adds the parts of each score up to a checked total.
 
 - `scoring`: scores stored rollouts by `compute_reward`; a failure is never a 0
+- `by_settings`: the same as a config says, each of several environments by its own settings
 - `scores`: gets the scores from the environment, several side by side, each within a time limit
 - `attempt`: asks the environment for one score, where the environment's code runs
 - `remote`: the same where the environment's code runs in worker processes

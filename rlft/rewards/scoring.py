@@ -54,7 +54,7 @@ def score_rollouts(
     steps = {**_weights(environment, "step_weights"), **given}
     maxima = _maxima(environment)
     rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
-    _check_known(rollouts, tasks)
+    check_known(rollouts, tasks)
     scores = Scores(environment, tasks, timeout_seconds, workers or Workers())
     meter = Meter(progress, len(rollouts), "scores")
     found = scores.of(rollouts.rows, meter)
@@ -76,7 +76,8 @@ def score_rollouts(
     )
 
 
-def _check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
+def check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
+    """Raise TaskError for a rollout of an unknown task."""
     for rollout in rollouts:
         if rollout.task_id not in tasks:
             raise TaskError(

@@ -16,10 +16,14 @@ from rlft.types import Message
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Holds a prompt's messages and those after it, of which the assistant's are imitated and the others only read."""
+    """Holds a prompt's messages and those after it, of which the assistant's are imitated and the others only read.
+
+    `environment` is the one of several that it is of, whose tools its prompt describes; it is empty where there is one.
+    """
 
     prompt: tuple[Message, ...]
     turns: tuple[Message, ...]
+    environment: str = ""
 
 
 def read_demonstrations(path: Path, limit: int | None = None) -> list[Demonstration]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
+from rlft.contract.several import Several
 from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
@@ -145,4 +146,5 @@ def _demonstration(rollout: Rollout, environment: BaseEnv, task: Task) -> Demons
     if rollout.error is not None:
         raise TaskError(f"its gold answer cannot be shown: {rollout.error}", where=f"task {task.id}")
     prompt = prompt_messages(task, environment)
-    return Demonstration(prompt, rollout.messages[len(prompt) :])
+    own = task.environment if isinstance(environment, Several) else ""
+    return Demonstration(prompt, rollout.messages[len(prompt) :], own)

@@ -5,25 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rlft.chat import Chat
+from rlft.chat import Chat, open_chat
+from rlft.config import HarnessConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several
 from rlft.errors import PolicyError
+from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.policy.tokens import unknown_characters
 from rlft.progress import Meter, Progress
 from rlft.sft.demonstration_file import Demonstration
 from rlft.types import Message, Rollout
+from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
 
+Chats = Chat | Mapping[str, Chat]
+"""What makes tokens of messages; of several environments the chat of each, by its name."""
 Row = tuple[list[int], list[bool]]  # token ids of a whole conversation, and which of them are imitated
 
 
+def open_chats(policy: Policy, environment: BaseEnv, isolation: Isolation | None) -> Chats:
+    """Return the chat of an environment, or of each of several, whose code runs where `isolation` says."""
+    if isinstance(environment, Several):
+        return {name: _open(policy, member, isolation) for name, member in environment.members.items()}
+    return _open(policy, environment, isolation)
+
+
 def encode_demonstrations(
-    policy: Policy, chat: Chat, demonstrations: Sequence[Demonstration], progress: Progress
+    policy: Policy, chat: Chats, demonstrations: Sequence[Demonstration], progress: Progress
 ) -> list[Row]:
     """Return every demonstration as tokens. Raises PolicyError for one that is too long or has unknown characters."""
     meter = Meter(progress, len(demonstrations), "demonstrations")
@@ -34,7 +48,7 @@ def encode_demonstrations(
     return rows
 
 
-def that_fit(policy: Policy, chat: Chat, demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
+def that_fit(policy: Policy, chat: Chats, demonstrations: Sequence[Demonstration]) -> list[Demonstration]:
     """Return the demonstrations that the policy can be shown; a warning names those that it cannot, and why."""
     fitting, reasons = [], []
     for demonstration in demonstrations:
@@ -94,11 +108,17 @@ def as_rollout(row: Row, number: int) -> Rollout:
     )
 
 
-def encode(policy: Policy, chat: Chat, demonstration: Demonstration) -> Row:
+def _open(policy: Policy, environment: BaseEnv, isolation: Isolation | None) -> Chat:
+    playground = open_playground(environment, HarnessConfig(isolation=isolation))
+    return open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
+
+
+def encode(policy: Policy, chat: Chats, demonstration: Demonstration) -> Row:
     """Return the token ids of the whole conversation, and which of them are imitated: those the assistant writes.
 
     Raises PolicyError if they exceed the model's context, or if the tokenizer does not know a character.
     """
+    chat = chat[demonstration.environment] if isinstance(chat, Mapping) else chat
     asked = demonstration.prompt[-1]["content"] if demonstration.prompt else ""
     where = f"warm_start, demonstration for {asked!r:.80}"
     ids = chat.prompt(demonstration.prompt)

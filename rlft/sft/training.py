@@ -11,18 +11,17 @@ from itertools import islice
 
 import torch
 
-from rlft.chat import Chat, open_chat
-from rlft.config import HarnessConfig, WarmStartConfig
+from rlft.chat import open_chat
+from rlft.config import WarmStartConfig
 from rlft.contract.base import BaseEnv
 from rlft.errors import PolicyError
-from rlft.harness.opening import open_playground
 from rlft.policy import Policy
 from rlft.policy.optimizer import Optimizer
 from rlft.progress import Progress, silent
 from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import choose_demonstrations
-from rlft.sft.encoding import as_rollout, encode_demonstrations, identity_of
+from rlft.sft.encoding import Chats, as_rollout, encode_demonstrations, identity_of, open_chats
 from rlft.sft.state import Budget, SftState
 from rlft.training.imitation import imitate
 from rlft.types import Report, Rollout, Task
@@ -89,8 +88,7 @@ def run_sft(
     `isolation` is that of the harness: where the tools run to which demonstrations are played. With `checkpoints` it
     goes on where the same training was cut off. Raises as `choose_demonstrations` and `train_sft` do.
     """
-    playground = open_playground(environment, HarnessConfig(isolation=isolation))
-    chat = open_chat(policy.tokenizer, tuple(playground.tools.values()), multi_turn=playground.max_turns > 1)
+    chat = open_chats(policy, environment, isolation)
     return train_sft(
         policy,
         choose_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress),
@@ -117,7 +115,7 @@ def train_sft(
     seed: int,
     steps: int | None = None,
     seconds: float | None = None,
-    chat: Chat | None = None,
+    chat: Chats | None = None,
     progress: Progress = silent,
     checkpoints: Checkpoints | None = None,
     memory: Memory = ENOUGH,

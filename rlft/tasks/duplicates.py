@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from rlft.errors import TaskError
 from rlft.gates.identity import prompt_key, question_of
 from rlft.tasks.splits import CLAIM_ORDER
 from rlft.types import SPLITS, Split, Task
@@ -45,6 +46,25 @@ class Claims:
         """Return the counts of what was dropped since the last call, which is done once for each source."""
         dropped, self.dropped = dict(self.dropped), Counter()
         return dropped
+
+
+def check_apart(tasks: Iterable[Task]) -> None:
+    """Raise TaskError for a prompt or question that two environments have in different splits.
+
+    Within an environment none is; of two environments neither can be dropped, as that would move the other's splits.
+    """
+    owners: dict[str, Task] = {}
+    for task in tasks:
+        for key in (prompt_key(task.prompt), question_of(task)):
+            other = owners.setdefault(key, task)
+            if other.split != task.split:
+                raise TaskError(
+                    f"{other.environment} has a prompt in {other.split} that {task.environment} has in {task.split} "
+                    f"(tasks {other.id} and {task.id}): what is trained on would be measured",
+                    where="environments",
+                    fix="give them the same tasks.seed and tasks.splits, so that a prompt is in the same split of "
+                    "both, or other tasks",
+                )
 
 
 def drop_duplicates(tasks: Iterable[Task], claims: Claims) -> list[Task]:

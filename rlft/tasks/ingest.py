@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from rlft.errors import TaskError
 from rlft.gates.identity import canonical_json
 from rlft.progress import Meter, Progress, silent
 from rlft.tasks.draw import Drawn, draw_tasks, second_seed
-from rlft.tasks.duplicates import Claims, drop_duplicates
+from rlft.tasks.duplicates import Claims, check_apart, drop_duplicates
 from rlft.tasks.fields import FieldError, check_template
 from rlft.tasks.rows import make_task
 from rlft.tasks.sources import BadRow, BadRows, RawRow, describe_source, read_rows
@@ -52,7 +52,13 @@ def ingest_tasks(
     `off_distribution`), what it is, how it was split, its bad rows, and the numbers of dropped duplicates and of tasks
     without an answer; under `use` what became of every record (`rlft.tasks.use.take`). Raises `TaskError` if a source
     cannot be read, has more bad rows than `max_bad_rows`, or leaves a split empty.
+
+    The tasks of several environments are read one environment after the other, each with the seed of its own section.
+    Each carries the name of its environment, and so do its id and its group: `NAME/id`. The notes have those of each
+    under `environments`. Raises `TaskError` for a prompt that two environments have in different splits.
     """
+    if config.members is not None:
+        return _ingest_members(config.members, progress)
     claims, bad = Claims(), BadRows(config.max_bad_rows)
     _check_templates(config, "tasks")
     main = _ingest_main(config, environment, seed, claims, bad, progress)
@@ -87,6 +93,31 @@ def read_tasks(source: SourceConfig, *, environment: str, progress: Progress = s
     column = read_split_column([raw.row for raw in rows], describe_source(source))
     tasks = _make_tasks(rows, source, environment, claims, bad, progress, by_column=column.decides)
     return tuple(drop_duplicates(tasks, claims))
+
+
+def _ingest_members(members: Mapping[str, TasksConfig], progress: Progress) -> TaskSet:
+    """Return the tasks of several environments as one set."""
+    found = {
+        name: ingest_tasks(own, environment=name, seed=own.seed, progress=progress) for name, own in members.items()
+    }
+    tasks = [
+        replace(task, id=f"{name}/{task.id}", group=f"{name}/{task.group}")
+        for name, own in found.items()
+        for task in own.tasks
+    ]
+    check_apart(tasks)
+    ordered = tuple(sorted(tasks, key=lambda task: SPLITS.index(task.split)))
+    counts = Counter(task.split for task in ordered)
+    sources = {name: own.notes["tasks"] for name, own in found.items()}
+    notes = {
+        "tasks": {
+            "source": "; ".join(f"{name}: {note['source']}" for name, note in sources.items()),
+            "without_answer": sum(note["without_answer"] for note in sources.values()),
+        },
+        "environments": {name: own.notes for name, own in found.items()},
+        "rows_per_split": {name: counts[name] for name in SPLITS if counts[name]},
+    }
+    return TaskSet(tasks=ordered, fingerprint=fingerprint_tasks(ordered), notes=notes)
 
 
 def fingerprint_tasks(tasks: Iterable[Task]) -> str:

@@ -84,7 +84,9 @@ def describe_source(source: SourceConfig) -> str:
 
 
 def describe_tasks(tasks: TasksConfig) -> str:
-    """Return the source of a run's tasks in one line, and that of tasks from use, if there is one."""
+    """Return the source of a run's tasks in one line, and that of tasks from use, or of each environment."""
+    if tasks.members is not None:
+        return "; ".join(f"{name}: {describe_source(each)}" for name, each in tasks.members.items())
     use = tasks.use
     more = f" and {use.source} {use.experiment or use.dataset}" if use is not None else ""
     return describe_source(tasks) + more

@@ -57,7 +57,8 @@ def plan_training(
     count neither in the means of the loss nor in the standard deviation of a batch. That changes the scale of the loss
     and not its direction, as what they would add is exactly 0.
     Errored rollouts leave their group before its mean is taken; truncated ones, when they are masked, after it, as
-    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL. Rewards
+    their reward is real. The standard deviation of a `batch` is that of all its scored rollouts, as in TRL, of several
+    environments that of each one's own. Rewards
     whose aggregation is `normalize_then_sum` are compared part by part, whatever `scale` and `baseline` are. Scores of
     turns have advantages of their own, which are added to that of the attempt (`rlft.training.turns`).
 
@@ -118,9 +119,23 @@ def _is_trained(fates: Mapping[str, Fate], rollout_id: str) -> bool:
 def _with_advantages(
     groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
 ) -> list[list[Pair]]:
-    """Return the groups with advantages, computed in float64 for all groups at once, as `batch` scaling needs it."""
-    if not groups:
-        return []
+    """Return the groups with advantages, computed in float64 for all groups at once, as `batch` scaling needs it.
+
+    Those of several environments are computed for one after the other: the scores of one say nothing of another's.
+    """
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, group in enumerate(groups):
+        places[rewards.member_of(group[0][1])].append(place)
+    found: dict[int, list[Pair]] = {}
+    for mine in places.values():
+        found |= zip(mine, _of_batch([groups[place] for place in mine], rewards, scale, baseline), strict=True)
+    return [found[place] for place in range(len(groups))]
+
+
+def _of_batch(
+    groups: list[list[tuple[Rollout, Reward]]], rewards: Rewards, scale: Scale, baseline: Baseline
+) -> list[list[Pair]]:
+    """Return the groups of one environment with their advantages."""
     found = iter(_of_attempts(groups, rewards, scale, baseline))
     turns = turn_advantages([[step_scores(rewards, reward) for _, reward in group] for group in groups], scale)
     return [

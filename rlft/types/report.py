@@ -74,7 +74,8 @@ class EvaluationReport:
     completion of one of these attempts, 0 in reports of versions that did not note it. `answers` is how many different
     answers make up 95 % of the attempts (`rlft.variety`), `right_answers` the same of the tasks' answers, where each
     task has one, and `solved_answers` the same of the attempts that are solved. `frequent` maps some completions to how
-    often their answer was given, the most frequent ones first.
+    often their answer was given, the most frequent ones first. `environments` names the environment of every task where
+    a run has several; `metrics` then also has `environments/<name>/accuracy` and `environments/<name>/reward`.
     """
 
     split: str
@@ -94,6 +95,7 @@ class EvaluationReport:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     lengths: dict[str, float] = field(default_factory=dict)
     longest: float = 0.0
+    environments: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

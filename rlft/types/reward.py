@@ -57,7 +57,8 @@ class Rewards:
 
     `ranges` are the lowest and the highest possible score of `reward` and of each `rewards/<part>` that declares them.
     `aggregation` says what attempts at one task are compared by, where they are trained on (`rlft.credit`).
-    `step_weights` are those of the parts that are scored per turn.
+    `step_weights` are those of the parts that are scored per turn. `members` are the names of the environments, where a
+    run has several: what is compared over a batch is compared within one of them (`member_of`).
     """
 
     rows: tuple[Reward, ...]
@@ -66,6 +67,17 @@ class Rewards:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     aggregation: Aggregation = "sum"
     step_weights: dict[str, float] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
+
+    def member_of(self, reward: Reward) -> str:
+        """Return the environment of a reward, by its task's id, which begins with the name; empty where there is one.
+
+        >>> from rlft.types import Reward, Rewards
+        >>> reward = Reward("1", "sums/7", 1.0, {"sums/right": 1.0}, True, "4", None, 0.0)
+        >>> Rewards((reward,), {"sums/right": 1.0}, members=("sums", "words")).member_of(reward)
+        'sums'
+        """
+        return reward.task_id.partition("/")[0] if self.members else ""
 
     def __len__(self) -> int:
         return len(self.rows)

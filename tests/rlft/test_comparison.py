@@ -207,3 +207,17 @@ def test_the_range_of_two_reports_holds_both_and_is_unknown_if_one_is():
     assert range_of("reward", {"reward": (-1.0, 1.0)}, {"reward": (0.0, 2.0)}) == (-1.0, 2.0)
     assert range_of("reward", {"reward": (-1.0, 1.0)}, {}) is None
     assert range_of("accuracy", {}) == (0.0, 1.0)
+
+
+def test_an_error_hides_no_score_in_a_part_of_another_environment():
+    # The task b/1 failed. It could have been anything in `accuracy` and in b's part, and has no part of a.
+    scores = {"accuracy": {"a/1": 1.0}, "rewards/a/p": {"a/1": 1.0}, "rewards/b/p": {}}
+    of_two = replace(
+        report({}, {"b/1": 1}), per_task=scores, environments={"a/1": "a", "b/1": "b"}, groups={"a/1": "1", "b/1": "2"}
+    )
+    assert completed(of_two, "accuracy", 0.0) == {"a/1": 1.0, "b/1": 0.0}
+    assert completed(of_two, "rewards/b/p", 0.0) == {"b/1": 0.0}
+    assert completed(of_two, "rewards/a/p", 0.0) == {"a/1": 1.0}
+    found = compare(of_two, of_two, "rewards/a/p")
+    assert found is not None
+    assert (found.errors, found.without_score, found.low_with_errors) == (0, (), found.difference.low)

@@ -238,3 +238,32 @@ def test_the_longest_completion_is_that_of_one_attempt():
     tasks = make_task_set(make_task("a", split="gate"), make_task("b", split="gate"))
     found = evaluate_rollouts(Rollouts(tuple(rows)), Rewards(tuple(rewards), {}), tasks)["gate"]
     assert (found.lengths, found.longest) == ({"a": 5.0, "b": 6.0}, 9.0)
+
+
+def test_several_environments_have_means_of_their_own():
+    tasks = task_set({"a/1": "test", "a/2": "test", "b/1": "test"})
+    tasks = TaskSet(tuple(replace(task, environment=task.id[0]) for task in tasks.tasks), "f")
+    rows = [rollout(task, 0) for task in ("a/1", "a/2", "b/1")]
+    rewards = (
+        reward("a/1", 0, 1.0, parts={"a/p": 1.0}),
+        reward("a/2", 0, 0.0, parts={"a/p": 0.0}),
+        reward("b/1", 0, 1.0, parts={"b/p": 1.0}),
+    )
+    ranges = {"reward": (0.0, 1.0)}
+    found = evaluate_rollouts(Rollouts(tuple(rows)), Rewards(rewards, {}, ranges=ranges, members=("a", "b")), tasks)
+    report = found["test"]
+    assert report.environments == {"a/1": "a", "a/2": "a", "b/1": "b"}
+    means = {name: (each.mean, each.count) for name, each in report.metrics.items() if name.startswith("environments/")}
+    assert means == {
+        "environments/a/accuracy": (0.5, 2),
+        "environments/a/reward": (0.5, 2),
+        "environments/b/accuracy": (1.0, 1),
+        "environments/b/reward": (1.0, 1),
+    }
+    assert report.metrics["accuracy"].mean == pytest.approx(2 / 3)
+    # Ends of an interval of a share, and of a reward whose range is known, lie within that range.
+    assert all(0 <= report.metrics[name].low <= report.metrics[name].high <= 1 for name in means)
+    assert set(report.per_task) == {"accuracy", "reward", "rewards/a/p", "rewards/b/p"}  # nothing twice
+    single = evaluate_rollouts(Rollouts(tuple(rows)), Rewards(rewards, {}), tasks)["test"]
+    assert single.environments == {}
+    assert not any(name.startswith("environments/") for name in single.metrics)

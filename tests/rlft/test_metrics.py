@@ -138,3 +138,27 @@ def test_scores_of_turns_are_averaged_over_the_turns_that_have_one():
     metrics = round_metrics(Rollouts((make("x", 0, 3), make("x", 1, 3))), Rewards(rows, {}))
     assert metrics["step_rewards/read/mean"] == 0.5
     assert metrics["step_rewards/read/std"] == 0.5  # 1, 0 and 0.5: squares 0.25 + 0.25, over n - 1 = 2
+
+
+def test_several_environments_have_rewards_of_their_own():
+    rollouts = tuple(make(task, n, 10) for task in ("a/x", "b/y") for n in (0, 1))
+    rewards = (
+        reward("a/x", 0, 1.0, parts={"a/p": 1.0}),
+        reward("a/x", 1, 0.5, parts={"a/p": 0.5}),
+        reward("b/y", 0, -3.0, parts={"b/p": -3.0}),
+        reward("b/y", 1, None, parts={}),
+    )
+    found = round_metrics(Rollouts(rollouts), Rewards(rewards, {}, members=("a", "b", "c")))
+    named = {name: value for name, value in found.items() if name.startswith("environments/")}
+    # Of `b` one attempt has a score, so nothing can differ; `c` has no attempts.
+    assert named == {
+        "environments/a/reward": 0.75,
+        "environments/a/accuracy": 0.5,
+        "environments/a/reward_std": pytest.approx(0.5 / math.sqrt(2)),
+        "environments/a/frac_reward_zero_std": 0.0,
+        "environments/b/reward": -3.0,
+        "environments/b/accuracy": 0.0,
+    }
+    assert found["reward"] == pytest.approx(-0.5)
+    assert found["rewards/a/p/mean"] == 0.75
+    assert not any("environments/" in name for name in round_metrics(Rollouts(rollouts), Rewards(rewards, {})))

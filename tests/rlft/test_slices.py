@@ -44,3 +44,8 @@ def test_other_values_are_written_as_json_and_nothing_steers_a_terminal():
 def test_every_task_is_in_one_slice(values):
     sliced = slices_of(tasks(values), ["c"])["c"]
     assert sorted(task for ids in sliced.values() for task in ids) == sorted(task.id for task in tasks(values))
+
+
+def test_a_task_s_environment_is_a_column_unless_there_is_one_of_that_name():
+    several = [make_task("a", environment="sums"), make_task("b", environment="words", info={"environment": "mine"})]
+    assert slices_of(several, ["environment"])["environment"] == {"mine": frozenset("b"), "sums": frozenset("a")}

@@ -1,5 +1,6 @@
 import pytest
 
+from mlops.summary.controls import controls_that_do
 from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
 from mlops.summary.sections import Baseline, Difference, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
@@ -132,3 +133,16 @@ def test_a_run_that_was_cut_short_says_how_it_goes_on():
         "**The run was cut short: interrupted.**\n\n`rlft resume 'my run'` goes on."
     )
     assert cut_short("died: *x*", "giving it again goes on").endswith("died: \\*x\\*.**\n\nGiving it again goes on.")
+
+
+def test_the_constant_answers_of_several_environments_are_told_one_by_one():
+    change = minus(0.25, 0.0)
+    told = IMPROVED.model_copy(
+        update={
+            "constant_answer": None,
+            "constant_answers": {"sums": "4", "words": ""},
+            "difference_controls": {"constant": change},
+        }
+    )
+    [said] = controls_that_do(told)
+    assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %")

@@ -1,8 +1,10 @@
 """What a reward pays, in words."""
 
-from rlft.card.reward import reward_in_words
+from rlft.card.reward import reward_by, reward_in_words
+from rlft.config import RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.marks import metric, reward
+from rlft.contract.several import Several
 
 
 class Marked(BaseEnv):
@@ -50,3 +52,14 @@ def test_a_reward_of_one_method():
     assert said[0] == "Pay what is right."
     assert said[1] == "exact: paid with weight 1, at most 1."
     assert said[-1].endswith("it counts as solved from 0.9.")
+
+
+def test_the_rewards_of_several_environments_are_told_one_by_one():
+    settings = RewardConfig(members={"facts": RewardConfig(weights={"right": 5.0}), "all": RewardConfig(full=0.5)})
+    several = Several({"facts": Marked(), "all": Whole()})
+    said = reward_by(settings, several, ["facts/right", "all/exact"])
+    assert said[0] == "In facts: Capitals of countries."
+    assert said[1].startswith("In facts: right: paid with weight 5, 0 to 1. The answer")
+    assert said[3:5] == ["In all: Pay what is right.", "In all: exact: paid with weight 1, at most 1."]
+    assert said[-1].endswith("it counts as solved from 0.5.")
+    assert reward_by(settings.of_member("all"), Whole(), ["exact"]) == reward_in_words(Whole(), ["exact"], {}, 0.5)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import rlft
 from rlft.config import HarnessConfig, RewardConfig
+from rlft.contract.several import Several
 from rlft.controls.constant import best_constant
 from rlft.types import TaskSet
 from tests.rlft.attempts import make_task
@@ -107,3 +110,29 @@ def test_an_answer_whose_scoring_stops_is_left_out_and_never_ends_a_run_that_has
 def test_where_every_score_fails_there_is_no_constant_answer():
     found = best(Broken(), task_set(["x"]))
     assert (found.splits, found.tried) == ({}, {})
+
+
+def test_each_of_several_environments_has_a_constant_answer_of_its_own():
+    def named(environment, answers):
+        asked = {t.id: make_task("", f"{environment} {t.text}", "").prompt for t in task_set(answers).tasks}
+        return [
+            replace(task, id=f"{environment}/{task.id}", environment=environment, prompt=asked[task.id])
+            for task in task_set(answers).tasks
+        ]
+
+    tasks = TaskSet((*named("sums", ["4", "5"]), *named("labels", ["yes", "yes", "yes", "no"])), "f")
+    settings = RewardConfig(members={"sums": RewardConfig(), "labels": RewardConfig()})
+    several = Several({"sums": Sums(), "labels": Labels()})
+    found = best_constant(
+        tasks, ["?", "yes"], several, settings, HarnessConfig(), metric="reward", splits=["gate", "test"]
+    )
+    # In sums a question mark costs nothing, and a wrong answer 2; three of four labels are "yes".
+    assert (found.text, found.texts) == ("", {"sums": "?", "labels": "yes"})
+    assert found.name == "'?' in sums, 'yes' in labels"
+    assert found.splits["test"].metrics["reward"].mean == 0.375  # of 40 sums 0, of 40 labels 0.75
+    assert found.splits["test"].metrics["environments/labels/accuracy"].mean == 0.75
+    assert found.tried["sums: yes"] == -2.0
+    assert found.tried["labels: yes"] == 0.75
+    several.members["sums"] = Broken()
+    broken = best_constant(tasks, [], several, settings, HarnessConfig(), metric="reward", splits=["gate"])
+    assert broken.splits == {}

@@ -3,6 +3,7 @@ from itertools import count
 
 import pytest
 
+from rlft.config.names import SEVERAL
 from rlft.contract.loading import load_environment
 from rlft.environments.gsm8k import GSM8K
 from rlft.errors import EnvironmentSetupError
@@ -348,3 +349,21 @@ def test_a_docstring_that_becomes_a_tool_or_a_prompt_is_sampled_anew(tmp_path, t
     before = harness(TOLD, "before")
     assert before == harness(TOLD, "again")
     assert before != harness(TOLD.replace(text, "Another text."), "after")
+
+
+def test_several_environments_have_the_fingerprints_of_all():
+    def prints(name="one", **kwargs):
+        named = {
+            name: {"name": "tests.rlft.several:Sums", "kwargs": {}},
+            "two": {"name": "rlft.environments.calculator:Calculator", "kwargs": kwargs},
+        }
+        environment = load_environment(SEVERAL, {"members": named})
+        return environment_fingerprints(environment, SEVERAL, {"members": named})
+
+    found, other = prints(), prints(shown_with_tool=0.5)
+    assert found == prints()
+    assert found.harness != other.harness
+    assert found.reward != other.reward
+    assert found != prints("other")
+    alone = load_environment("rlft.environments.calculator:Calculator", {})
+    assert found != environment_fingerprints(alone, "rlft.environments.calculator:Calculator", {})

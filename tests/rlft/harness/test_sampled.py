@@ -3,6 +3,7 @@
 import numpy as np
 
 from rlft.contract.base import BaseEnv, Context
+from rlft.contract.several import Several
 from rlft.engines.base import Generation, Sampling
 from rlft.engines.transformers_engine import TransformersEngine
 from rlft.harness.dialogue import Attempt
@@ -130,3 +131,28 @@ def test_a_prompt_that_leaves_little_room_is_cut_and_one_that_does_not_fit_is_an
     assert (long.completion_length, long.stop_reason, long.truncated) == (0, "error", False)
     assert "16 tokens do not fit the model's context of 16" in str(long.error)
     assert not long.loss_mask.any()
+
+
+def test_several_environments_are_sampled_one_after_the_other():
+    class Other(Spoken):
+        """Shows another prompt."""
+
+        def context(self, task):
+            return ""
+
+    several = Several({"one": Spoken(), "two": Other()})
+    attempts = [
+        attempt("a", 1, environment="two"),
+        attempt("b", 2, environment="one"),
+        attempt("c", 3, environment="two"),
+    ]
+    engine = Script(([5, 1], "stop"), ([6, 1], "stop"))
+    engine.generate = lambda prompts, sampling, seeds, progress=None: (
+        engine.calls.append(list(seeds))
+        or [Generation(np.asarray([seed + 3, 1], np.int32), np.zeros(2, np.float32), "stop") for seed in seeds]
+    )
+    _, rows = run(attempts, engine, several)
+    assert engine.calls == [[2], [1, 3]]  # by environment, each with the seeds of its own attempts
+    assert [row.rollout_id for row in rows] == ["r-a-0", "r-b-0", "r-c-0"]
+    assert [row.seed for row in rows] == [1, 2, 3]
+    assert [row.messages[0]["content"] for row in rows] == ["1+1=", "= 2", "1+1="]

@@ -13,6 +13,7 @@ from rlft.contract.base import BaseEnv, live_states
 from rlft.errors import EnvironmentSetupError
 from rlft.harness.scripted import Part, as_script, play_scripts
 from tests.factories import make_task, user
+from tests.rlft.several import make_several, of
 
 
 class Shop(rlft.BaseEnv):
@@ -458,3 +459,19 @@ def test_rollouts_share_no_state():
     rollouts = play_scripts([Part(f"r{n}", make_task(), script) for n in range(3)], Shares())
     assert [rollout.state for rollout in rollouts] == [{"sold": 1, "basket": [1]}] * 3
     assert shared == {"sold": 0, "basket": []}
+
+
+def test_several_environments_have_their_turn_one_after_the_other():
+    several = make_several()
+    spelled = [{"role": "assistant", "content": "", "tool_calls": [make_call("spell", {"word": "ab"}, "c1")]}]
+    parts = [
+        Part("1", of("words", 1), as_script([*spelled, {"role": "assistant", "content": "ab"}])),
+        Part("2", of("sums", 1), as_script("2")),
+        Part("3", of("words", 2), as_script("abc")),
+    ]
+    said = [[(m["role"], m["content"]) for m in rollout.messages] for rollout in play_scripts(parts, several)]
+    assert said == [
+        [("user", "1+1= (words)"), ("assistant", ""), ("tool", "a-b"), ("assistant", "ab")],
+        [("system", "Add."), ("user", "1+1= (sums)"), ("assistant", "2")],
+        [("user", "2+1= (words)"), ("assistant", "abc")],
+    ]

@@ -1,9 +1,12 @@
 """What a version keeps of an environment's context."""
 
+import dataclasses
+
 from rlft.chat.formats import MISTRAL
 from rlft.config import HarnessConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.marks import tool
+from rlft.contract.several import Several
 from rlft.harness.shown import shown_context
 from rlft.secrets import resolve
 from rlft.types import Task
@@ -65,3 +68,26 @@ def test_a_secret_in_the_prompt_is_hidden_and_that_is_told(monkeypatch):
     shown = shown_context(environment, HarnessConfig(), tasks(1), make_tokenizer("qwen3"))
     assert shown.system_prompt == "Use ***."
     assert "hidden" in shown.note
+
+
+def of_members(count, *names):
+    return [dataclasses.replace(task, environment=name) for name in names for task in tasks(count)]
+
+
+def test_of_several_that_show_the_same_that_is_kept():
+    several = Several({"one": Searching(), "two": Searching()})
+    tokenizer = make_tokenizer(MISTRAL.name)
+    alone = shown_context(Searching(), HarnessConfig(), tasks(2), tokenizer)
+    assert shown_context(several, HarnessConfig(), of_members(2, "one", "two"), tokenizer) == alone
+    assert "members" not in alone.to_json()
+
+
+def test_of_several_that_differ_nothing_stands_before_a_prompt():
+    several = Several({"plain": BaseEnv(), "search": Searching()})
+    found = shown_context(several, HarnessConfig(), of_members(2, "plain", "search"), make_tokenizer(MISTRAL.name))
+    assert (found.system_prompt, found.tools, found.depends_on_task, found.max_turns) == ("", (), True, 3)
+    assert "several environments (plain, search)" in found.note
+    stored = found.to_json()["members"]
+    assert stored["plain"]["tools"] == []
+    assert [tool["function"]["name"] for tool in stored["search"]["tools"]] == ["search"]
+    assert stored["search"]["system_prompt"] == "Be brief."

@@ -13,15 +13,17 @@ from rlft.calls import make_call
 from rlft.chat import open_chat
 from rlft.config import WarmStartConfig
 from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several
 from rlft.errors import PolicyError, TaskError
 from rlft.messages import as_openai
 from rlft.policy import save_policy
 from rlft.sft.demonstration_file import Demonstration, read_demonstrations
 from rlft.sft.demonstrations import choose_demonstrations
-from rlft.sft.encoding import encode
+from rlft.sft.encoding import encode, open_chats
 from rlft.sft.training import draw_batches, run_sft, train_sft
 from rlft.training.optimizer import prepare_optimizer
 from tests.factories import make_policy, make_task, make_training, user
+from tests.rlft.chat.tokenizers import make_tokenizer
 
 
 def shown(*said):
@@ -352,3 +354,34 @@ def test_demonstrations_of_many_turns_imitate_the_assistant_alone(tmp_path):
     assert read_demonstrations(path) == [found]
     report = run_sft(policy, settings, [make_task(prompt="12+3=", answer="15")], Adder(), seed=0)
     assert report.steps == 1
+
+
+def test_demonstrations_of_several_environments_describe_their_own_tools():
+    class Plain(BaseEnv):
+        """Has no tools."""
+
+    class Tooled(BaseEnv):
+        """Has one."""
+
+        @rlft.tool
+        def look(self, word: str) -> str:
+            """Look a word up."""
+            return word
+
+    tokenizer = make_tokenizer("qwen3")
+    policy = make_policy(max_position_embeddings=512)
+    policy.tokenizer = tokenizer
+    several = Several({"plain": Plain(), "tooled": Tooled()})
+    tasks = [replace_task("plain"), replace_task("tooled")]
+    found = choose_demonstrations(WarmStartConfig(steps=1), tasks, several)
+    assert [each.environment for each in found] == ["plain", "tooled"]
+    chats = open_chats(policy, several, None)
+    prompts = [chats[each.environment].prompt(each.prompt) for each in found]
+    rows = [encode(policy, chats, each) for each in found]
+    assert [ids[: len(prompt)] for (ids, _), prompt in zip(rows, prompts, strict=True)] == prompts
+    assert ["look" in tokenizer.decode(prompt) for prompt in prompts] == [False, True]
+    assert choose_demonstrations(WarmStartConfig(steps=1), tasks[:1], Plain())[0].environment == ""
+
+
+def replace_task(environment):
+    return dataclasses.replace(make_task(f"{environment}/1", environment=environment))

@@ -282,3 +282,51 @@ def test_fingerprint_sees_every_field_and_the_order():
     ]
     sets = [[first], [], [first, changed[0]], [changed[0], first], *([task] for task in changed)]
     assert len({fingerprint_tasks(tasks) for tasks in sets}) == len(sets)
+
+
+def several(tmp_path: Path, rows: dict[str, Rows], **more: dict[str, Any]) -> TaskSet:
+    """The tasks of environments by their names, each with rows of its own and `more` settings."""
+    members = {
+        name: {"source": "jsonl", "path": str(write(tmp_path / f"{name}.jsonl", own)), "splits": SPLITS_TEN}
+        | more.get(name, {})
+        for name, own in rows.items()
+    }
+    config = TasksConfig.model_validate({"source": "environments", "members": members})
+    return ingest_tasks(config, environment="several", seed=99)
+
+
+def test_tasks_of_several_environments_are_one_set(tmp_path: Path):
+    rows = {"sums": sums(100), "odd": [{"prompt": f"is {n} odd?"} for n in range(50)]}
+    tasks = several(tmp_path, rows, odd={"seed": 7})
+    alone = ingest(tmp_path / "odd.jsonl", seed=7)  # the split of one does not depend on the other
+    odd = [task for task in tasks.tasks if task.environment == "odd"]
+    assert [(task.split, task.text) for task in odd] == [(task.split, task.text) for task in alone.tasks]
+    assert all(task.id.startswith("odd/") and task.group.startswith("odd/") for task in odd)
+    assert len(tasks.by_id()) == 150
+    assert [task.split for task in tasks.tasks] == sorted((t.split for t in tasks.tasks), key=SPLITS.index)
+    assert tasks.notes["tasks"] == {
+        "source": f"sums: jsonl {tmp_path}/sums.jsonl; odd: jsonl {tmp_path}/odd.jsonl",
+        "without_answer": 50,
+    }
+    assert set(tasks.notes["environments"]) == {"sums", "odd"}
+    assert tasks.notes["environments"]["odd"] == alone.notes
+    assert sum(tasks.notes["rows_per_split"].values()) == 150
+    assert tasks.fingerprint == fingerprint_tasks(tasks.tasks)
+
+
+def test_a_prompt_may_be_in_the_same_split_of_two_environments(tmp_path: Path):
+    tasks = several(tmp_path, {"one": sums(30), "two": sums(30)})
+    splits = {name: [t.split for t in tasks.tasks if t.environment == name] for name in ("one", "two")}
+    assert splits["one"] == splits["two"]
+    assert len(tasks.by_id()) == 60
+
+
+def test_a_prompt_in_different_splits_of_two_environments_is_refused(tmp_path: Path):
+    with pytest.raises(TaskError, match=r"one has a prompt in \w+ that two has in \w+ .*what is trained on") as refused:
+        several(tmp_path, {"one": sums(30), "two": sums(30)}, two={"seed": 5})
+    assert "same tasks.seed" in refused.value.fix
+
+
+def test_an_error_in_the_tasks_of_one_environment_is_told(tmp_path: Path):
+    with pytest.raises(TaskError, match=r"two.jsonl"):
+        several(tmp_path, {"one": sums(30), "two": [{"nothing": 1}] * 20})

@@ -218,3 +218,67 @@ def test_a_rollout_whose_tokens_are_of_another_number_of_turns_is_an_error():
     assert {key: str(fate) for key, fate in found.fates.items()} == {"train-0-a-0": "errored:compute_step_rewards"}
     # of the attempts that are left, 0 and 0.5, whose turns are alike
     assert list(by_id(found).values()) == pytest.approx([-0.25 / 0.35365, 0.25 / 0.35365], abs=1e-4)
+
+
+def of_two(totals, **changes):
+    """Rollouts and rewards of two environments, from {task id: totals}."""
+    rollouts, rewards = make_scored(totals)
+    return rollouts, dataclasses.replace(rewards, members=("a", "b"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("scale", "baseline"), [("batch", "group_mean"), ("group", "leave_one_out"), ("none", "group_mean")]
+)
+def test_advantages_never_mix_environments(scale, baseline):
+    # Whatever the other environment pays, the advantages of one are those that it has alone.
+    one, other = {"a/1": [0.0, 1.0], "a/2": [0.0, 0.5]}, {"b/1": [0.0, 100.0], "b/2": [-50.0, 50.0]}
+    mixed = {"a/1": one["a/1"], "b/1": other["b/1"], "a/2": one["a/2"], "b/2": other["b/2"]}
+    together = by_id(plan(*of_two(mixed), scale, baseline=baseline))
+    assert together == by_id(plan(*make_scored(one), scale, baseline=baseline)) | by_id(
+        plan(*make_scored(other), scale, baseline=baseline)
+    )
+    if scale == "batch":  # the deviation of 0, 1, 0, 0.5 is 0.4787: half of 1, and half of 0.5, are divided by that
+        assert together["train-0-a/1-1"] == pytest.approx(0.5 / 0.4788, rel=1e-3)
+        assert together["train-0-a/2-1"] == pytest.approx(0.25 / 0.4788, rel=1e-3)
+        without = by_id(plan(*make_scored(mixed), scale))  # what one standard deviation for all would make of it
+        assert without["train-0-a/1-1"] < 0.02
+
+
+def test_groups_keep_their_order():
+    found = plan(*of_two({"b/1": [0.0, 1.0], "a/1": [1.0, 0.0], "b/2": [1.0, 0.0]}))
+    assert [group[0][0].task_id for group in found.groups] == ["b/1", "a/1", "b/2"]
+
+
+def test_parts_are_normalised_within_an_environment():
+    def parted(task, sample, name, score):
+        rollout = make_rollout(task, sample)
+        return rollout, make_reward(rollout, score, parts={name: score})
+
+    def plan_of(*rows, members=()):
+        rewards = Rewards(
+            tuple(reward for _, reward in rows),
+            {"a/x": 1.0, "b/x": 2.0},
+            aggregation="normalize_then_sum",
+            members=members,
+        )
+        return by_id(plan(Rollouts(tuple(rollout for rollout, _ in rows)), rewards))
+
+    one = [parted("a/1", n, "a/x", score) for n, score in enumerate([0.0, 1.0, 1.0])]
+    other = [parted("b/1", n, "b/x", score) for n, score in enumerate([0.0, 0.0, 5.0])]
+    assert plan_of(*one, *other, members=("a", "b")) == plan_of(*one) | plan_of(*other)
+    assert plan_of(*one, *other) != plan_of(*one) | plan_of(*other)
+
+
+def test_turns_are_scaled_within_an_environment():
+    def stepped(task, sample, scores):
+        rollout = make_rollout(task, sample, turns=1)
+        return rollout, make_reward(rollout, 0.0, steps={"s": tuple(scores)})
+
+    def plan_of(*rows, members=()):
+        rewards = Rewards(tuple(reward for _, reward in rows), {}, step_weights={"s": 1.0}, members=members)
+        found = by_id(plan(Rollouts(tuple(rollout for rollout, _ in rows)), rewards, "batch"))
+        return {name: tokens.tolist() for name, tokens in found.items()}
+
+    one = [stepped("a/1", n, [score]) for n, score in enumerate([0.0, 1.0])]
+    other = [stepped("b/1", n, [score]) for n, score in enumerate([0.0, 9.0])]
+    assert plan_of(*one, *other, members=("a", "b")) == plan_of(*one) | plan_of(*other)

@@ -1,0 +1,71 @@
+"""Audits a reward as the section `reward` of a config says, those of several environments one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rlft.audit.report import AuditReport
+from rlft.audit.rewards import audit_reward
+from rlft.config import HarnessConfig, RewardConfig
+from rlft.contract.base import BaseEnv
+from rlft.contract.several import Several, places_of
+from rlft.progress import Progress, silent
+from rlft.types import Task
+
+
+def audit_by(
+    settings: RewardConfig,
+    tasks: Sequence[Task],
+    environment: BaseEnv,
+    *,
+    harness: HarnessConfig,
+    seed: int,
+    progress: Progress = silent,
+) -> AuditReport:
+    """Audit the reward with these (train) tasks by `audit_reward`, and raise what it raises.
+
+    Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
+    attack and the findings begin with the environment's name.
+    """
+    if not isinstance(environment, Several):
+        return audit_reward(
+            tasks,
+            environment,
+            weights=settings.weights,
+            full=settings.full,
+            timeout_seconds=settings.timeout_seconds,
+            workers=settings.workers(),
+            max_ratio=settings.max_exploit_ratio,
+            accept=settings.accept_exploits,
+            harness=harness,
+            seed=seed,
+            progress=progress,
+        )
+    return _joined(
+        {
+            name: audit_by(
+                settings.of_member(name),
+                [tasks[place] for place in places],
+                environment.members[name],
+                harness=harness,
+                seed=seed,
+                progress=progress,
+            )
+            for name, places in places_of(environment, tasks).items()
+        }
+    )
+
+
+def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:
+    return AuditReport(
+        attacks={f"{name}/{kind}": scores for name, each in reports.items() for kind, scores in each.attacks.items()},
+        findings=tuple(f"{name}: {said}" for name, each in reports.items() for said in each.findings),
+        passed=all(each.passed for each in reports.values()),
+        num_tasks=sum(each.num_tasks for each in reports.values()),
+        exploits=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.exploits),
+        accepted=tuple(f"{name}/{kind}" for name, each in reports.items() for kind in each.accepted),
+        attempts=sum(each.attempts for each in reports.values()),
+        attacked=sum(each.attacked for each in reports.values()),
+        seconds=sum(each.seconds for each in reports.values()),
+        members=tuple(reports),
+    )
