@@ -27,9 +27,10 @@ def audit(
         from rlft.contract.importing import check_syntax
 
         # Before the imports below, which take seconds: a name of another form is refused at once.
-        check_syntax(settings.environment.name, "environment.name", "Class")
+        for named in (settings.environment.members() or {"": settings.environment}).values():
+            check_syntax(named.name, "environment.name", "Class")
         from mlops.display.bars import Display
-        from rlft.audit.rewards import audit_reward
+        from rlft.audit.by_settings import audit_by
         from rlft.contract.loading import load_environment
         from rlft.tasks import ingest_tasks
 
@@ -38,15 +39,10 @@ def audit(
             tasks = ingest_tasks(
                 settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
             )
-            report = audit_reward(
+            report = audit_by(
+                settings.reward,
                 tasks.split("train"),
                 environment,
-                weights=settings.reward.weights,
-                full=settings.reward.full,
-                timeout_seconds=settings.reward.timeout_seconds,
-                workers=settings.reward.workers(),
-                max_ratio=settings.reward.max_exploit_ratio,
-                accept=settings.reward.accept_exploits,
                 harness=settings.harness,
                 seed=settings.seed,
                 progress=progress,

@@ -86,6 +86,8 @@ def left_out_controls(stages: Stages, tasks: Artifact) -> dict[str, str]:
     if stages.config.policy.model is None:
         began = "the policy began with random weights, and learns nothing from what stands in its prompt"
         reasons["few_shot"] = began
+    elif stages.config.environments:
+        reasons["few_shot"] = "the same answers stand before every prompt, and the run has several environments"
     found = {name: reason for name, reason in reasons.items() if stages.config.wants_control(name)}
     for name, reason in found.items():
         logger.info("the control %s is left out: %s", name, reason)

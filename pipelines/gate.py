@@ -84,7 +84,8 @@ def _known_of(gate: Sequence[Task], config: Config, tracker: Tracker) -> tuple[A
 
 def check_slices(gate: Sequence[Task], config: Config) -> None:
     """Raise FixedSettingError if `promotion.slices` names a column that no task of the gate has."""
-    columns = sorted({column for task in gate for column in task.info})
+    own = ["environment"] if config.environments else []
+    columns = sorted({column for task in gate for column in (*task.info, *own)})
     if missing := [column for column in config.promotion.slices if column not in columns]:
         raise FixedSettingError(
             f"no task of the gate has the column {missing[0]!r}",

@@ -123,7 +123,8 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     record.summary.sft_control = record.summary.controls.get("sft", {})
     record.summary.difference_sft_control = record.summary.difference_controls.get("sft")
     if isinstance(constant := controls.get("constant"), ConstantAnswer):
-        record.summary.constant_answer = constant.text
+        record.summary.constant_answer = None if constant.texts else constant.text
+        record.summary.constant_answers = constant.texts
         record.tracker.log_json("constant_answers.json", constant.tried)
     record.summary.status = status_of(record.summary.difference)
     if record.summary.status == "failed":

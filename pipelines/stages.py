@@ -169,7 +169,11 @@ class Stages:
         """Sample and score groups of attempts at the train tasks of a round."""
         training, rollout = self.config.training, self.config.rollout
         selection = Selection(
-            label="train", num_generations=training.num_generations, round=round, count=training.tasks_per_round
+            label="train",
+            num_generations=training.num_generations,
+            round=round,
+            count=training.tasks_per_round,
+            shares=self.config.shares,
         )
         return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
 

@@ -177,7 +177,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
         if not audit.passed:
             raise RewardAuditError(
                 "the reward pays wrong answers:\n" + audit.text(),
-                where=stages.config.environment.name,
+                where=stages.config.environment_name,
                 fix="mend compute_reward until gold is full and beats every attack, name in reward.accept_exploits the "
                 "attacks that may be paid, or set reward.audit: false",
             )

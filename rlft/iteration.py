@@ -17,7 +17,7 @@ from rlft.curriculum.groups import Sampled, sample_groups
 from rlft.curriculum.rates import KeptRates, PassRates
 from rlft.engines.base import Engine, Sampling
 from rlft.policy import Policy
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.by_settings import score_by
 from rlft.rollout import PolicyPlayer, collect_rollouts
 from rlft.training.optimizer import prepare_optimizer
 from rlft.training.trainer import train_round
@@ -53,7 +53,7 @@ def run_round(
     brings up to date after each round, and by those `kept` from earlier runs.
     """
     training = config.training
-    draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept)
+    draw = draw_round(task_set, training, round=round, seed=config.seed, rates=rates, kept=kept, shares=config.shares)
     engine.load_policy(policy)
     sampled = _sample(draw, task_set.by_id(), environment, PolicyPlayer(policy, engine), config)
     prepare_optimizer(policy, training, None)
@@ -90,15 +90,6 @@ def _sample(
         )
 
     def score(rollouts: Rollouts) -> Rewards:
-        return score_rollouts(
-            rollouts,
-            tasks,
-            environment,
-            weights=config.reward.weights,
-            full=config.reward.full,
-            timeout_seconds=config.reward.timeout_seconds,
-            workers=config.reward.workers(),
-            aggregation=config.reward.aggregation,
-        )
+        return score_by(config.reward, rollouts, tasks, environment)
 
     return sample_groups(draw, tasks, sample, score, batches=config.training.max_num_gen_batches)

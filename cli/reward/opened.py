@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def specification_in(config: Config) -> Specification:
-    """Return the specification of a config. Raises ConfigError for a config whose reward is code."""
+    """Return the specification of a config. Raises ConfigError where the reward is code, or there are several."""
+    _check_single(config)
     if config.reward.spec is None:
         raise ConfigError(
             "the reward of this config is code, not a specification",
@@ -29,7 +30,17 @@ def open_reward(config: Config) -> BaseEnv:
     """Load the environment of a config. Raises EnvironmentSetupError and ConfigError as `load_environment` does."""
     from rlft.contract.loading import load_environment
 
+    _check_single(config)
     return load_environment(config.environment.name, config.environment.kwargs)
+
+
+def _check_single(config: Config) -> None:
+    if config.environments:
+        raise ConfigError(
+            f"this config has several environments, each with a reward of its own: {', '.join(config.environments)}",
+            where="environments",
+            fix="give a config with one `environment`; `rlft audit` attacks the rewards of all",
+        )
 
 
 def tasks_of(config: Config) -> Sequence[Task]:

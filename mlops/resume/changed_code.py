@@ -122,7 +122,7 @@ def _compared_with(run: PipelineRunResponse, done: Collection[str]) -> tuple[str
 
 
 def _refusal(run: PipelineRunResponse, config: Config, changed: Sequence[str], left: str) -> RlftError:
-    name, commits = config.environment.name, labels_of((run.config.parameters or {}).get("labels"), run.name).commits
+    name, commits = config.environment_name, labels_of((run.config.parameters or {}).get("labels"), run.name).commits
     of = {
         HARNESS: f"the environment {name}, or data that it names",
         REWARD: f"the reward of {name}",

@@ -39,7 +39,7 @@ def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
         MLFLOW_SOURCE_TYPE: "LOCAL",  # of MLflow's types the one whose name is shown as it is
         MLFLOW_GIT_COMMIT: rlft_commit(),
         "rlft.name": config.name,
-        "rlft.environment": config.environment.name,
+        "rlft.environment": config.environment_name,
     }
 
 

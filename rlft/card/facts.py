@@ -49,8 +49,8 @@ class Facts:
 
     @property
     def environment(self) -> str:
-        """The name of the environment in the config."""
-        return str(self.config["environment"]["name"])
+        """The name of the environment in the config, or the names of several."""
+        return ", ".join(self.config.get("environments", {})) or str(self.config["environment"]["name"])
 
     @property
     def base(self) -> str | None:

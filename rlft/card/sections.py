@@ -23,9 +23,10 @@ def opening(facts: Facts) -> str:
     made = "A model made from nothing" if facts.base is None else f"{plain(facts.base)}"
     how = "with an adapter (LoRA)" if facts.policy.get("kind") == "adapter" else "in all its weights"
     rounds = facts.policy.get("round") or 0
+    kind = "environments" if facts.config.get("environments") else "environment"
     return (
         f"# {plain(facts.name)}\n\n"
-        f"{made}, trained {how} by reinforcement learning (GRPO) on the tasks of the environment "
+        f"{made}, trained {how} by reinforcement learning (GRPO) on the tasks of the {kind} "
         f"{plain(facts.environment)} for {rounds} rounds, with rlft. The run is {plain(facts.run_name)}; its weights "
         f"have the sha256 {plain(str(facts.policy.get('weights_hash', '')))}."
     )

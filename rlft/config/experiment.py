@@ -17,7 +17,8 @@ from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import VLLM_TEMPERATURES, RolloutConfig, suits_vllm
 from rlft.config.section import Section, changed
-from rlft.config.specified import PLAIN, with_specification
+from rlft.config.several import MemberConfig, check_fits_several, sections_of, with_places, with_plain_environment
+from rlft.config.specified import with_specification
 from rlft.config.suite import SuiteSection
 from rlft.config.tasks import TasksConfig
 from rlft.config.training import TrainingConfig
@@ -26,6 +27,7 @@ from rlft.config.variables import refuse_secrets, refuse_unread_variables
 # The only settings in which `env:NAME` is replaced by the value of that environment variable.
 READS_VARIABLES = (
     "environment.kwargs",
+    "environments.*.environment.kwargs",
     "rollout.server.addresses",
     "controls[].api_key",
     "suite.scenarios.*.environment.kwargs",
@@ -45,6 +47,13 @@ class Config(Section):
     )
     tasks: TasksConfig
     environment: EnvironmentConfig
+    environments: dict[str, MemberConfig] = Field(
+        default={},
+        max_length=100,
+        exclude_if=lambda environments: not environments,
+        description="Several environments by their names, each with its own tasks and reward, in place of "
+        "`environment`, `tasks` and `reward` (see [several environments](several-environments.md)).",
+    )
     reward: RewardConfig = RewardConfig()
     policy: PolicyConfig
     warm_start: WarmStartConfig | None = None
@@ -77,6 +86,16 @@ class Config(Section):
         return self.controls is None or name in self.controls
 
     @property
+    def environment_name(self) -> str:
+        """The environment's class, or the names of several environments."""
+        return ", ".join(self.environments) or self.environment.name
+
+    @property
+    def shares(self) -> dict[str, float] | None:
+        """The shares of several environments by their names; `None` with one."""
+        return {name: member.share for name, member in self.environments.items()} or None
+
+    @property
     def other_model(self) -> ModelControl | None:
         """The model that `controls` name for comparison; `None` if they name none."""
         return next((each for each in self.controls or () if isinstance(each, ModelControl)), None)
@@ -89,9 +108,29 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _has_an_environment(cls, content: Any) -> Any:
-        reward = content.get("reward") if isinstance(content, Mapping) else None
-        has_spec = isinstance(reward, Mapping) and reward.get("spec") is not None
-        return {"environment": {"name": PLAIN}, **content} if has_spec else content
+        return with_plain_environment(content)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_places_for_several(cls, content: Any) -> Any:
+        return with_places(content) if isinstance(content, Mapping) else content
+
+    @model_validator(mode="after")
+    def _is_made_of_several(self) -> Self:
+        if not self.environments:
+            if self.tasks.members is not None or self.reward.members is not None:
+                raise ValueError("`members` of tasks and reward are made of `environments`; write these")
+            return self
+        for name, made in sections_of(self.environments).items():
+            if self.environment.kwargs and getattr(self, name) != made:  # a stored config that was changed
+                raise ValueError(f"{name} is made of `environments`; change it in environments.NAME.{name}")
+        for name, made in sections_of(self.environments).items():
+            object.__setattr__(self, name, made)  # the section is frozen for everyone else
+        if "environment" not in self.promotion.slices:
+            slices = [*self.promotion.slices, "environment"]
+            object.__setattr__(self, "promotion", self.promotion.model_copy(update={"slices": slices}))
+        check_fits_several(self)
+        return self
 
     @model_validator(mode="after")
     def _scores_as_specified(self) -> Self:
@@ -149,7 +188,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _can_be_promoted(self) -> Self:
-        if "off_distribution" in self.promotion.suites and self.tasks.off_distribution is None:
+        if "off_distribution" in self.promotion.suites and not self.tasks.has_off_distribution:
             raise ValueError(
                 "promotion.suites names off_distribution, and the config has no such tasks; set "
                 "tasks.off_distribution, or take it out of the suites"

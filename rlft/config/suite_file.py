@@ -14,7 +14,7 @@ from rlft.secrets import require
 from rlft.types import Split
 
 OWN = "own"  # the scenario of a config that names none
-_OF_CONFIG = {"tasks", "environment"}  # sections that every config has, and no suite
+_OF_CONFIG = {"tasks", "environment", "environments"}  # sections that every config has, and no suite
 
 
 def load_suite(path: Path, overrides: list[str] | None = None) -> SuiteConfig:
@@ -72,7 +72,7 @@ def suite_of(config: Config, *, where: str = "") -> SuiteConfig:
 
 def _own(config: Config) -> ScenarioConfig:
     splits: list[Split] = ["test", "gate"]
-    if config.tasks.off_distribution is not None:
+    if config.tasks.has_off_distribution:
         splits.append("off_distribution")
     attempts = {name: getattr(config.evaluation, name) for name in AttemptsConfig.model_fields}
     return ScenarioConfig(splits=splits, sampling=[SuiteSampling(**attempts)])

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import IO
 
-from rlft.audit.rewards import audit_reward
+from rlft.audit.by_settings import audit_by
 from rlft.config import Config
 from rlft.contract.base import BaseEnv
 from rlft.contract.loading import load_environment
@@ -34,8 +34,8 @@ from rlft.estimation.peak import peak_memory
 from rlft.harness.preparing import prepare_policy
 from rlft.policy import Policy
 from rlft.policy.create import create_policy
-from rlft.rewards.scoring import score_rollouts
-from rlft.rollout import PolicyPlayer, collect_rollouts, tasks_of_round
+from rlft.rewards.by_settings import score_by
+from rlft.rollout import PolicyPlayer, Selection, collect_rollouts, select_tasks
 from rlft.sft.training import Memory, run_sft
 from rlft.shortage import shortage_of
 from rlft.tasks import ingest_tasks
@@ -116,19 +116,8 @@ def _warm_start(
 
 
 def _audit(config: Config, tasks: TaskSet, environment: BaseEnv, note: Note) -> None:
-    began, reward = time.time(), config.reward
-    audit_reward(
-        tasks.split("train"),
-        environment,
-        weights=reward.weights,
-        full=reward.full,
-        timeout_seconds=reward.timeout_seconds,
-        workers=reward.workers(),
-        max_ratio=reward.max_exploit_ratio,
-        accept=reward.accept_exploits,
-        harness=config.harness,
-        seed=config.seed,
-    )
+    began = time.time()
+    audit_by(config.reward, tasks.split("train"), environment, harness=config.harness, seed=config.seed)
     note("audit", {"seconds": time.time() - began})
 
 
@@ -158,8 +147,9 @@ def _round(
     began = time.time()
     engine.load_policy(policy)
     sampling = Sampling(config.rollout.temperature, config.rollout.max_completion_length)
+    some = Selection(label="train", num_generations=1, round=number, count=size, shares=config.shares)
     rollouts = collect_rollouts(
-        tasks_of_round(tasks, round=number, count=size, seed=config.seed),
+        select_tasks(tasks, some, seed=config.seed),
         environment,
         PolicyPlayer(policy, engine),
         sampling,
@@ -170,16 +160,7 @@ def _round(
         harness=config.harness,
     )
     sampled = time.time()
-    reward = config.reward
-    rewards = score_rollouts(
-        rollouts,
-        tasks.by_id(),
-        environment,
-        weights=reward.weights,
-        full=reward.full,
-        timeout_seconds=reward.timeout_seconds,
-        workers=reward.workers(),
-    )
+    rewards = score_by(config.reward, rollouts, tasks.by_id(), environment)
     scored = time.time()
     prepare_optimizer(policy, config.training, None)
     # A reference would need a second model here; and the attempts after this are to be those of the same policy.

@@ -15,6 +15,7 @@ from mlops.summary.summary import Summary
 from mlops.summary.verdict import ARMS
 from pipelines import conclusion
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
+from pipelines.controls import left_out_controls
 from pipelines.showing import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
@@ -35,7 +36,10 @@ class FakeStages:
     """Evaluates by name, and says what it was asked for."""
 
     config = SimpleNamespace(
-        warm_start=None, policy=SimpleNamespace(model="a"), wants_control=lambda name: name == "few_shot"
+        environments={},
+        warm_start=None,
+        policy=SimpleNamespace(model="a"),
+        wants_control=lambda name: name == "few_shot",
     )
 
     def __init__(self):
@@ -174,3 +178,15 @@ def test_the_summary_says_what_waits_and_what_was_withheld(promote, approval, wi
 def test_the_summary_of_a_version_that_waits_notes_a_better_one():
     version = RegisteredVersion("m", "4", None, ("challenger",), "pending", note="note: version 2 had more")
     assert promotion_section(Decision(True, ()), version, "m").reasons[-1] == "note: version 2 had more"
+
+
+def test_answers_of_one_environment_are_not_shown_before_the_prompts_of_another():
+    config = SimpleNamespace(
+        environments={"sums": None, "words": None},
+        policy=SimpleNamespace(model="a"),
+        wants_control=lambda name: True,
+    )
+    stages = SimpleNamespace(config=config, has_demonstrations=lambda tasks: True)
+    said = left_out_controls(stages, SimpleNamespace(load=lambda: None))
+    assert list(said) == ["few_shot"]
+    assert "several environments" in said["few_shot"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
+import yaml
 
 from rlft.config.file import load_config
 from rlft.errors import RlftError
@@ -110,3 +113,28 @@ def test_another_model_of_a_control_that_is_not_there_is_told_before_anything_is
     [(where, what)] = problems(tmp_path, "controls=[{model: ./absent}]")
     assert where == "controls"
     assert "there is no folder './absent'" in what
+
+
+def test_the_problems_of_several_environments_are_told_with_their_names(tmp_path, costly):
+    content = yaml.safe_load(TINY.read_text())
+    mine = {"environment": content["environment"], "tasks": content["tasks"]}
+    environments = {name: copy.deepcopy(mine) for name in ("one", "two")}  # without aliases in the file
+    del content["tasks"], content["environment"]
+    path = tmp_path / "several.yaml"
+    path.write_text(yaml.safe_dump(content | {"environments": environments}))
+
+    def found(*overrides):
+        return [(error.where, error.what) for error in find_problems(load_config(path, list(overrides)), tmp_path)]
+
+    assert found() == []
+    assert costly == [
+        "environments.one.tasks",
+        "environments.one.tasks.off_distribution",
+        "environments.two.tasks",
+        "environments.two.tasks.off_distribution",
+    ]
+    [(where, what)] = found("environments.two.environment.kwargs={nonsense: 1}")
+    assert where == "environments.two: environment.kwargs"
+    assert "nonsense" in what
+    [(where, _)] = found("environments.two.tasks.off_distribution={source: jsonl, path: absent.jsonl}")
+    assert where == "absent.jsonl"

@@ -1,0 +1,132 @@
+"""Runs with several environments: one with tools and one without, each with its own tasks, share and reward."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import ROOT, Home, Result
+
+SEVERAL = ROOT / "tests" / "fixtures" / "configs" / "several.yaml"
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+LOOK = """
+from collections import Counter
+from mlops.ids import REWARDS, ROLLOUTS, TRAIN_REPORT, AUDIT
+from mlops.runs.finding import find_run
+from mlops.stored.rollouts import stored_output
+
+run = find_run("several")
+rounds = []
+for name in ("r000", "r001"):
+    rollouts, rewards = stored_output(run, ROLLOUTS, name), stored_output(run, REWARDS, name)
+    report = stored_output(run, TRAIN_REPORT, name)
+    rounds.append({
+        "drawn": Counter(rollout.task_id.partition("/")[0] for rollout in rollouts if rollout.sample == 0),
+        "rows": [[row.task_id, row.total, row.parts] for row in rewards],
+        "roles": sorted({(r.task_id.partition("/")[0], m["role"]) for r in rollouts for m in r.messages}),
+        "members": rewards.members, "weights": rewards.weights,
+        "metrics": report.metrics, "fates": report.fates,
+    })
+audit = stored_output(run, AUDIT, "")
+print(json.dumps({"rounds": rounds, "audit": [audit.passed, audit.members, list(audit.attacks)]}))
+"""
+CONTEXT = """
+import mlflow
+from pathlib import Path
+
+[version] = mlflow.MlflowClient().search_model_versions("name = 'several'")
+folder = Path(mlflow.artifacts.download_artifacts(f"models:/several/{version.version}"))
+print(json.dumps({
+    "context": json.loads(next(folder.rglob("context.json")).read_text()),
+    "card": next(folder.rglob("README.md")).read_text(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(make_home) -> tuple[Home, Result]:
+    home = make_home("several")
+    return home, home.rlft("run", str(SEVERAL), "--name", "several")
+
+
+@pytest.fixture(scope="module")
+def found(ran) -> dict:
+    home, _ = ran
+    return home.query(LOOK)
+
+
+def test_it_ends_and_says_what_came_of_each_environment(ran):
+    _, result = ran
+    assert result.code == 0, result.output
+    assert result.summary["rounds"] == 2
+    final = result.summary["final"]
+    # Of twelve test tasks each, so the mean over all is that of the two means.
+    both = [final[f"environments/{name}/accuracy"] for name in ("divisors", "sums")]
+    assert final["accuracy"] == pytest.approx(sum(both) / 2)
+    assert set(result.summary["constant_answers"]) == {"divisors", "sums"}
+    said = " ".join(result.summary["promotion"]["reasons"])
+    assert "environment=divisors" in said
+    assert "environment=sums" in said
+
+
+def test_tasks_come_by_their_shares(found):
+    assert [each["drawn"] for each in found["rounds"]] == [{"divisors": 6, "sums": 2}] * 2
+
+
+def test_each_environment_scores_its_own_attempts(found):
+    for each in found["rounds"]:
+        assert each["members"] == ["divisors", "sums"]
+        assert each["weights"] == {"divisors/correct": 1.0, "sums/correct": 2.0, "sums/used_tool": 0.0}
+        for task, total, parts in each["rows"]:
+            name = task.partition("/")[0]
+            assert {part.partition("/")[0] for part in parts} == {name}
+            assert total == pytest.approx(parts[f"{name}/correct"] * {"divisors": 1, "sums": 2}[name])
+        for name in ("divisors", "sums"):
+            mine = [total for task, total, _ in each["rows"] if task.startswith(f"{name}/")]
+            assert each["metrics"][f"environments/{name}/reward"] == pytest.approx(sum(mine) / len(mine))
+
+
+def test_both_rewards_are_audited(found):
+    passed, members, attacks = found["audit"]
+    assert passed
+    assert members == ["divisors", "sums"]
+    assert {"divisors/gold", "sums/gold"} <= set(attacks)
+
+
+def test_a_version_says_that_it_has_no_single_context(ran):
+    home, _ = ran
+    kept = home.query(CONTEXT)
+    assert kept["context"]["tools"] == []
+    assert "several environments (divisors, sums)" in kept["context"]["note"]
+    assert [tool["function"]["name"] for tool in kept["context"]["members"]["sums"]["tools"]] == ["calculate"]
+    assert "In sums: correct: paid with weight 2" in kept["card"]
+    assert "on the tasks of the environments divisors, sums" in kept["card"]
+
+
+def test_the_same_again_comes_from_the_cache_and_another_reward_only_scores_again(ran):
+    home, _ = ran
+    again = home.rlft("run", str(SEVERAL), "--name", "again")
+    steps = home.steps(again.summary["pipeline_run_id"])
+    assert {steps[name]["status"] for name in ("generate_rollouts_r001", "train_grpo_r001")} == {"cached"}
+    content = yaml.safe_load(SEVERAL.read_text())
+    changed = copy.deepcopy(content)
+    changed["environments"]["sums"]["reward"] = {"weights": {"correct": 3.0}}
+    (home.folder / "changed.yaml").write_text(yaml.safe_dump(changed))
+    other = home.rlft("run", "changed.yaml", "--name", "other", "--set", "training.rounds=1")
+    steps = home.steps(other.summary["pipeline_run_id"])
+    assert steps["generate_rollouts_r000"]["status"] == "cached"
+    assert steps["score_rewards_r000"]["status"] == "completed"
+
+
+def test_killed_and_resumed_it_ends_the_same(ran, make_home):
+    whole, _ = ran
+    home = make_home("several_killed")
+    killed = home.rlft("run", str(SEVERAL), "--name", "several", kill_at="steps.score_rewards:score_rollouts:4")
+    assert killed.code != 0
+    resumed = home.rlft("resume", "several")
+    assert resumed.code == 0, resumed.output
+    assert json.loads(json.dumps(resumed.summary["final"])) == pytest.approx(ran[1].summary["final"])
+    del whole
