@@ -17,6 +17,7 @@ _PLACES = {
     "environment.name": "environment",
     "training.loss_type": "loss",
     "environment.kwargs": "environment.kwargs",
+    "reward.spec": "reward.spec",
 }
 # git sets these for a hook, and they would lead every call to the hook's repository.
 _LEADS_ELSEWHERE = (
@@ -43,7 +44,8 @@ def rlft_commit() -> str:
 def users_commits(path: Path, config: Config) -> dict[str, str]:
     """Return the commits of the repositories with the config's file, the code that it names, and `working_directory`.
 
-    The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs`. A commit has
+    The code is that of the `environment`, of a `loss` that is no shipped one, and in `environment.kwargs` and
+    `reward.spec`. A commit has
     40 hexadecimal digits, and `-dirty` behind it if a tracked file differs from it, or if the file itself is not in it.
     Where there is none the text says so: `rlft's own`, `no repository`, or `unknown` if git cannot tell. No address of
     a remote is read.

@@ -66,6 +66,16 @@ def test_a_loss_of_ones_own_and_rewards_in_arguments_have_their_commits_and_a_sh
     assert "loss" not in found
 
 
+def test_functions_of_a_written_reward_have_their_commit(repository):
+    (repository / "rewards.py").write_text("def nice(value, item):\n    return 1.0\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "second")
+    grader = "{type: function, function: 'rewards.py:nice'}"
+    spec = f"reward.spec={{criteria: {{nice: {{says: It is nice., grader: {grader}}}}}}}"
+    found = users_commits(Path("configs/mine.yaml"), naming("sums.py:Sums", spec))
+    assert found["reward.spec"] == found["environment"] == git(repository, "rev-parse", "HEAD")
+
+
 def test_a_changed_file_is_dirty(repository):
     head = git(repository, "rev-parse", "HEAD")
     (repository / "sums.py").write_text("class Sums: pass\n")
