@@ -71,10 +71,14 @@ def test_each_criterion_is_a_part_and_the_parts_are_the_total(home, first):
 
 
 def test_after_an_edit_attempts_are_scored_again_and_not_sampled_again(home, first):
+    (home.folder / "mine.py").write_text("def digits(value, item):\n    return float(str(value).isdigit())\n")
     other = copy.deepcopy(SPEC)
     other["criteria"]["short"]["weight"] = 0.2
+    grader = {"type": "function", "function": "mine.py:digits"}
+    other["criteria"]["digits"] = {"says": "It is a number.", "grader": grader, "weight": 0.0}
     steps = home.steps(run(home, "second", other)["pipeline_run_id"])
     assert steps["generate_rollouts_r000"]["status"] == "cached"
     assert steps["score_rewards_r000"]["status"] == "completed"
     for total, parts in home.query(LOOK.format(name="second"))["rows"]:
         assert total == pytest.approx(parts["right"] + 0.2 * parts["short"])
+        assert parts["digits"] >= parts["right"]  # by the user's own function
