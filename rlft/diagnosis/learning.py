@@ -15,6 +15,7 @@ COLLAPSED = 0.15  # of the entropy that there was in the first third
 LEAST_ENTROPY = 0.05  # nats per token: below it there is next to nothing to explore
 EXPLODED = 2.0  # times the entropy that there was
 LARGE = 0.1  # nats per token in one update; those that taught had 0.07 at most, those that destroyed 0.31 (docs/LOG.md)
+FIRST = 10  # one of so many rounds is one of the first
 MOVED = 0.02  # of the range of a reward: by how much it can have changed at most
 REACH = 0.2  # of the range: by how much a run should be able to change a reward, so that one sees it
 LENGTHENED = 2.0
@@ -58,6 +59,25 @@ def too_large_steps(history: History) -> Finding | None:
         what,
         f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, or bound the updates "
         "(training.max_grad_norm, warmup_updates).",
+    )
+
+
+def too_large_first_steps(history: History) -> Finding | None:
+    """First updates that move the policy too far, while the median one does not.
+
+    Adam divides a gradient by its own size: before it has averages, each weight moves by the whole learning rate.
+    """
+    moves = history.curve("kl_update")
+    first = moves[: max(1, len(moves) // FIRST)]
+    if not moves or history.rounds[-1].stopped or median(moves) > LARGE or max(first) <= LARGE:
+        return None
+    return Finding(
+        "first updates too large",
+        f"Round {moves.index(max(first))} moved the policy by {max(first):.2g} nats per token, and the median round by "
+        f"{median(moves):.2g} (kl_update); those that teach stay below {LARGE:g}. What the first updates unlearn may "
+        "never come back.",
+        f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, or let it rise over the first "
+        "updates (training.warmup_updates: 10).",
     )
 
 

@@ -12,7 +12,7 @@ from rlft.variety import COLLAPSED, named
 PASSES = 20  # over the train tasks
 MEMORISED = 0.1  # rise of the share of solved attempts in training that validation does not share
 SAME_ANSWER = 0.8  # of the attempts in the last third of the rounds
-LOST = 0.5  # of what validation had gained
+LOST = 0.5  # of what validation had gained; of what it has lost, at the end
 
 
 def memorising(history: History) -> Finding | None:
@@ -97,5 +97,31 @@ def fallen_back(history: History) -> Finding | None:
                 "The best validated policy is kept. Lower training.learning_rate "
                 f"(it is {history.learning_rate:g}), let it fall (training.lr_scheduler_type: linear), hold the policy "
                 "near its start (training.beta: 0.01), and end at a plateau (evaluation.patience: 5).",
+            )
+    return None
+
+
+def worse_than_start(history: History) -> Finding | None:
+    """A policy that training has made worse."""
+    validations = history.scored_validations()
+    if len(validations) < 2:
+        return None
+    (_, first), *later = validations
+    last = compare(first, later[-1][1], history.metric)
+    # As in `fallen_back`, the worst of several is the unluckiest, too.
+    confidence = 1 - 2 * LEVEL / len(later)
+    for number, report in sorted(later, key=lambda each: each[1].metrics[history.metric].mean):
+        lost = compare(first, report, history.metric, confidence=confidence)
+        if last is None or lost is None or not lost.exceeds(0):
+            continue
+        if last.difference.mean >= LOST * lost.difference.mean:
+            return Finding(
+                "worse than at the start",
+                f"On validation {history.metric} fell from {lost.after:.3f} to {lost.before:.3f} in "
+                f"{number} {'round' if number == 1 else 'rounds'} (by {lost.difference.low:.3f} at least), and is "
+                f"{last.before:.3f} at the end: training unlearns what the policy could do.",
+                f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, let it rise over the "
+                "first updates (training.warmup_updates: 10), and hold the policy near its start (training.beta: "
+                "0.01).",
             )
     return None

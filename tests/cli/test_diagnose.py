@@ -19,7 +19,7 @@ SAID = (
     "(+12.5 points, 95 % interval +6.25 to +18.8). Validation does not show it: its 40 tasks are too few to tell such "
     "a gain from chance. There is nothing to explain."
 )
-UNKNOWN = "None of 21 checks has found a cause in the 3 rounds."
+UNKNOWN = "None of 23 checks has found a cause in the 3 rounds."
 
 
 @pytest.fixture

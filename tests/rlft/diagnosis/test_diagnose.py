@@ -57,6 +57,14 @@ def metrics(count: int = 3, **values: float) -> list[TrainReport]:
         ([report(0), report(1, stopped="the KL is 0.4")], "learning rate too high"),
         (rounds(0.02, 0.12, 0.3, named="kl_update"), "learning rate too high"),
         (rounds(0.02, 0.08, 0.3, named="kl_update", completions__mean_length=9.0), None),
+        (rounds(0.2, 0.01, 0.01, named="kl_update", completions__mean_length=9.0), "first updates too large"),
+        (rounds(0.09, 0.01, 0.01, named="kl_update", completions__mean_length=9.0), None),
+        # One of 19 rounds is the first, of 20 two are.
+        (rounds(0.01, 0.2, *[0.01] * 17, named="kl_update", completions__mean_length=9.0), None),
+        (
+            rounds(0.01, 0.2, *[0.01] * 18, named="kl_update", completions__mean_length=9.0),
+            "first updates too large",
+        ),
         (rounds(1.0, 1.1, 1.5, 1.9, 2.2, 2.3, named="entropy"), "entropy explosion"),
         (rounds(1.0, 1.1, 2.3, 1.9, 1.0, 4.0, named="entropy"), None),  # up and down: by chance
         (rounds(0.1, 0.11, 0.2, 0.21, 0.3, 0.31, named="entropy"), None),  # three times as much, and still little
@@ -175,7 +183,7 @@ def test_the_likeliest_cause_comes_first_and_names_a_setting():
 
 def test_without_rounds_nothing_is_found():
     assert diagnose(history()) == []
-    assert len(CHECKS) == 21
+    assert len(CHECKS) == 23
 
 
 def test_every_cause_has_its_heading_in_the_guide():
@@ -183,7 +191,7 @@ def test_every_cause_has_its_heading_in_the_guide():
     headings = {line.removeprefix("### ") for line in guide.read_text().splitlines() if line.startswith("### ")}
     code = "".join(file.read_text() for file in (Path(__file__).parents[3] / "rlft" / "diagnosis").glob("*.py"))
     named = set(re.findall(r'(?:Finding|return )\(\n\s+"([^"\n]+)",\n', code))
-    assert len(named) == 26
+    assert len(named) == 28
     assert headings == named
     assert Finding("too few tasks", "", "").link == "docs/guide/diagnosis.md#too-few-tasks"
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlft.diagnosis import diagnose
-from rlft.diagnosis.unseen import constant_answer, fallen_back
+from rlft.diagnosis.unseen import constant_answer, fallen_back, worse_than_start
 from rlft.statistics import mean_interval
 from rlft.types import EvaluationReport
 from tests.rlft.diagnosis.test_diagnose import history, report, validated
@@ -65,3 +65,30 @@ def test_the_luckiest_of_many_validations_is_no_fall():
         looks = [look(0.1), *(look(0.4) for _ in range(10))]
         accused += fallen_back(history(*saying(0.1), validations=looks)) is not None
     assert accused <= 3  # 0.6 is expected at most; three standard deviations are 2.3
+
+
+def test_a_policy_that_training_has_made_worse():
+    found = diagnose(history(*saying(0.1, 0.1, 0.1), validations=[30, 8, 12]))
+    assert [each.cause for each in found] == ["worse than at the start"]
+    # 22 of 40 tasks lost, 18 of them still at the end; the bound is that of the paired interval at 98 %, over two looks
+    assert "accuracy fell from 0.750 to 0.200 in 1 round (by 0.162 at least)" in found[0].what
+    assert "and is 0.300 at the end" in found[0].what
+    assert "training.warmup_updates: 10" in found[0].remedy
+
+
+@pytest.mark.parametrize("solved", [[30, 28], [30, 8, 20], [30, 8, 30], [30, 40], [30], []])
+def test_what_is_within_chance_or_was_regained_is_no_loss(solved):
+    assert worse_than_start(history(*saying(0.1), validations=solved)) is None
+
+
+def test_the_unluckiest_of_many_validations_is_no_loss():
+    random = np.random.default_rng(1)
+
+    def look() -> EvaluationReport:
+        scores = {f"t{i}": float(each < 0.4) for i, each in enumerate(random.random(40))}
+        return EvaluationReport("validation", "p", 1, {"accuracy": mean_interval(scores)}, {"accuracy": scores})
+
+    accused = sum(
+        worse_than_start(history(*saying(0.1), validations=[look() for _ in range(6)])) is not None for _ in range(100)
+    )
+    assert accused <= 4  # 1 is expected at most; three standard deviations are 3
