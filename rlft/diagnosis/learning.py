@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from statistics import median
 
@@ -19,10 +20,12 @@ FIRST = 10  # one of so many rounds is one of the first
 MOVED = 0.02  # of the range of a reward: by how much it can have changed at most
 REACH = 0.2  # of the range: by how much a run should be able to change a reward, so that one sees it
 LENGTHENED = 2.0
-USUAL: Mapping[Weights, str] = {
-    "adapter": "with LoRA 1e-5 to 1e-4 is usual",
-    "all": "for all weights of a pretrained model 1e-6 to 1e-5 is usual",
-    "random": "for a small model from random weights 1e-4 to 1e-3 is usual",
+TAUGHT = 0.07  # nats per token: the largest update of those that taught
+# What is usual, from the lowest to the highest.
+USUAL: Mapping[Weights, tuple[str, float, float]] = {
+    "adapter": ("LoRA", 1e-5, 1e-4),
+    "all": ("all weights of a pretrained model", 1e-6, 1e-5),
+    "random": ("a small model from random weights", 1e-4, 1e-3),
 }
 
 
@@ -57,8 +60,23 @@ def too_large_steps(history: History) -> Finding | None:
     return Finding(
         "learning rate too high",
         what,
-        f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, or bound the updates "
+        f"{lowered(history, moves[-1] if reason and moves else median(moves) if moves else 0.0)} Or bound the updates "
         "(training.max_grad_norm, warmup_updates).",
+    )
+
+
+def lowered(history: History, moved: float) -> str:
+    """Return the advice to lower the learning rate of updates that moved the policy by `moved` nats per token.
+
+    The KL of small steps grows with the square of the rate, that of steps beyond the bound about with the rate itself.
+    """
+    rate = history.learning_rate
+    if not math.isfinite(moved) or moved <= 3 * TAUGHT:
+        return f"Lower training.learning_rate (it is {rate:g}) to a third."
+    return (
+        f"Lower training.learning_rate (it is {rate:g}) to about {rate * TAUGHT / moved:.0e}, at which an update would "
+        f"move it by {TAUGHT:g} nats per token if that grows in proportion to the rate, as it does beyond the bound: "
+        "a guess, to be tried with one run."
     )
 
 
@@ -76,8 +94,7 @@ def too_large_first_steps(history: History) -> Finding | None:
         f"Round {moves.index(max(first))} moved the policy by {max(first):.2g} nats per token, and the median round by "
         f"{median(moves):.2g} (kl_update); those that teach stay below {LARGE:g}. What the first updates unlearn may "
         "never come back.",
-        f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, or let it rise over the first "
-        "updates (training.warmup_updates: 10).",
+        f"{lowered(history, max(first))} Or let it rise over the first updates (training.warmup_updates: 10).",
     )
 
 
@@ -139,20 +156,21 @@ def too_small_steps(history: History) -> Finding | None:
         "learning rate too low",
         f"The {len(moves)} rounds have moved the policy by at most {moved:.1e} nats per token (kl_update), so that the "
         f"share of solved attempts cannot have changed by more than {100 * gained:.2g} points.",
-        f"Raise training.learning_rate (it is {history.learning_rate:g}){_to_be_seen(history, gained)}; "
-        f"{USUAL[history.trains]}.",
+        f"Raise training.learning_rate (it is {history.learning_rate:g}){_to_be_seen(history, gained)}.",
     )
 
 
 def _to_be_seen(history: History, gained: float) -> str:
     """Return to which learning rate, if rounds that changed a reward by `gained` at most are to change it visibly.
 
-    The KL grows with the square of the step, so its root, which bounds the change, grows with the rate itself.
+    The KL grows with the square of the step, so its root, which bounds the change, grows with the rate itself: below
+    that rate nothing can be seen, and as a bound is seldom reached, it is the middle of what is usual that is named
+    where that is higher. It is not more than ten times the rate, or the highest that is usual.
     """
-    if gained <= 0:  # below what the numbers can tell
-        return ""
-    factor = REACH / gained
-    return f" about {float(f'{factor:.0e}'):,.0f}-fold, to {factor * history.learning_rate:.0e}"
+    trained, low, high = USUAL[history.trains]
+    least = REACH / gained * history.learning_rate if gained > 0 else 0.0
+    named = min(max(least, math.sqrt(low * high)), max(high, 10 * history.learning_rate))
+    return f" to about {named:.0e} ({low:.0e} to {high:.0e} is usual for {trained}): a guess, to be tried with one run"
 
 
 def length_drift(history: History) -> Finding | None:

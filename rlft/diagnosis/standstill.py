@@ -8,7 +8,7 @@ from rlft.diagnosis.data import EASY, SAME_REWARD, contradictions
 from rlft.diagnosis.evidence import largest_rise, passes, rises
 from rlft.diagnosis.finding import Finding
 from rlft.diagnosis.history import History
-from rlft.diagnosis.learning import COLLAPSED, LARGE, LEAST_ENTROPY
+from rlft.diagnosis.learning import COLLAPSED, LARGE, LEAST_ENTROPY, lowered
 
 GAINED = 0.05  # of the reward: what stands still has risen by this before
 # Of what was gained by then: the later half of the rounds has risen by less. A steady rise has two thirds: half of the
@@ -111,7 +111,7 @@ def _movement(history: History) -> tuple[str, str, str]:
         return (
             "learning rate too high",
             f"an update moves the policy by {median(later):.2g} nats per token in the median round (kl_update)",
-            f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third.",
+            lowered(history, median(later)),
         )
     if entropy is not None and entropy[1] < LEAST_ENTROPY and entropy[1] < COLLAPSED * entropy[0]:
         return (

@@ -1,3 +1,4 @@
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -199,23 +200,34 @@ def test_every_cause_has_its_heading_in_the_guide():
 # Three rounds with a KL of k move the policy by 3^2 k nats a token, so completions of 20 tokens change a share by
 # sqrt(20 * 9 k / 2) at most. With 1e-7 that is 0.0030: 0.2 is 67 times as much, and the rate has to be, too.
 @pytest.mark.parametrize(
-    ("rate", "kl", "trains", "said"),
+    ("rate", "kl", "trains", "named"),
     [
-        (
-            1e-6,
-            1e-7,
-            "all",
-            "(it is 1e-06) about 70-fold, to 7e-05; for all weights of a pretrained model 1e-6 to 1e-5",
-        ),
-        (1e-9, 1e-15, "random", "about 700,000-fold, to 7e-04; for a small model from random weights 1e-4 to 1e-3"),
-        (1e-9, 0.0, "adapter", "(it is 1e-09); with LoRA 1e-5 to 1e-4 is usual"),
+        (1e-6, 1e-7, "all", "1e-05"),  # 7e-5, which is beyond what is usual
+        (1e-5, 1e-7, "all", "1e-04"),  # the highest that is usual already: ten times
+        (1e-9, 1e-15, "random", "7e-04"),  # 0.2 / 3e-7 = 670,000 times
+        (1e-7, 1e-8, "random", "3e-04"),  # 2e-5 would be too little: the middle of 1e-4 and 1e-3
+        (1e-9, 0.0, "adapter", "3e-05"),  # nobody can tell
     ],
 )
-def test_a_low_learning_rate_is_raised_until_its_effect_can_be_seen(rate, kl, trains, said):
+def test_a_low_learning_rate_is_raised_until_its_effect_can_be_seen(rate, kl, trains, named):
     reports = metrics(kl_update=kl, completions__mean_length=20.0)
     run = replace(history(*reports), learning_rate=rate, trains=trains)
     [finding] = diagnose(run)
+    assert f"(it is {rate:g}) to about {named} (1e-0" in finding.remedy
+    assert finding.remedy.endswith("a guess, to be tried with one run.")
+
+
+# 0.07 is what the largest update that taught has moved: of 3.5 it is a fiftieth.
+@pytest.mark.parametrize(
+    ("kl", "said"), [(0.12, "(it is 0.03) to a third"), (3.5, "to about 6e-04"), (math.nan, "(it is 0.03) to a third")]
+)
+def test_a_high_learning_rate_is_lowered_by_how_far_it_is_beyond_the_bound(kl, said):
+    stopped = report(1, stopped="the KL is too large", kl_update=kl)
+    [finding] = diagnose(replace(history(report(0, kl_update=0.01), stopped), learning_rate=0.03))
     assert said in finding.remedy
+    if math.isfinite(kl):
+        [finding] = diagnose(replace(history(*metrics(kl_update=kl)), learning_rate=0.03))
+        assert said in finding.remedy
 
 
 def test_a_run_that_the_test_split_shows_to_have_risen_has_no_cause():
