@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,7 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
-from mlops.summary.headline import in_words
+from mlops.summary.headline import in_words, scale_of
 
 if TYPE_CHECKING:
     from mlops.summary.sections import Difference
@@ -39,28 +40,19 @@ def diagnose(
         from mlops.stacks.stack import connect
 
         connect(home, stack)
-        from mlops.stored.diagnosis import stored_gain, stored_history
-        from rlft.diagnosis import CHECKS
+        from mlops.stored.diagnosis import stored_change, stored_history
         from rlft.diagnosis import diagnose as find
 
-        history, gain = stored_history(run), stored_gain(home, run)
-        history = replace(history, improved=gain is not None)
+        history, change = stored_history(run), stored_change(home, run)
+        history = replace(history, improved=change is not None and change.is_above_zero)
         findings = find(history)
         if as_json:
             found = list(map(_as_json, findings))
-            test = None if gain is None else gain.model_dump(mode="json")
-            risen = {"risen": history.has_risen(), "test": test}
+            risen = {"risen": history.has_risen(), "test": _test_as_json(change)}
             console.write_json({**risen, "rounds": len(history.rounds), "findings": found})
             return
-        if history.has_risen():
-            console.print(_rise(history, gain))
-            if not findings:
-                console.print("There is nothing to explain.")
-        elif not findings:
-            console.print(
-                f"None of {len(CHECKS)} checks has found a cause in the {len(history.rounds)} rounds. Read attempts "
-                "with the highest and the lowest reward (`rlft show`), and train for longer."
-            )
+        for sentence in _heading(history, change, found=bool(findings)):
+            console.print(sentence)
         for number, each in enumerate(findings, start=1):
             console.print(styled(f"{number}. {each.cause}", "bold"))
             for sentence in (each.what, each.remedy):
@@ -74,11 +66,59 @@ def _as_json(found: Finding) -> dict[str, str]:
     return {**said, "guide": found.link, "address": found.address}
 
 
-def _rise(history: History, gain: Difference | None) -> str:
-    """Return which split shows that the run has risen, and by how much if it is the test split alone."""
-    if history.validation_has_risen() or gain is None:
-        return "Validation is measurably better than before training."
-    said = f"The trained model is measurably better on the test split: {in_words(gain)}."
+def _test_as_json(change: Difference | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {**change.model_dump(mode="json"), "beyond_chance": change.is_above_zero or change.is_below_zero}
+
+
+def _heading(history: History, change: Difference | None, *, found: bool) -> Iterator[str]:
+    """Yield whether the run has risen, and what the test split says; and if nothing was `found`, what that means."""
+    if not history.has_risen():
+        if change is not None:
+            yield _on_test(change)
+        if not found:
+            yield _nothing_found(len(history.rounds), change)
+        return
+    if not history.validation_has_risen() and change is not None:
+        yield _rise_on_test(history, change)
+    else:
+        yield "Validation is measurably better than before training."
+        if change is not None and not change.is_above_zero:
+            yield _on_test(change)
+            return
+    if not found:
+        yield "There is nothing to explain."
+
+
+def _on_test(change: Difference) -> str:
+    """Return what the test split says of a model that is not measurably better on it, and how far it resolves."""
+    if change.is_below_zero:
+        return f"The trained model is measurably worse on the test split: {in_words(change)}."
+    scale, unit = scale_of(change.metric)
+    within = (change.ci_high - change.ci_low) / 2 * scale
+    return (
+        f"The test split does not tell the trained model from what it started from: {in_words(change)}. Its "
+        f"{change.tasks} tasks resolve about ±{within:.1g}{unit}: a smaller change is not seen, and more test tasks "
+        "(tasks.splits) would see it."
+    )
+
+
+def _nothing_found(rounds: int, change: Difference | None) -> str:
+    """Return what was looked for, and what to do; more rounds help only a run that has not become worse."""
+    from rlft.diagnosis import CHECKS, able_checks
+
+    able, trained = able_checks(rounds), "1 round" if rounds == 1 else f"{rounds} rounds"
+    short = len(CHECKS) - able
+    few = f" ({short} of them {'needs' if short == 1 else 'need'} more rounds to say anything)" if short else ""
+    read = "Read attempts with the highest and the lowest reward (`rlft show`)"
+    ways = "lower training.learning_rate" if change is not None and change.is_below_zero else "train for longer"
+    return f"None of {len(CHECKS)} checks has found a cause in {trained}{few}. {read}, and {ways}."
+
+
+def _rise_on_test(history: History, change: Difference) -> str:
+    """Return by how much a run has risen that the test split alone shows to have."""
+    said = f"The trained model is measurably better on the test split: {in_words(change)}."
     if not (validated := history.scored_validations()):
         return f"{said} It was not validated."
     tasks = len(validated[-1][1].per_task[history.metric])

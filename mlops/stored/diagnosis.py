@@ -36,12 +36,12 @@ def make_history(
     )
 
 
-def stored_gain(home: Home, run: str) -> Difference | None:
-    """Return what the trained model of a run has gained on the test split; `None` if that is not above chance."""
+def stored_change(home: Home, run: str) -> Difference | None:
+    """Return how the trained model of a run differs from its start on the test split; `None` if nobody measured it."""
     from mlops.runs.finding import find_run
 
     summary = stored_summary(home, find_run(run))
-    return summary.difference if summary is not None and summary.status == "improved" else None
+    return summary.difference if summary is not None else None
 
 
 def stored_history(run: str) -> History:

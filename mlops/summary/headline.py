@@ -32,7 +32,7 @@ def headline(summary: Summary) -> str:
 
 def in_words(change: Difference) -> str:
     """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
-    scale, unit = _scale(change.metric)
+    scale, unit = scale_of(change.metric)
     low, high = change.ci_low * scale, change.ci_high * scale
     before, after = (_written(value, change.metric) for value in (change.before, change.after))
     return (
@@ -43,7 +43,7 @@ def in_words(change: Difference) -> str:
 
 def qualifications(change: Difference) -> list[str]:
     """Return what must be known of a difference beside its numbers: attempts without a score, and an unknown range."""
-    scale, _ = _scale(change.metric)
+    scale, _ = scale_of(change.metric)
     said = []
     if change.errors and change.ci_low_errors is not None:
         said.append(
@@ -71,7 +71,7 @@ def nothing_is_full(summary: Summary) -> list[str]:
     ]
 
 
-def _scale(metric: str) -> tuple[float, str]:
+def scale_of(metric: str) -> tuple[float, str]:
     """Return by what a metric is multiplied to be printed, and the unit of a difference: the reward has its own."""
     return (1, "") if metric == "reward" else (100, " points")
 

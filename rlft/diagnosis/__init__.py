@@ -13,8 +13,8 @@
 The causes, their thresholds and what these rest on stand in docs/guide/diagnosis.md.
 """
 
-from rlft.diagnosis.diagnose import CHECKS, diagnose
+from rlft.diagnosis.diagnose import CHECKS, able_checks, diagnose
 from rlft.diagnosis.finding import Finding
 from rlft.diagnosis.history import History
 
-__all__ = ["CHECKS", "Finding", "History", "diagnose"]
+__all__ = ["CHECKS", "Finding", "History", "able_checks", "diagnose"]

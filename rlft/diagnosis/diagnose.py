@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rlft.diagnosis import data, learning, parts, standstill, unseen
 from rlft.diagnosis.finding import Finding
@@ -37,6 +37,19 @@ CHECKS: tuple[Check, ...] = (
     standstill.standing_still,
     parts.free_part,
 )
+# The checks that can find nothing in fewer rounds than these.
+LEAST_ROUNDS: Mapping[Check, int] = {
+    data.duplicates: 3,  # thirds of the rounds
+    unseen.constant_answer: 3,
+    learning.too_small_steps: 3,
+    unseen.fallen_back: 2,  # three validations
+    learning.exploded_entropy: 5,  # a trend
+    parts.other_pay: 5,
+    unseen.memorising: 5,
+    learning.collapsed_entropy: 5,
+    learning.length_drift: 5,
+    standstill.standing_still: 2 * standstill.LEAST - 1,
+}
 # What ends a rise: the others did no harm where validation or the test split shows one.
 AFTER_A_RISE: tuple[Check, ...] = (
     unseen.memorising,
@@ -53,3 +66,8 @@ def diagnose(history: History) -> list[Finding]:
     """
     checks = AFTER_A_RISE if history.has_risen() else CHECKS
     return [finding for check in checks if history.rounds and (finding := check(history)) is not None]
+
+
+def able_checks(rounds: int) -> int:
+    """Return how many of the checks can find anything in so many rounds."""
+    return sum(LEAST_ROUNDS.get(check, 1) <= rounds for check in CHECKS)

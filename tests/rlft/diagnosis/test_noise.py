@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.diagnosis import History, diagnose
+from rlft.diagnosis.diagnose import LEAST_ROUNDS
 from rlft.types import TrainReport
 from tests.rlft.diagnosis.test_diagnose import validated
 
@@ -27,6 +28,10 @@ AT_WILL = {
     "completions/mean_length": st.floats(1, 1e5),
     "rewards/exact/mean": ONES,
     "rewards/style/mean": ONES,
+    "kl_update": st.floats(0, 1),
+    "frac_reward_zero_std": ONES,
+    "completions/duplicate_ratio": ONES,
+    "completions/same_answer_ratio": ONES,
 }
 
 
@@ -95,6 +100,18 @@ def test_whatever_four_rounds_look_like_they_are_no_trend(rounds, groups):
     reports = [TrainReport(number, metrics, fates, 1, 1.0, None) for number, metrics in enumerate(rounds)]
     found = diagnose(History(reports, {}, "accuracy", 1, 8, 1e-6, 256))
     assert not TRENDS & {finding.cause for finding in found}
+
+
+@given(st.lists(st.fixed_dictionaries(AT_WILL), min_size=1, max_size=4), st.lists(st.integers(0, 40), max_size=5))
+def test_checks_that_need_more_rounds_find_nothing(rounds, solved):
+    fates = {str(number): "trained" for number in range(320)}
+    reports = [TrainReport(number, metrics, fates, 1, 1.0, None) for number, metrics in enumerate(rounds)]
+    looks = {
+        number: validated(each, answers=1, right_answers=2) for number, each in enumerate(solved[: len(rounds) + 1])
+    }
+    for check, least in LEAST_ROUNDS.items():
+        if len(rounds) < least:
+            assert check(History(reports, looks, "accuracy", 1, 8, 1e-6, 256)) is None
 
 
 @given(st.sampled_from(["frac_reward_zero_std", "clip_ratio/region_mean", "completions/unanswered_ratio"]), ONES)
