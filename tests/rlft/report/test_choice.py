@@ -34,3 +34,23 @@ def test_what_lies_within_chance_is_named():
 
 def test_nothing_is_said_where_nothing_can_be_compared():
     assert said(None, 20, 20) == said(2, 20) == said(0, 20) == ""
+
+
+def test_a_start_that_was_higher_is_told():
+    told = said(2, 30, 20, 10)
+    assert told.startswith(
+        "The policy after 2 rounds was chosen: its mean is the highest of the trained rounds, and the"
+    )
+    assert " of those that are equal. The start, which is not chosen from, has a higher one. " in told
+    assert "trained rounds" not in said(2, 20, 20, 10)  # as high as the start
+    assert "trained rounds" not in said(0, 20, 10)
+
+
+def test_one_round_is_one():
+    told = choice({1: report(36), 2: report(36), 3: report(0)}, "accuracy", 1)
+    assert told.startswith("The policy after 1 round was chosen: ")
+    assert "Those after 2 rounds may be as good" in told
+    assert "Those after 1 round may" in choice({1: report(36), 2: report(37), 3: report(0)}, "accuracy", 2)
+    assert "Those after 0, 1 round may" in choice(
+        {0: report(36), 1: report(36), 2: report(37), 3: report(0)}, "accuracy", 2
+    )
