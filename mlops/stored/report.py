@@ -17,6 +17,7 @@ from mlops.stored.diagnosis import stored_curves
 from mlops.stored.rollouts import stored_output, stored_tasks
 from mlops.stored.summaries import stored_summary
 from mlops.summary.blocks import blocks
+from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
@@ -51,7 +52,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
         validations=validations,
         best_round=summary.best_round,
         ledger=_fates(rounds),
-        seconds={key: each for key, each in summary.seconds.model_dump().items() if key not in ("total", "rounds")},
+        seconds=_stages(summary.seconds),
         best=best,
         worst=worst,
         audit=audit.text().splitlines() if audit is not None else (),
@@ -67,6 +68,19 @@ def make_report(home: Home, run: str, summary: Summary | None = None) -> str:
     from rlft.report.page import make_page
 
     return hide(make_page(report_facts(home, run, summary)))
+
+
+def _stages(seconds: Seconds) -> dict[str, float]:
+    """Return wall seconds by stage, which add up to those of the run unless some are of another run (the cache)."""
+    within = {"rollout": seconds.rollout, "score": seconds.score, "train": seconds.train}
+    parts = {"setup": seconds.setup, "warm_start": seconds.warm_start, **within}
+    outside = seconds.setup + seconds.warm_start + seconds.rounds + seconds.evaluate
+    return {
+        **parts,
+        "rest of the rounds": max(0.0, seconds.rounds - sum(within.values())),
+        "evaluate": seconds.evaluate,
+        "rest of the run": max(0.0, seconds.total - outside),
+    }
 
 
 def _fates(rounds: list[TrainReport]) -> dict[str, int]:
