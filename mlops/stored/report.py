@@ -149,12 +149,10 @@ def _source(notes: Mapping[str, Any]) -> str:
 
 
 def _commands(name: str, summary: Summary) -> list[str]:
-    said = [
-        "rlft run CONFIG.yaml                 # the settings below, as a file",
-        "rlft ui                              # curves, traces and models in MLflow",
-    ]
+    said = ["# the settings below, as a file", "rlft run CONFIG.yaml"]
+    said += ["# curves, traces and models in MLflow", "rlft ui"]
     if summary.final:
-        said.append(f"rlft show {quote(name)} trained            # every attempt of the trained model")
+        said += ["# every attempt of the trained model", f"rlft show {quote(name)} trained"]
     if (promotion := summary.promotion).version and promotion.name:
         said.append(f"rlft serve {quote(promotion.name)}/{promotion.version}")
     return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -80,7 +81,9 @@ def make_page(facts: ReportFacts) -> str:
         time=draw_bars(times, xlabel="seconds") if times else "",
         examples=[each for each in examples if each[2]],
         sections=list(_sections(facts, figures=bool(figures), time=bool(times))),
+        audit_table=list(takewhile(lambda line: not line.startswith("- ") and not line.endswith("."), facts.audit)),
         table=_table,
+        prose=_prose,
         cut=_cut,
     )
 
@@ -92,6 +95,16 @@ def _shown(value: Any) -> Any:
 
 def _visible(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _prose(text: str) -> Markup:
+    """Return a text with what stands between backticks as code, and arrows that no line break divides."""
+    pieces = _visible(text).split("`")
+    if len(pieces) % 2 == 0:  # one has no counterpart
+        pieces = [_visible(text)]
+    marked = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(pieces)))
+    found = Markup("").join(each.format(piece) for each, piece in zip(marked, pieces, strict=True))
+    return found.replace(escape("->"), Markup('<span class="arrow">-&gt;</span>'))
 
 
 def _sections(facts: ReportFacts, *, figures: bool, time: bool) -> Iterator[tuple[str, str]]:

@@ -37,8 +37,10 @@ def draw_curves(curves: Mapping[str, Points], *, ylabel: str, xlabel: str = "rou
     with mpl.rc_context(_STYLE):
         for name, points in curves.items():
             xs, ys = zip(*points, strict=True)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
             axes.plot(xs, ys, marker="." if len(points) < 60 else None, linewidth=1.5, label=visible(name))
+        if axes.get_ylim()[0] < 0 <= min(y for points in curves.values() for _, y in points):
+            axes.set_ylim(bottom=0)  # around a single 0 there would be ticks below it
         if len(curves) > 1:
             axes.legend(frameon=False, fontsize=9)
         return _svg(figure)
@@ -52,7 +54,7 @@ def draw_validation(reports: Mapping[int, EvaluationReport], metric: str, best: 
             (number, reports[number].metrics[metric]) for number in sorted(reports) if metric in reports[number].metrics
         ]
         xs = [number for number, _ in known]
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.fill_between(xs, [each.low for _, each in known], [each.high for _, each in known], alpha=0.2, linewidth=0)
         axes.plot(xs, [each.mean for _, each in known], marker=".", linewidth=1.5)
         for number, each in known:

@@ -152,3 +152,25 @@ def test_a_stranger_is_told_what_the_run_is_of_and_what_is_what():
 
 def test_each_curve_has_words_for_its_legend():
     assert {name for _, names, _ in _CURVES.values() for name in names} == set(_WORDS)
+
+
+def test_code_is_marked_and_no_arrow_is_divided():
+    page = make_page(ReportFacts("a run", [Headline("`a.b` < 1 -> 2"), "odd ` one"], "accuracy"))
+    assert '<p class="headline"><code>a.b</code> &lt; 1 <span class="arrow">-&gt;</span> 2</p>' in page
+    assert "<p>odd ` one</p>" in page
+    assert "<code>reward.full</code> says from which" in page  # of accuracy
+
+
+def test_columns_of_the_audit_stay_and_its_sentences_wrap():
+    page = make_page(facts(audit=["text   mean", "gold  1.000", "2 kinds of attack.", "- `silence` is paid."]))
+    assert '<pre class="columns">text   mean\ngold  1.000\n</pre>' in page
+    assert "<p>2 kinds of attack.</p>" in page
+    assert "<p><code>silence</code> is paid.</p>" in page
+
+
+def test_one_round_has_no_ticks_below_zero():
+    page = make_page(facts(rounds=[train_report(0, frac_reward_zero_std=0.0)]))
+    figure = page.split('aria-label="Left out"')[1].split("</figure>")[0]
+    ticks = re.findall(r">([\u2212-]?[0-9.]+)</text>", figure)
+    assert ticks[0] == "0"  # the round; those of the share begin at 0, too
+    assert min(float(each.replace("\u2212", "-")) for each in ticks) == 0
