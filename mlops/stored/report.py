@@ -19,6 +19,7 @@ from mlops.stored.summaries import stored_summary
 from mlops.summary.blocks import blocks
 from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary
+from mlops.tracking.address import tracking_address
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.secrets import hide, hide_secrets
@@ -44,6 +45,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
     settings = settings_of_run(found)
     best, worst = _examples(found)
     audit = stored_output(found, AUDIT, "")
+    made_by = _code(_noted(found, summary))
     return ReportFacts(
         name=name,
         verdict=list(blocks(summary)),
@@ -56,10 +58,11 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
         best=best,
         worst=worst,
         audit=audit.text().splitlines() if audit is not None else (),
-        lineage=_lineage(found, summary, code_of_run(found)),
+        lineage=_lineage(found, summary, {**made_by, **code_of_run(found)}),
         config=yaml.safe_dump(hide_secrets(settings), sort_keys=False, allow_unicode=True),
         commands=_commands(name, summary),
         about=_about(found, settings),
+        code=", ".join(made_by.values()),
     )
 
 
@@ -68,6 +71,23 @@ def make_report(home: Home, run: str, summary: Summary | None = None) -> str:
     from rlft.report.page import make_page
 
     return hide(make_page(report_facts(home, run, summary)))
+
+
+def _noted(run: Any, summary: Summary) -> dict[str, Any]:
+    from mlops.tracking.noted_code import noted_code
+
+    uri = run.config.parameters.get("tracking_uri") if run.config.parameters else None
+    return noted_code(tracking_address(uri), summary.mlflow_run_id) if uri else {}
+
+
+def _code(noted: Mapping[str, Any]) -> dict[str, str]:
+    """Return the commit of rlft and the versions of packages that a run has noted, by what they are of."""
+    found = {}
+    if commit := (noted.get("commits") or {}).get("rlft"):
+        found["commit of rlft"] = f"rlft {commit}"
+    if packages := noted.get("packages"):
+        found["packages"] = ", ".join(f"{name} {version}" for name, version in packages.items())
+    return found
 
 
 def _stages(seconds: Seconds) -> dict[str, float]:

@@ -34,6 +34,7 @@ class ReportFacts:
     `metric` chose the best round, which is `best_round`. `ledger` and `seconds` count rollouts by their fate, and wall
     time by stage. `best` and `worst` are attempts at `test`. `audit` has the lines of the reward's audit, `caveats`
     what is missing here, `lineage` names with their values, `config` is YAML, and `commands` do the run again.
+    `code` names the versions that made it, if they are noted.
     """
 
     name: str
@@ -51,3 +52,4 @@ class ReportFacts:
     config: str = ""
     commands: Sequence[str] = ()
     about: Sequence[str] = ()
+    code: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
@@ -20,6 +22,7 @@ def test_a_run_has_a_page(finished, tmp_path):
     assert page.count('class="attempt"') == 12  # all of the test split, half of them as the best
     assert f"models:/{result.summary['promotion']['name']}/{result.summary['promotion']['version']}" in page
     assert "generator: gcd" in page
+    assert re.search(r"With the same code \(rlft [^,]+, zenml [^)]*torch [^)]*\), tasks and machine", page)
     assert len(page) < 1_000_000
     (stored,) = home.query(f"""
 from mlflow.artifacts import load_text

@@ -1,6 +1,6 @@
 """What the page of a run takes from its summary."""
 
-from mlops.stored.report import _stages
+from mlops.stored.report import _code, _stages
 from mlops.summary.sections import Seconds
 
 # 20 + 3 + 100 + 12 leave 5 of the run, 30 + 10 + 40 leave 20 of the rounds.
@@ -16,3 +16,9 @@ def test_the_parts_of_a_run_add_up_to_it():
 def test_seconds_of_another_run_leave_nothing_below_zero():
     stages = _stages(RUN.model_copy(update={"rollout": 500.0, "warm_start": 500.0}))
     assert (stages["rest of the rounds"], stages["rest of the run"]) == (0, 0)
+
+
+def test_the_code_that_a_run_noted_is_named():
+    noted = {"commits": {"rlft": "1a2b"}, "packages": {"torch": "2.1", "peft": "0.1"}}
+    assert _code(noted) == {"commit of rlft": "rlft 1a2b", "packages": "torch 2.1, peft 0.1"}
+    assert _code({}) == {}

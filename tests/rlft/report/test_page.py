@@ -174,3 +174,10 @@ def test_one_round_has_no_ticks_below_zero():
     ticks = re.findall(r">([\u2212-]?[0-9.]+)</text>", figure)
     assert ticks[0] == "0"  # the round; those of the share begin at 0, too
     assert min(float(each.replace("\u2212", "-")) for each in ticks) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [("rlft 1a2b, torch 2", "code (rlft 1a2b, torch 2), tasks"), ("", "code, tasks")]
+)
+def test_the_code_that_does_it_again_is_named(code, said):
+    assert f"With the same {said} and machine" in make_page(facts(code=code))
