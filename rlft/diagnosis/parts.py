@@ -43,8 +43,8 @@ def unpaid_part(history: History) -> Finding | None:
         if max(map(abs, means)) <= SPREAD and max(spreads, default=0.0) <= SPREAD:
             return Finding(
                 "a part that never pays",
-                f"The part `{part}` of the reward was 0 for every attempt of all {len(history.rounds)} rounds, in "
-                f"attempts at {count:.0f} tasks.",
+                f"The part `{part}` of the reward was 0 for every attempt in training, in attempts at "
+                f"{count:.0f} tasks.",
                 "Try it on a right answer (`rlft environments check`), and give partial credit if the model cannot "
                 "reach it at all.",
             )
