@@ -11,12 +11,15 @@ from cli.compared_sentences import (
     interval,
     said_of_pair,
     said_of_rewards,
+    said_of_sampling,
     said_of_settings,
     said_of_starts,
+    said_of_weights,
 )
 from mlops.display.terminal import Terminal, styled
 
 _LONGEST, _ATTEMPTS = 300, 2  # characters of a text, and attempts of one model at a task, that are shown
+_OWN = {"rewards": ", each by its own reward", "sampled": ", each sampled in its own way"}
 _LONGEST_VALUE = 24  # characters of a setting or a fingerprint
 _LONGEST_NAME = 24  # characters of a run's name; with a longer one among them all runs have a letter
 
@@ -33,8 +36,9 @@ def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
         ("data", "Data that differ", "The data are the same"),
     ):
         _show_differing(console, some if found[key] else none, found[key], names)
-    for line in said_of_rewards(found, names):
-        console.print_behind("  ", line)
+    for say in (said_of_rewards, said_of_sampling, said_of_weights):
+        for line in say(found, names):
+            console.print_behind("  ", line)
     console.print(styled("Which model is better", "bold"))
     for pair in found["pairs"]:
         console.print_behind("  ", said_of_pair(pair, found["metric"], names))
@@ -44,8 +48,9 @@ def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
     for line in said_of_settings(found, names):
         console.print_behind("  ", line)
     for each in found["solved_by_one"]:
-        alike = any({each["solver"], each["other"]} <= set(group) for group in found["rewards"])
-        _show_tasks(console, each, names, "" if alike else ", each by its own reward")
+        both = {each["solver"], each["other"]}
+        own = [what for what in _OWN if not any(both <= set(group) for group in found[what])]
+        _show_tasks(console, each, names, "".join(_OWN[what] for what in own))
 
 
 def _names(console: Terminal, runs: list[str]) -> Names:

@@ -42,6 +42,39 @@ def said_of_rewards(found: dict[str, Any], names: Names) -> Iterator[str]:
     )
 
 
+def said_of_sampling(found: dict[str, Any], names: Names) -> Iterator[str]:
+    """Say what scores tell of attempts that were sampled in different ways, and how to measure all in one way."""
+    if len(found["sampled"]) == 1:
+        return
+    listed = "; ".join(_listed(group, names) for group in found["sampled"])
+    ways = [f"{setting} is {_by_value(values, names)}" for setting, values in found["sampling"].items()]
+    if not ways:
+        ways = ["the code of their environment's prompts and tools is not the same"]
+    yield f"The attempts at these tasks were sampled in different ways ({listed}): {'; '.join(ways)}."
+    yield (
+        f"The same weights score differently by that alone, so a difference in {found['metric']} is shown, and no "
+        "model and no setting is said to be better by it."
+    )
+    yield (
+        "`rlft evaluate RUN:best RUN:best --suite CONFIG.yaml` measures the trained models of these runs in one way, "
+        "that of the config or suite."
+    )
+
+
+def said_of_weights(found: dict[str, Any], names: Names) -> Iterator[str]:
+    """Say which runs have ended with the same weights."""
+    for group in found["same_weights"]:
+        yield f"{_listed(group, names)} have trained the same weights: none of these models is better than another."
+
+
+def _by_value(values: dict[str, Any], names: Names) -> str:
+    """Return `1.0 in A, B and 0.0 in C`."""
+    runs: dict[str, list[str]] = {}
+    for run, value in values.items():
+        runs.setdefault("null" if value is None else str(value), []).append(run)
+    return " and ".join(f"{value} in {_listed(group, names)}" for value, group in runs.items())
+
+
 def said_of_pair(pair: dict[str, Any], metric: str, names: Names) -> str:
     """Say which of two models is better, with the interval of their difference."""
     first, second = names[pair["first"]], names[pair["second"]]

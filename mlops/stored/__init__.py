@@ -11,6 +11,7 @@
 - `artifact_table`: where its artifacts lie, for the day on which ZenML's database is lost
 - `diagnosis`: what is needed of a run to say why its reward does not rise
 - `report`, `summaries`: what is needed for the page about it; its summary
-- `contrast`, `contrast_start`, `contrasted`, `contrasted_models`: what is needed of runs to put them side by side, and
-  where they started; all of it together; their models and settings
+- `contrast`, `contrast_start`, `contrast_sampling`, `contrasted`, `contrasted_models`: what is needed of runs to put
+  them side by side, where they started, and how their attempts were sampled; all of it together; their models and
+  settings
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlops.home.folder import Home
 from mlops.ids import EVALUATION, RESCORE, RETRAIN, REWARDS, ROLLOUTS
 from mlops.runs.settings import stored_settings
+from mlops.stored.contrast_sampling import ways_of_sampling, weights_of
 from mlops.stored.contrast_start import start_report, status_of
 from mlops.stored.rollouts import attempts, stored_output, stored_tasks
 from rlft.contrasts import Asked
@@ -18,7 +19,7 @@ from rlft.types import EvaluationReport, Message, Split
 
 _MADE_BY = {"harness": (ROLLOUTS, "environment_fingerprint"), "reward": (REWARDS, "reward_fingerprint")}
 _TRAINED = "trained"
-REWARD_CODE = "fingerprint of reward"  # a key of `StoredRun.code`
+REWARD_CODE, HARNESS_CODE = "fingerprint of reward", "fingerprint of harness"  # keys of `StoredRun.code`
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class StoredRun:
     fingerprints of what it ran, `asked` what each task of the split asks, by id, and `fingerprint` is that of all its
     tasks. `found` is ZenML's run. `model` is the name of the run that trained the model: another one if this is
     about its attempts under another reward. `status` is that of its summary, and `start` the report of the policy that
-    training started from; `None` if there is none on the split.
+    training started from; `None` if there is none on the split. `sampling` are the settings by which the attempts of
+    the report were sampled, and `weights` identify those of the trained policy; empty where they are not known.
     """
 
     name: str
@@ -42,6 +44,8 @@ class StoredRun:
     model: str
     status: str = "unknown"
     start: EvaluationReport | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    weights: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +83,12 @@ def _stored_run(run: str, split: Split, home: Home) -> StoredRun:
         known = ", ".join(evaluation.splits)
         raise RlftError(f"{name} has no evaluation on {split}", where="--split", fix=f"there are: {known}")
     asked = {task.id: Asked(task_hash(task), digest(task.answer)) for task in tasks.split(split)}
-    replay = replay_of_run(found)
+    replay, settings = replay_of_run(found), settings_of_run(found)
+    sampled = _settings_of_sampling(settings, replay)
     return StoredRun(
         name,
         found,
-        {**settings_of_run(found), **({"replay": replay} if replay else {})},
+        {**settings, **({"replay": replay} if replay else {})},
         code_of_run(found),
         asked,
         tasks.fingerprint,
@@ -91,7 +96,21 @@ def _stored_run(run: str, split: Split, home: Home) -> StoredRun:
         str(replay["of"]) if replay.get("kind") == RESCORE else name,
         status_of(home, found),
         start_report(found, replay, split),
+        ways_of_sampling(sampled),
+        weights_of(evaluation.splits[split], sampled),
     )
+
+
+def _settings_of_sampling(settings: Mapping[str, Any], replay: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings by which the attempts of a run were sampled: of a rescoring those of the run it scores."""
+    from mlops.runs.finding import find_run
+
+    if replay.get("kind") != RESCORE:
+        return settings
+    try:
+        return settings_of_run(find_run(str(replay.get("of"))))
+    except RlftError:  # it was deleted
+        return settings
 
 
 def _parameters(run: Any) -> dict[str, Any]:
@@ -147,6 +166,18 @@ def is_scored_alike(one: StoredRun, other: StoredRun) -> bool:
     if None in codes:
         codes = [run.settings.get("environment") for run in (one, other)]
     return codes[0] == codes[1] and sections[0] == sections[1]
+
+
+def is_sampled_alike(one: StoredRun, other: StoredRun) -> bool:
+    """Return whether the attempts of both were sampled in one way: by the same settings, prompts and tools.
+
+    Prompts and tools are those of the harness's code. Where the environments' arguments differ its fingerprint tells
+    nothing, as it covers those that only the reward reads; then the rewards differ, too.
+    """
+    if one.sampling != other.sampling:
+        return False
+    codes = {run.code[HARNESS_CODE] for run in (one, other) if HARNESS_CODE in run.code}
+    return len(codes) < 2 or one.settings.get("environment") != other.settings.get("environment")
 
 
 def attempts_at(run: StoredRun, tasks: Collection[str]) -> dict[str, list[Attempt]]:

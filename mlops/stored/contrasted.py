@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlops.stored.contrast import REWARD_CODE, Attempt, StoredRun, attempts_at, prompts_of
-from mlops.stored.contrasted_models import Reports, by_reward, of_pairs, of_settings, of_training
+from mlops.stored.contrast import HARNESS_CODE, REWARD_CODE, Attempt, StoredRun, attempts_at, prompts_of
+from mlops.stored.contrasted_models import (
+    Reports,
+    by_reward,
+    by_sampling,
+    of_pairs,
+    of_same_weights,
+    of_settings,
+    of_training,
+)
 from rlft.contrasts import differing, match, renamed, same_setting, solved_by_one, why_none
 from rlft.errors import RlftError
 from rlft.types import EvaluationReport
@@ -28,7 +36,8 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     if unscored:
         raise RlftError(f"{unscored[0]} has no score in {metric} on these tasks", where="RUN", fix="leave it out")
     settings = {name: run.settings for name, run in runs.items()}
-    groups = same_setting({name: {**run.settings, "code": run.code.get(REWARD_CODE)} for name, run in runs.items()})
+    codes = {name: [run.code.get(each) for each in (REWARD_CODE, HARNESS_CODE)] for name, run in runs.items()}
+    groups = same_setting({name: {**run.settings, "code": codes[name]} for name, run in runs.items()})
     return {
         "split": split,
         "metric": metric,
@@ -40,6 +49,9 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
         "rewards": by_reward(runs),
+        "sampled": by_sampling(runs),
+        "sampling": differing({name: run.sampling for name, run in runs.items()}),
+        "same_weights": of_same_weights(runs),
         "groups": groups,
         "pairs": of_pairs(reports, metric, runs),
         "of_settings": of_settings(groups, reports, metric, runs),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from mlops.stored.contrast import StoredRun, is_scored_alike
+from mlops.stored.contrast import StoredRun, is_sampled_alike, is_scored_alike
 from rlft.comparison import Comparison, compare
 from rlft.contrasts import better_starts, compare_pairs, compare_settings, renamed
 from rlft.types import EvaluationReport
@@ -14,13 +14,33 @@ from rlft.types import EvaluationReport
 Reports = Mapping[str, EvaluationReport]
 _SAME_ATTEMPTS = "these are the same attempts of one model, scored by two rewards"
 _OTHER_REWARD = "different rewards scored them"
+_OTHER_SAMPLING = "their attempts were sampled in different ways"
+_SAME_WEIGHTS = "these are the same weights"
 
 
 def by_reward(runs: Mapping[str, StoredRun]) -> list[list[str]]:
     """Return the runs in groups that one reward has scored, in their order."""
+    return _grouped(runs, is_scored_alike)
+
+
+def by_sampling(runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the runs in groups whose attempts were sampled in one way, in their order."""
+    return _grouped(runs, is_sampled_alike)
+
+
+def of_same_weights(runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the runs in groups of at least two whose trained models are the same weights, in their order."""
+    return [group for group in _grouped(runs, _has_same_weights) if len(group) > 1]
+
+
+def _has_same_weights(one: StoredRun, other: StoredRun) -> bool:
+    return bool(one.weights) and one.weights == other.weights
+
+
+def _grouped(runs: Mapping[str, StoredRun], are_alike: Callable[[StoredRun, StoredRun], bool]) -> list[list[str]]:
     groups: list[list[str]] = []
     for name, run in runs.items():
-        group = next((each for each in groups if is_scored_alike(runs[each[0]], run)), None)
+        group = next((each for each in groups if are_alike(runs[each[0]], run)), None)
         if group is None:
             groups.append([name])
         else:
@@ -33,7 +53,8 @@ def of_training(
 ) -> dict[str, Any]:
     """Return by run its status, the metric before and after its training, and the gain, and which had a better start.
 
-    `better_starts` are pairs of runs that one reward has scored (`rlft.contrasts.better_starts`).
+    `better_starts` are pairs of runs that one reward has scored, and whose attempts were sampled in one way
+    (`rlft.contrasts.better_starts`).
     """
     gains: dict[str, Comparison] = {}
     for name, run in runs.items():
@@ -54,13 +75,13 @@ def of_training(
         "better_starts": [
             {"higher": higher, "lower": lower}
             for higher, lower in better_starts(gains)
-            if is_scored_alike(runs[higher], runs[lower])
+            if _how_measured(runs[higher], runs[lower]) is None
         ],
     }
 
 
 def of_pairs(reports: Reports, metric: str, runs: Mapping[str, StoredRun]) -> list[dict[str, Any]]:
-    """Return the comparison of each two models. None is said to be better by scores of different rewards."""
+    """Return the comparison of each two models. None is said to be better by scores of different kinds."""
     made = []
     for pair in compare_pairs(reports, metric):
         obstacle = _obstacle(runs[pair.first], runs[pair.second])
@@ -85,7 +106,14 @@ def _obstacle(one: StoredRun, other: StoredRun) -> str | None:
     """Return why the difference of two runs is not one of their models, whatever its size."""
     if one.model == other.model:
         return _SAME_ATTEMPTS
-    return None if is_scored_alike(one, other) else _OTHER_REWARD
+    return _SAME_WEIGHTS if _has_same_weights(one, other) else _how_measured(one, other)
+
+
+def _how_measured(one: StoredRun, other: StoredRun) -> str | None:
+    """Return why scores of two runs are of different kinds; `None` if they are of one."""
+    if not is_scored_alike(one, other):
+        return _OTHER_REWARD
+    return None if is_sampled_alike(one, other) else _OTHER_SAMPLING
 
 
 def _interval(found: Comparison | None) -> dict[str, float] | None:
@@ -101,9 +129,8 @@ def of_settings(
     """Return the comparison of each two settings, which are groups of runs."""
     made = []
     for pair in compare_settings(groups, reports, metric):
-        # One reward has scored all runs of a group, as its code is part of the setting.
-        alike = is_scored_alike(runs[groups[pair.first][0]], runs[groups[pair.second][0]])
-        seeds = pair.seeds.items() if alike else ()
+        obstacle = _obstacle_of_settings(*([runs[name] for name in groups[each]] for each in (pair.first, pair.second)))
+        seeds = pair.seeds.items() if obstacle is None else ()
         made.append(
             {
                 "first": pair.first,
@@ -113,10 +140,19 @@ def of_settings(
                 "high": pair.high,
                 "confidence": pair.confidence,
                 "over_tasks": _interval(pair.over_tasks),
-                "stands": pair.stands and alike,
-                "obstacle": None if alike else _OTHER_REWARD,
+                "stands": pair.stands and obstacle is None,
+                "obstacle": obstacle,
                 "least_over_tasks": pair.least,
                 "seeds_needed": [{"spread": spread, "runs": count} for spread, count in seeds],
             }
         )
     return made
+
+
+def _obstacle_of_settings(ones: Sequence[StoredRun], others: Sequence[StoredRun]) -> str | None:
+    """Return why the difference of two settings, by their runs, is not one of what they train, whatever its size."""
+    weights = [sorted(run.weights for run in runs) for runs in (ones, others)]
+    if all(weights[0]) and weights[0] == weights[1]:
+        return "they have trained the same weights"
+    # Reward and sampling are part of the setting, so that they are those of all its runs.
+    return _how_measured(ones[0], others[0])

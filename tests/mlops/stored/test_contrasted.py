@@ -10,7 +10,7 @@ import pytest
 from cli.compared import show_comparison
 from mlops.display.terminal import Terminal
 from mlops.stored import contrasted
-from mlops.stored.contrast import Attempt, StoredRun, is_scored_alike
+from mlops.stored.contrast import Attempt, StoredRun, is_sampled_alike, is_scored_alike
 from mlops.stored.contrasted import make_comparison
 from rlft.contrasts import Asked
 from rlft.errors import RlftError
@@ -141,6 +141,63 @@ def test_weights_make_another_reward_and_without_a_fingerprint_the_environment_d
     old = replace(one, code={}, settings={"environment": {"name": "old.py:Env"}})
     assert is_scored_alike(old, old)
     assert not is_scored_alike(old, replace(old, settings={"environment": {"name": "new.py:Env"}}))
+
+
+COLD, WARM = {"evaluation.temperature": 0.0}, {"evaluation.temperature": 1.0}
+
+
+def test_the_same_weights_measured_in_two_ways_are_not_better_than_themselves():
+    # Two seeds, each once at temperature 1 and once at 0: 10 and 11 of 40 tasks, and 36 and 37, by the same weights.
+    warm = [replace(run(f"w{seed}", 10 + seed, seed=seed, rate=1), sampling=WARM, weights=f"{seed}") for seed in (0, 1)]
+    cold = [replace(run(f"c{seed}", 36 + seed, seed=seed, rate=2), sampling=COLD, weights=f"{seed}") for seed in (0, 1)]
+    found = compared(*warm, *cold)
+    assert not any(pair["stands"] for pair in (*found["pairs"], *found["of_settings"]))
+    obstacles = {(pair["first"], pair["second"]): pair["obstacle"] for pair in found["pairs"]}
+    assert obstacles["w0", "c0"] == obstacles["w1", "c1"] == "these are the same weights"
+    assert obstacles["w0", "c1"] == "their attempts were sampled in different ways"
+    assert obstacles["w0", "w1"] is None
+    (pair,) = found["of_settings"]
+    assert (pair["obstacle"], pair["seeds_needed"]) == ("they have trained the same weights", [])
+    assert found["same_weights"] == [["w0", "c0"], ["w1", "c1"]]
+    assert found["sampled"] == [["w0", "w1"], ["c0", "c1"]]
+    said = shown(found)
+    ways = "(w0, w1; c0, c1): evaluation.temperature is 1.0 in w0, w1 and 0.0 in c0, c1."
+    assert f"sampled in different ways {ways}" in " ".join(said.split())
+    assert "rlft evaluate RUN:best RUN:best --suite CONFIG.yaml" in said
+    assert "w0, c0 have trained the same weights: none of these models is better than another." in said
+    assert "the model of" not in said
+    assert "Tasks that c0 solves more often than w0, each sampled in its own way: 26" in said
+    other = shown(compared(warm[0], cold[1]))
+    assert "have trained the same weights" not in other
+    assert "setting 2 minus setting 1: +0.675: no evidence, as their attempts were sampled in different ways" in other
+    alike = shown(compared(warm[0], replace(cold[1], sampling=WARM)))
+    assert "the model of c1 is better" in alike
+    assert "sampled" not in alike
+
+
+def test_a_better_start_is_told_of_attempts_that_were_sampled_alike():
+    found = compared(started(run("a", 30), 24), replace(started(run("b", 28), 8), sampling=WARM))
+    assert found["better_starts"] == []
+
+
+def test_other_code_of_prompts_and_tools_is_another_way_of_sampling():
+    def coded(name, code, arguments=None):
+        each = run(name, 10)
+        environment = {"name": "a.py:A", "kwargs": arguments or {}}
+        return replace(
+            each,
+            settings={**each.settings, "environment": environment},
+            code={**each.code, "fingerprint of harness": code},
+        )
+
+    one = coded("a", "1")
+    assert is_sampled_alike(one, coded("b", "1"))
+    assert not is_sampled_alike(one, coded("b", "2"))
+    assert is_sampled_alike(one, coded("b", "2", {"tolerance": 1}))  # the fingerprint covers what the reward reads
+    assert is_sampled_alike(one, run("b", 10))  # an older run, whose code is not known
+    found = compared(one, coded("b", "2"))
+    assert found["groups"] == [["a"], ["b"]]
+    assert "the code of their environment's prompts and tools is not the same." in shown(found)
 
 
 def started(run, solved, status="improved"):
