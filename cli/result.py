@@ -98,7 +98,9 @@ def shown(block: Block, colour: str) -> Iterator[RenderableType]:
 
 def drawn(table: Table) -> RichTable:
     """Return a table as the terminal shows it."""
-    drawn = RichTable(*table.columns, title=table.title, title_justify="left")
+    drawn = RichTable(title=table.title, title_justify="left")
+    for column in table.columns:
+        drawn.add_column(column, overflow="fold")  # what is cut off may be all that tells two rows apart
     for row in table.rows:
         drawn.add_row(*row)
     return drawn

@@ -44,12 +44,12 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
     for name in (own, *names):
         make_labels(settings.name, name=name, note=sweep.note, tags=sweep.tags, commits={})
     say_start(own)
-    from mlops.record.sweep import close_sweep, note_result, open_sweep
+    from mlops.record.sweep import base_name, close_sweep, note_result, open_sweep
     from mlops.record.sweep_curves import log_mean_curves
     from mlops.stacks.stack import connect
 
     uri = connect(home, sweep.stack)
-    signals, status = Signals(), "failed"
+    signals, status, base = Signals(), "failed", base_name(sweep.overrides)
     runs: list[SweptRun] = []
     with ExitStack() as held:
         if sweep.name is None:
@@ -62,7 +62,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
             for name, changes in zip(names, varied, strict=True):
                 errors.print(f"run {len(runs) + 1} of {len(names)}: {', '.join(texts_of(changes))}")
                 runs.append(run_variation(home, sweep, name, changes, tracker.run_id, signals))
-                note_result(tracker, runs, names, sweep.note or "")
+                note_result(tracker, runs, names, sweep.note or "", base)
                 if signals.caught or runs[-1].exit_code > INTERRUPTED:
                     status = "killed"
                     break
@@ -71,7 +71,7 @@ def run_sweep(sweep: Sweep, summary: Path | None) -> NoReturn:
             log_mean_curves(tracker, runs)
         finally:
             close_sweep(tracker, runs, names, status.upper())
-        _tell(own, status, tracker.run_id, runs, names, summary, as_json=sweep.as_json)
+        _tell(own, status, tracker.run_id, runs, names, summary, base, as_json=sweep.as_json)
     code = next((run.exit_code for run in runs if run.exit_code), 0)
     raise typer.Exit(code or (INTERRUPTED + signals.caught if signals.caught else 0))
 
@@ -123,10 +123,11 @@ def _tell(
     runs: Sequence[SweptRun],
     planned: Sequence[str],
     summary: Path | None,
+    base: str,
     *,
     as_json: bool = False,
 ) -> None:
-    """Print what the runs came to, and write it to the file that `--summary` names."""
+    """Print what the runs came to, and write it to the file that `--summary` names; `base` is their `base_name`."""
     from mlops.record.sweep import not_begun, result_of, table_of
 
     # By `status` and `pipeline_run_id` the next command knows the file for a summary that it may replace.
@@ -137,7 +138,7 @@ def _tell(
     if as_json:
         console.write_json(result)
         return
-    table = table_of(runs, title=f"{name}: {len(runs)} of {len(planned)} runs")
+    table = table_of(runs, title=f"{name}: {len(runs)} of {len(planned)} runs", base=base)
     console.print(drawn(table))
     for run in runs:
         if run.exit_code:

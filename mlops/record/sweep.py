@@ -12,6 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
+from mlops.runs.naming import short_overrides
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
 from mlops.tracking.run import DESCRIPTION, Tracker
@@ -21,6 +22,7 @@ from rlft.markdown import paragraph
 from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_names
 
 logger = logging.getLogger(__name__)
+AS_IN_CONFIG = "as in the config"
 _MOST_NAMED = 10  # of the runs that have not begun: a sweep has up to 100, and a tag has little room
 
 
@@ -106,12 +108,22 @@ def not_begun(runs: Sequence[SweptRun], planned: Sequence[str]) -> list[str]:
     return list(planned[len(runs) :])
 
 
-def note_result(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], note: str = "") -> None:
-    """Write what the runs came to so far into the MLflow run of the sweep."""
+def base_name(overrides: Sequence[str]) -> str:
+    """Return what a setting is called in which nothing is swept but the seed: by what `--set` changes, if anything."""
+    changed = short_overrides(overrides)
+    if changed.startswith("+"):
+        return f"as in the config, but for {changed[1:]} of --set"
+    return changed or AS_IN_CONFIG
+
+
+def note_result(
+    tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], note: str = "", base: str = AS_IN_CONFIG
+) -> None:
+    """Write what the runs came to so far into the MLflow run of the sweep; `base` is its `base_name`."""
     settings = _settings(runs)
     tracker.log_metrics(_metrics(settings), step=len(runs))
     tracker.log_json("sweep.json", result_of(runs, planned))
-    tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, note)})
+    tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, note, base)})
 
 
 def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], status: str) -> None:
@@ -129,11 +141,11 @@ def status_text(runs: Sequence[SweptRun], planned: Sequence[str]) -> str:
     return f"{ended} of {len(planned)} runs ended well{behind}"
 
 
-def table_of(runs: Sequence[SweptRun], title: str = "") -> Table:
-    """Return what the runs came to, a row for each setting."""
+def table_of(runs: Sequence[SweptRun], title: str = "", base: str = AS_IN_CONFIG) -> Table:
+    """Return what the runs came to, a row for each setting; that without swept ones is called `base`."""
     columns = ("setting", "runs", "before", "after", "95 % interval", "gain", "95 % interval")
     settings = _settings(runs)
-    rows = tuple(_row(name, setting) for name, setting in zip(_names(settings), settings, strict=True))
+    rows = tuple(_row(name or base, setting) for name, setting in zip(_names(settings), settings, strict=True))
     return Table(title, columns, rows)
 
 
@@ -162,8 +174,11 @@ def _before(setting: SettingResult) -> float | None:
     return None if setting.after is None or setting.gain is None else setting.after.value - setting.gain.value
 
 
-def _description(settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: Sequence[str], note: str) -> str:
-    told = [paragraph(block) for block in (Headline(_sentence(settings, runs, len(planned))), table_of(runs))]
+def _description(
+    settings: Sequence[SettingResult], runs: Sequence[SweptRun], planned: Sequence[str], note: str, base: str
+) -> str:
+    headline = Headline(_sentence(settings, runs, len(planned)))
+    told = [paragraph(block) for block in (headline, table_of(runs, base=base))]
     return "\n\n".join([*told, *([note] if note else [])])
 
 
@@ -184,8 +199,7 @@ def _names(settings: Sequence[SettingResult]) -> list[str]:
     return short_names([setting.changes for setting in settings])
 
 
-def _row(label: str, setting: SettingResult) -> tuple[str, ...]:
-    name = label or "as in the config"
+def _row(name: str, setting: SettingResult) -> tuple[str, ...]:
     counted = f"{setting.scored} of {setting.runs}"
     start = _before(setting)
     if start is None or setting.after is None or setting.gain is None:

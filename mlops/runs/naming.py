@@ -25,7 +25,13 @@ _SHORT = re.compile(r"[\w.+-]{1,24}", re.ASCII)  # a value that a name can hold
 
 
 def default_name(experiment: str, overrides: Sequence[str]) -> str:
-    """Return a name that tells what a run is about: its experiment, what differs from the config, and the day.
+    """Return a name that tells what a run is about: its experiment, what differs from the config, and the day."""
+    differing = short_overrides(overrides)
+    return "-".join([experiment, *([differing] if differing else []), f"{datetime.now():%Y-%m-%d}"])
+
+
+def short_overrides(overrides: Sequence[str]) -> str:
+    """Return what differs from a config as a part of a name (`short_name`); empty if nothing does.
 
     Of the `overrides`, `key=value`, those are named that are short and no secret, as far as there is room. The others
     are counted.
@@ -33,8 +39,7 @@ def default_name(experiment: str, overrides: Sequence[str]) -> str:
     changes = {key: value for key, _, value in (each.partition("=") for each in overrides)}
     hidden = {key for key, value in changes.items() if holds_secret(f"{key}={value}") or not _SHORT.fullmatch(value)}
     shown = {key: value for key, value in changes.items() if key not in hidden}
-    differing = short_name(shown, unnamed=len(hidden))
-    return "-".join([experiment, *([differing] if differing else []), f"{datetime.now():%Y-%m-%d}"])
+    return short_name(shown, unnamed=len(hidden))
 
 
 def numbered(name: str, number: int) -> str:

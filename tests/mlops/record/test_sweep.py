@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mlops.record.sweep import SweptRun, _metrics, _settings, result_of, status_text, table_of
+from mlops.record.sweep import (
+    SweptRun,
+    _description,
+    _metrics,
+    _settings,
+    base_name,
+    result_of,
+    status_text,
+    table_of,
+)
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
 
@@ -68,3 +77,14 @@ def test_runs_that_have_not_begun_are_counted_and_named():
     assert status_text([run({}, 0.5)], ["r"]) == "1 of 1 runs ended well"
     told = status_text([], [f"n{number}" for number in range(12)])
     assert told.endswith("12 not begun: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9, and 2 more")
+
+
+def test_the_setting_without_swept_ones_is_called_by_what_was_set():
+    assert base_name([]) == "as in the config"
+    assert base_name(["training.learning_rate=0.5", "training.rounds=2"]) == "learning_rate=0.5,rounds=2"
+    assert base_name(["environment.kwargs={a: 1}"]) == "as in the config, but for 1 of --set"
+    runs = [run({"seed": "0"}, 0.5)]
+    assert table_of(runs, base="rounds=2").rows[0][0] == "rounds=2"
+    assert "| rounds=2 |" in _description(_settings(runs), runs, ["r"], "", "rounds=2")
+    swept = [run({"training.rounds": "3"}, 0.5)]
+    assert table_of(swept, base="learning_rate=0.5").rows[0][0] == "rounds=3"
