@@ -12,6 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from mlops.home.folder import Home
 from mlops.ids import SWEEP_TAG
+from mlops.runs.identity import source_tags
 from mlops.runs.naming import short_overrides
 from mlops.summary.result import PREFIX
 from mlops.summary.summary import Summary
@@ -60,7 +61,7 @@ def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps:
         name,
         name,
         artifact_location=home.mlflow_artifacts.as_uri() if own_store else None,
-        tags={"rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
+        tags={**source_tags(), "rlft.name": config.name, SWEEP_TAG: " ".join(sweeps), "rlft.status": "running"},
         missed_path=home.missed_file(name),
     )
 

@@ -33,13 +33,20 @@ def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
     return {
         **labels.tags,
         **({MLFLOW_PARENT_RUN_ID: labels.parent} if labels.parent else {}),
+        **source_tags(),
+        "rlft.name": config.name,
+        "rlft.environment": config.environment_name,
+    }
+
+
+def source_tags() -> dict[str, str]:
+    """Return the tags that MLflow shows as the source of a run and as who made it: this command, and its user."""
+    return {
         MLFLOW_USER: _user(),
         # MLflow's page shows what stands behind the last slash, so there is none.
         MLFLOW_SOURCE_NAME: " ".join(Path(word).name or word for word in _command()),
         MLFLOW_SOURCE_TYPE: "LOCAL",  # of MLflow's types the one whose name is shown as it is
         MLFLOW_GIT_COMMIT: rlft_commit(),
-        "rlft.name": config.name,
-        "rlft.environment": config.environment_name,
     }
 
 

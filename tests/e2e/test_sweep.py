@@ -50,6 +50,7 @@ def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
     assert above["metrics"]["0_result/test/accuracy_before"] == pytest.approx(sum(starts) / 2)
     assert above["tags"]["mlflow.note.content"].startswith("**2 of 2 runs of one setting have a result")
     assert above["tags"]["rlft.sweep"] == "seed=0,1"
+    assert above["tags"]["mlflow.source.name"].startswith("rlft run tiny.yaml --sweep seed=0,1 --name tries")
 
 
 def test_the_summary_names_the_runs(swept):

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import getpass
+import sys
+
 import pytest
 
+from mlops.home.folder import Home
 from mlops.record.sweep import (
     SweptRun,
     _description,
     _metrics,
     _settings,
     base_name,
+    open_sweep,
     result_of,
     status_text,
     table_of,
 )
 from mlops.summary.sections import Difference
 from mlops.summary.summary import Summary
+from mlops.tracking.run import Tracker
+from rlft.config.file import load_config
+from tests.e2e.conftest import TINY
 
 LONG = "Think step by step, and write the answer between tags: "
+
+
+def test_the_run_of_a_sweep_says_who_began_it_by_which_command(monkeypatch, tmp_path):
+    given = {}
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/rlft", "run", "configs/tiny.yaml", "--sweep", "seed=0,1"])
+    monkeypatch.setattr(Tracker, "open", lambda *_, **options: given.update(options))
+    open_sweep(Home(tmp_path), load_config(TINY), "sqlite:///x.db", "tries", ["seed=0,1"])
+    assert given["tags"]["mlflow.source.name"] == "rlft run tiny.yaml --sweep seed=0,1"
+    assert given["tags"]["mlflow.user"] == getpass.getuser()
+    assert given["tags"]["mlflow.source.type"] == "LOCAL"
+    assert given["tags"]["rlft.sweep"] == "seed=0,1"
 
 
 def run(changes, after, **errors):
