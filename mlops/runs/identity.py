@@ -28,6 +28,9 @@ PACKAGES = ("zenml", "mlflow", "torch", "transformers", "peft")
 _COMMANDS = ("rlft", "__main__.py")  # what the first word of a command line ends in that a person has typed
 
 
+_PARENT, _SUMMARY = "--parent", "--summary"  # options that a sweep gives its runs
+
+
 def identity_tags(config: Config, labels: Labels) -> dict[str, str]:
     """Return the tags that say who ran what; those of MLflow's own names are shown at the head of the run's page."""
     return {
@@ -72,9 +75,15 @@ def _user() -> str:
 def _command() -> list[str]:
     """Return the words of the command that was typed, without secrets.
 
-    It is `rlft` alone where a program began the run, as ZenML's does in a pod.
+    It is `rlft` alone where a program began the run, as ZenML's does in a pod. A sweep begins its runs by a command
+    that a person can type, too, but for where the run stands in MLflow and where the sweep reads what came of it.
     """
     typed = sys.argv[1:] if Path(sys.argv[0]).name in _COMMANDS else []
+    if _PARENT in typed:
+        left_out = {
+            place + behind for place, word in enumerate(typed) if word in (_PARENT, _SUMMARY) for behind in (0, 1)
+        }
+        typed = [word for place, word in enumerate(typed) if place not in left_out]
     return ["rlft", *map(_without_secret, typed)]
 
 

@@ -38,6 +38,8 @@ def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
     assert sorted(runs) == ["tries", "tries-seed=0", "tries-seed=1"]
     above, children = runs["tries"], [runs["tries-seed=0"], runs["tries-seed=1"]]
     assert {child["tags"]["mlflow.parentRunId"] for child in children} == {above["id"]}
+    commands = [child["tags"]["mlflow.source.name"] for child in children]
+    assert [command for command in commands if "--parent" in command or "--set seed=" not in command] == []
     assert {child["tags"]["team"] for child in children} == {"a"}
     assert [run["status"] for run in runs.values()] == ["FINISHED"] * 3
     scores = [child["metrics"]["0_result/test/accuracy"] for child in children]
@@ -50,7 +52,8 @@ def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
     assert above["metrics"]["0_result/test/accuracy_before"] == pytest.approx(sum(starts) / 2)
     assert above["tags"]["mlflow.note.content"].startswith("**2 of 2 runs of one setting have a result")
     assert above["tags"]["rlft.sweep"] == "seed=0,1"
-    assert above["tags"]["mlflow.source.name"].startswith("rlft run tiny.yaml --sweep seed=0,1 --name tries")
+    assert above["tags"]["mlflow.source.name"].startswith("rlft")
+    assert above["tags"]["mlflow.user"] == children[0]["tags"]["mlflow.user"]
 
 
 def test_the_summary_names_the_runs(swept):
