@@ -134,10 +134,10 @@ def removable_runs(home: Home) -> list[ListedRun]:
 
 def find_one(runs: list[ListedRun], asked: str) -> ListedRun:
     """Return the run that a name or id means. Raises RlftError if there is none or several."""
-    from mlops.runs.listing import find_listed
+    from mlops.runs.listing import find_listed, sweeps_of
     from mlops.runs.unknown import unknown_run
 
     found = find_listed(runs, asked)
     if len(found) != 1:
-        raise unknown_run(asked, [run.name for run in runs], [run.name for run in found])
+        raise unknown_run(asked, [run.name for run in runs], [run.name for run in found], sweeps_of(runs))
     return found[0]

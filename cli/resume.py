@@ -19,7 +19,7 @@ from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
-from mlops.runs.listing import find_listed, list_runs
+from mlops.runs.listing import find_listed, list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config
@@ -96,7 +96,7 @@ def claim_early(home: Home, asked: str, stack: str | None, held: ExitStack) -> s
     listing = list_runs(home)
     found = find_listed(listing.runs, asked)
     if not found and not listing.problems:
-        raise unknown_run(asked, [run.name for run in listing.runs])
+        raise unknown_run(asked, [run.name for run in listing.runs], sweeps=sweeps_of(listing.runs))
     if len(found) != 1:
         return None
     held.enter_context(claimed(home, found[0].name, stack))

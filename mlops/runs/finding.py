@@ -8,7 +8,7 @@ from zenml.client import Client
 from zenml.enums import ExecutionStatus
 from zenml.models import PipelineRunResponse, PipelineRunUpdate, StepRunUpdate
 
-from mlops.home.folder import Home
+from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import how_it_ended
 from mlops.home.processes import forget_process, goes_on
 from mlops.ids import (
@@ -25,6 +25,7 @@ from mlops.ids import (
 from mlops.registry.names import REGISTRATION
 from mlops.runs.labels import labels_of
 from mlops.runs.lineage import close_model_version
+from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.readable import check_readable
 from mlops.runs.unknown import unknown_run
 from mlops.summary.file import end_summary
@@ -40,7 +41,9 @@ def find_run(name: str) -> PipelineRunResponse:
     try:
         return Client().get_pipeline_run(name)
     except (KeyError, ValueError) as cause:
-        raise unknown_run(name, list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))) from cause
+        names = list(dict.fromkeys(name_of_first(run.name) for run in recent_runs(1000)))
+        # A sweep has no run in ZenML. Those of the home are known, and of a stack's own MLflow none.
+        raise unknown_run(name, names, sweeps=sweeps_of(list_runs(find_home()).runs)) from cause
 
 
 def pipeline_of(run: PipelineRunResponse) -> str:

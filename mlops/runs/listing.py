@@ -33,6 +33,7 @@ from mlops.registry.changes import read_changes
 from mlops.registry.names import CHAMPION, plain_tags
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import waits
+from mlops.runs.unknown import SweptRuns
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
@@ -312,6 +313,17 @@ def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
     ]
     begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
     return exact or begins
+
+
+def sweeps_of(runs: list[ListedRun]) -> dict[str, SweptRuns]:
+    """Return the sweeps that runs, the newest first, are nested in, by their names."""
+    found: dict[str, SweptRuns] = {}
+    for run in reversed(runs):
+        if run.sweep:
+            swept = found.setdefault(run.sweep, SweptRuns([], []))
+            swept.names.append(run.name)
+            swept.scored.extend([run.name] if run.summary and run.summary.difference else [])
+    return found
 
 
 def to_json(listing: Listing) -> list[dict[str, Any]]:

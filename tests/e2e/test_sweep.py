@@ -77,6 +77,15 @@ def test_the_next_command_may_write_the_same_file(swept, tmp_path):
         assert not file.exists()
 
 
+@pytest.mark.parametrize("command", [("compare", "tries", "x"), ("report", "tries"), ("resume", "tries")])
+def test_the_name_of_a_sweep_leads_to_its_runs(swept, command):
+    home, _ = swept
+    done = home.module("cli", *command)
+    said = " ".join(done.stderr.split())
+    assert (done.returncode, "'tries' is a sweep of 2 runs, and no run" in said) == (2, True), said
+    assert "such as tries-seed=0. All side by side: rlft compare tries-seed=0 tries-seed=1" in said
+
+
 def test_runs_of_one_sweep_are_not_made_twice(swept):
     home, _ = swept
     again = home.rlft("run", str(TINY), "--sweep", "seed=0,1", "--name", "tries")

@@ -21,7 +21,7 @@ from mlops.registry.people import Person
 from mlops.registry.spells import find_moves
 from mlops.registry.verdicts import Verdict, waits
 from mlops.removal.plan import own_files, why_kept
-from mlops.runs.listing import list_runs, to_json
+from mlops.runs.listing import list_runs, sweeps_of, to_json
 from mlops.summary.file import keep_summary
 from mlops.summary.replays import RetrainSummary, keep_replay
 from mlops.summary.sections import Difference
@@ -236,8 +236,10 @@ def test_the_table_gives_names_their_room_and_leaves_out_other_columns(made, wid
 
 
 def test_runs_of_a_sweep_name_it(made):
-    for number in (1, 2):
-        made.attempt(f"r{number}", "completed", number, status="improved", mlflow_run_id=f"m{number}")
+    result = Difference(metric="accuracy", before=0, after=1, mean=1, ci_low=0, ci_high=1, tasks=40)
+    for number, difference in ((1, None), (2, result)):
+        given = {"status": "improved", "mlflow_run_id": f"m{number}", "difference": difference}
+        made.attempt(f"r{number}", "completed", number, **given)
     made.attempt("alone", "completed", 5, status="improved", mlflow_run_id="m3")
     with closing(sqlite3.connect(made.home.root / "mlflow.db")) as database:
         database.executescript(
@@ -249,6 +251,7 @@ def test_runs_of_a_sweep_name_it(made):
     assert [(run["name"], run["sweep"]) for run in to_json(listing)] == [
         ("r1", "seeds"), ("r2", "seeds"), ("alone", None)
     ]  # fmt: skip
+    assert sweeps_of(listing.runs) == {"seeds": (["r2", "r1"], ["r2"])}  # r1 has no result
     text = StringIO()
     show_runs(Terminal(file=text, width=80), listing.runs, limit=0)
     names = [line[: len("in seeds ")].strip() for line in text.getvalue().splitlines()]
