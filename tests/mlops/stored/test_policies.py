@@ -31,6 +31,7 @@ def run(monkeypatch):
 
     kept = {"first train_grpo_r003", "second train_grpo_r010", "second train_grpo_r011"}
     monkeypatch.setattr(Client, "__init__", lambda self: None)
+    monkeypatch.setattr(Client, "_global_client", None)  # the only one, which other tests would get
     monkeypatch.setattr(Client, "list_run_steps", list_run_steps)
     monkeypatch.setattr(Client, "get_run_step", get_run_step)
     monkeypatch.setattr(policies, "find_run", lambda name: SimpleNamespace(name=name))

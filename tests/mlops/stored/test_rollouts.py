@@ -236,7 +236,7 @@ def test_all_that_is_told_of_a_past_run_is_told_of_the_tasks_that_it_used(store)
             "leave_out_tasks": FIT,
             "generate_rollouts_trained": rollouts,
             "score_rewards_trained": Rewards(tuple(make_reward(row, 1.0) for row in rollouts), {}),
-            "evaluate_policy_trained": SimpleNamespace(splits={"test": "a report"}),
+            "evaluate_policy_trained": SimpleNamespace(splits={"test": SimpleNamespace(policy="a policy")}),
             "train_grpo_r000": SimpleNamespace(fates={}),
         }
     )
