@@ -36,6 +36,7 @@ from rlft.visible import visible
 logger = logging.getLogger(__name__)
 
 ROLLOUT_TAG, ROUND_TAG, POLICY_TAG = "rlft.rollout_id", "rlft.round", "rlft.policy"
+TASK_TAG = "rlft.task_id"
 TURNS_TAG, CALLS_TAG, FAILED_TAG = "rlft.turns", "rlft.tool_calls", "rlft.tool_errors"
 STOP_TAG = "rlft.stop_reason"
 PREVIEW = 1000  # characters of a request or response in MLflow's list of traces
@@ -158,7 +159,6 @@ def store_rollout(
             request_preview=_last_text(rollout.messages[:prompt]),
             response_preview=as_text(rollout.error) or _last_text(rollout.messages[prompt:]),
             trace_metadata={
-                "mlflow.trace.session": rollout.task_id,
                 "mlflow.sourceRun": run_id,
                 "mlflow.trace_schema.version": "3",
                 "mlflow.trace.tokenUsage": json.dumps(token_usage(rollout)),
@@ -169,6 +169,8 @@ def store_rollout(
                 # Set by MLflow when spans arrive first; a start_trace without it would point to a file.
                 "mlflow.trace.spansLocation": "TRACKING_STORE",
                 ROLLOUT_TAG: rollout.rollout_id,
+                # No session of MLflow's: it would show attempts at one task, which are apart, as turns of one talk.
+                TASK_TAG: rollout.task_id,
                 **tags,
                 POLICY_TAG: rollout.policy,
                 TURNS_TAG: str(rollout.turns),

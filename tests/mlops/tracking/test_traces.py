@@ -54,10 +54,11 @@ def test_a_trace_shows_the_conversation_and_its_scores(store):
     assert mlflow.get_tracking_uri() == before
 
     (trace,) = traces_of(store, run_id)
-    assert trace.info.trace_metadata["mlflow.trace.session"] == "x"
+    assert "mlflow.trace.session" not in trace.info.trace_metadata  # attempts at one task are no turns of one talk
     assert trace.info.trace_metadata["mlflow.sourceRun"] == run_id
     assert {k: v for k, v in trace.info.tags.items() if k.startswith("rlft.")} == {
         "rlft.rollout_id": "x-0",
+        "rlft.task_id": "x",
         "rlft.round": "3",
         "rlft.policy": "p",
         "rlft.turns": "1",
