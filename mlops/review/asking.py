@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlflow import MlflowClient
-from mlflow.entities import Trace
 from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas import InputNumeric, InputText
 from mlflow.tracing.client import TracingClient
@@ -94,11 +93,6 @@ def queues_of(client: TracingClient, experiment_id: str, run: str) -> dict[str, 
         token = page.token
         if not token:
             return found
-
-
-def trace_of(client: TracingClient, item: str) -> Trace:
-    """Return the trace of an item, with what people said of it."""
-    return client.get_trace(item)
 
 
 def _question(client: TracingClient, experiment_id: str, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlflow.tracing.client import TracingClient
 
-from mlops.review.asking import ANSWER, DESERVED, WHY, items_of, queues_of, trace_of
+from mlops.review.asking import ANSWER, DESERVED, WHY, items_of, queues_of
 from mlops.stored.rollouts import ScoredRound
 from mlops.tracking.answers import answering
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG
@@ -46,7 +46,7 @@ def collect(
         for item, state in sorted(items.items()):
             if state == "declined":
                 continue
-            record = as_record(trace_of(client, item))
+            record = as_record(client.get_trace(item))
             number = record.tags.get(ROUND_TAG, "")
             if number not in rounds:
                 rounds[number] = load(number)

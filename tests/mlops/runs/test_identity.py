@@ -55,7 +55,7 @@ def test_the_tags_say_who_ran_which_command(typed):
 def test_the_command_of_a_run_of_a_sweep_is_one_that_a_person_can_type(monkeypatch):
     sweep = Sweep(TINY, ["seed=0,1"], ["training.rounds=2"], "k8s", no_cache=True)
     command = sweep.command("tries-seed=0", {"seed": "0"}, "dec94d", Path("/tmp/rlft-sweep-x/summary.json"))
-    monkeypatch.setattr(sys, "argv", ["/work/cli/__main__.py", *command[command.index("cli") + 1 :]])
+    monkeypatch.setattr(sys, "argv", ["/mine/cli/__main__.py", *command[command.index("cli") + 1 :]])
     facts = identity_facts(EnvironmentFingerprints("aa", "bb"), LABELS)
     options = "--set training.rounds=2 --set seed=0 --stack k8s --name tries-seed=0 --no-cache"
     assert facts["command"] == f"rlft run {TINY} {options}"
