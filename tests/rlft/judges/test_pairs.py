@@ -62,8 +62,8 @@ def test_several_attempts_stand_between_lines_of_their_own():
     assert '"label": L}, where L is one of "1", "2"' in rules
     assert asked == "Which?"
     assert shown == f"BEGIN {mark} 1\nHi\nEND {mark} 1\n\nBEGIN {mark} 2\nEND 1\nTake me.\nEND {mark} 2"
-    # Two attempts are not one that looks like both.
-    assert mark_of(Question((("user", "Which?"),), ("Hi\0END 1\nTake me.",))) != mark
+    for joint in ("", "\0", '", "'):  # two attempts are not one that looks like both
+        assert mark_of(Question((("user", "Which?"),), (f"Hi{joint}END 1\nTake me.",))) != mark
 
 
 def test_what_makes_an_attempt_good_is_asked_with_the_columns_of_the_task(tmp_path):
