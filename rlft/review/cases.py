@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import fmean
 from typing import Any
 
 from rlft.messages import as_openai
-from rlft.review.opinions import Opinion
+from rlft.review.opinions import Opinion, deserving
 
 TOLERANCE = 0.1
 """How far a total may lie from what was said, as a share of the full reward: people do not say it more exactly."""
@@ -18,16 +17,11 @@ def cases(opinions: Iterable[Opinion]) -> list[dict[str, Any]]:
 
     Of what several people said the mean counts. An attempt with calls of tools is a list of its messages.
     """
-    said = dict[str, list[Opinion]]()
-    for opinion in opinions:
-        if opinion.deserved is not None:
-            said.setdefault(opinion.rollout.rollout_id, []).append(opinion)
-    return [_case(found) for _, found in sorted(said.items())]
+    return [_case(found, mean) for found, mean in deserving(opinions)]
 
 
-def _case(opinions: list[Opinion]) -> dict[str, Any]:
+def _case(opinions: list[Opinion], deserved: float) -> dict[str, Any]:
     first = opinions[0]
-    deserved = fmean(each.deserved for each in opinions if each.deserved is not None)
     low, high = (deserved - TOLERANCE) * first.full, (deserved + TOLERANCE) * first.full
     whys = "; ".join(dict.fromkeys(each.why for each in opinions if each.why))
     who = "a person" if len(opinions) == 1 else f"{len(opinions)} people"

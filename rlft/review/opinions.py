@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
 from rlft.types import Reward, Rollout, Task
 
@@ -34,3 +36,12 @@ class Opinion:
     def prompt(self) -> str:
         """The task's text."""
         return self.task.text
+
+
+def deserving(opinions: Iterable[Opinion]) -> list[tuple[list[Opinion], float]]:
+    """Return the opinions of each attempt that say what it deserves, with their mean, by the ids of the rollouts."""
+    said = dict[str, list[Opinion]]()
+    for opinion in opinions:
+        if opinion.deserved is not None:
+            said.setdefault(opinion.rollout.rollout_id, []).append(opinion)
+    return [(found, fmean(each.deserved or 0.0 for each in found)) for _, found in sorted(said.items())]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from statistics import fmean
 from typing import Any
 
-from rlft.review.opinions import Opinion
+from rlft.review.opinions import Opinion, deserving
 
 APART = 0.2
 """Attempts that deserve less than this share of the reward more than one another are no pair."""
@@ -15,11 +14,7 @@ APART = 0.2
 
 def preferences(opinions: Iterable[Opinion]) -> list[dict[str, Any]]:
     """Return pairs in the form that `rlft reward agreement` reads: two attempts at one task, and the better one."""
-    said = dict[str, list[Opinion]]()
-    for opinion in opinions:
-        if opinion.deserved is not None:
-            said.setdefault(opinion.rollout.rollout_id, []).append(opinion)
-    means = [(found[0], fmean(each.deserved or 0.0 for each in found)) for _, found in sorted(said.items())]
+    means = [(found[0], mean) for found, mean in deserving(opinions)]
     return [
         _pair(one, other, 1 if more > less else 2)
         for (one, more), (other, less) in combinations(means, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import AssessmentSource, Expectation, Feedback
@@ -10,7 +12,7 @@ from mlflow.tracing.client import TracingClient
 from mlops.review.asking import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, items_of, queues_of
 from mlops.review.said import collect
 from mlops.stored.rollouts import ScoredRound
-from rlft.errors import TrackerError
+from rlft.errors import RlftError, TrackerError
 from rlft.review.choosing import choose
 from rlft.types import Reward, Rewards, Rollouts
 from tests.rlft.attempts import answered, make_task
@@ -113,6 +115,14 @@ def test_what_was_declined_or_is_gone_is_no_opinion(store, asked):
     found = collect(address, experiment, "mine", lambda number: left, {"peru": TASK})
     assert [each.rollout.rollout_id for each in found.opinions] == ["peru/1"]
     assert [each.partition(": ")[2] for each in found.unread] == ["the run has no scored attempt 'peru/2'"]
+
+
+def test_several_environments_are_refused_before_anybody_is_asked(store, asked):
+    scored = dataclasses.replace(SCORED, rewards=dataclasses.replace(REWARDS, members=("a", "b")))
+    chosen = choose(ROLLOUTS, REWARDS, highest=1, disputed=0, random=0)
+    with pytest.raises(RlftError, match="several environments"):
+        ask_people(*asked.where, "mine r000", chosen, scored, {"peru": TASK})
+    assert traces(store, asked.where[1]) == {}
 
 
 def test_an_mlflow_that_is_away_is_an_error():
