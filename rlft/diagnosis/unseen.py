@@ -91,7 +91,7 @@ def fallen_back(history: History) -> Finding | None:
         if lost.difference.mean >= LOST * gained.difference.mean:
             return Finding(
                 "better before than at the end",
-                f"On validation {history.metric} rose from {gained.before:.3f} to {lost.after:.3f} in {number} rounds, "
+                f"On validation {history.metric} rose from {gained.before:.3f} to {lost.after:.3f} in {_rounds(number)}, "
                 f"and fell to {lost.before:.3f} by the end ({lost.difference.mean:+.3f} lost, at least "
                 f"{lost.difference.low:+.3f}).",
                 "The best validated policy is kept. Lower training.learning_rate "
@@ -115,13 +115,33 @@ def worse_than_start(history: History) -> Finding | None:
         if last is None or lost is None or not lost.exceeds(0):
             continue
         if last.difference.mean >= LOST * lost.difference.mean:
+            meaning, remedy = _unlearnt(history)
             return Finding(
                 "worse than at the start",
                 f"On validation {history.metric} fell from {lost.after:.3f} to {lost.before:.3f} in "
-                f"{number} {'round' if number == 1 else 'rounds'} (by {lost.difference.low:.3f} at least), and is "
-                f"{last.before:.3f} at the end: training unlearns what the policy could do.",
-                f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, let it rise over the "
-                "first updates (training.warmup_updates: 10), and hold the policy near its start (training.beta: "
-                "0.01).",
+                f"{_rounds(number)} (by {lost.difference.low:.3f} at least), and is "
+                f"{last.before:.3f} at the end: {meaning}",
+                remedy,
             )
     return None
+
+
+def _unlearnt(history: History) -> tuple[str, str]:
+    """Return what a fall of validation means, and what to do, by what training did meanwhile."""
+    change = history.change("accuracy")
+    if change is not None and rises(history.curve("accuracy")):
+        return (
+            f"meanwhile the share of solved attempts rose from {change[0]:.1%} to {change[1]:.1%} in training, so that "
+            "what is taught there is not what validation asks.",
+            "Compare a few train tasks with validation tasks by eye: their answers may follow other rules (labels, "
+            "units, forms), or come from another source.",
+        )
+    meaning = "training unlearns what the policy could do."
+    return meaning, (
+        f"Lower training.learning_rate (it is {history.learning_rate:g}) to a third, let it rise over the first "
+        "updates (training.warmup_updates: 10), and hold the policy near its start (training.beta: 0.01)."
+    )
+
+
+def _rounds(number: int) -> str:
+    return "1 round" if number == 1 else f"{number} rounds"

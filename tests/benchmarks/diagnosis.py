@@ -49,6 +49,17 @@ def make_tasks(train: int = 60, answer: Callable[[int, int], str] = lambda a, b:
     return TaskSet(tuple(tasks), "sums")
 
 
+def with_other_answers(tasks: TaskSet) -> TaskSet:
+    """The same tasks, those for training with the wrong one of two answers."""
+    return TaskSet(
+        tuple(
+            dataclasses.replace(task, answer=str(1 - int(task.answer))) if task.split == "train" else task
+            for task in tasks.tasks
+        ),
+        "other sums",
+    )
+
+
 class Pays(BaseEnv):
     """Scores an answer by a function of its text and the right one, which returns the parts."""
 
@@ -114,6 +125,7 @@ class Broken:
     tasks: TaskSet = field(default_factory=make_tasks)
     engine: type[TransformersEngine] = TransformersEngine
     rounds: int = ROUNDS
+    taught: int = 0  # rounds of healthy training before, with which no finding has to do
 
 
 def _random_label(a: int, b: int) -> str:
@@ -172,6 +184,12 @@ LATER = {
         "nothing left to compare", tasks=make_tasks(60, lambda a, b: str(a % 2) if b < 5 else "x"), rounds=40
     ),
     "a short leash": Broken("held by the KL penalty", training={"beta": 1.0}, rounds=40),
+    "train tasks with other answers": Broken(
+        "worse than at the start", tasks=with_other_answers(make_tasks()), taught=8
+    ),
+    "a falling rate that begins high": Broken(
+        "first updates too large", training={"learning_rate": 0.06, "lr_scheduler_type": "linear"}, taught=8
+    ),
 }
 ALL = BROKEN | LATER
 # Healthy, but with little to show: some of these have not measurably risen.
@@ -213,6 +231,8 @@ def run(broken: Broken, seed: int = 0) -> History:
     """Train, validate every fourth round, and return the history."""
     config = settings(broken, seed)
     policy, engine = create_policy(config.policy, seed=seed), broken.engine()
+    for number in range(broken.taught):
+        run_round(make_tasks(), broken.environment, policy, engine, settings(Broken(""), seed), round=number)
     reference = create_policy(config.policy, seed=seed) if config.training.beta else None
     reports, validations = [], {0: validate(policy, engine, broken, config)}
     for number in range(broken.rounds):

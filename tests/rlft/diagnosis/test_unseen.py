@@ -48,7 +48,7 @@ def test_tasks_without_answers_need_those_that_solved_some_or_that_were_given():
 def test_a_policy_that_was_better_before():
     found = diagnose(history(*saying(0.1, 0.1, 0.1), validations=[5, 30, 8]))
     assert [each.cause for each in found] == ["better before than at the end"]
-    assert "accuracy rose from 0.125 to 0.750 in 1 rounds, and fell to 0.200 by the end (+0.550 lost" in found[0].what
+    assert "accuracy rose from 0.125 to 0.750 in 1 round, and fell to 0.200 by the end (+0.550 lost" in found[0].what
     assert fallen_back(history(*saying(0.1), validations=[5, 30, 28])) is None  # chance
     assert fallen_back(history(*saying(0.1), validations=[5, 30])) is None
 
@@ -74,6 +74,16 @@ def test_a_policy_that_training_has_made_worse():
     assert "accuracy fell from 0.750 to 0.200 in 1 round (by 0.162 at least)" in found[0].what
     assert "and is 0.300 at the end" in found[0].what
     assert "training.warmup_updates: 10" in found[0].remedy
+
+
+def test_train_tasks_that_teach_something_else_than_validation_asks():
+    rounds = [report(number, accuracy=number / 10) for number in range(9)]  # from 10 % to 70 % between outer thirds
+    taught = history(*rounds, validations=[30, 8, 12])
+    found = worse_than_start(taught)
+    assert found is not None
+    assert "rose from 10.0% to 70.0% in training" in found.what
+    assert found.what.endswith("so that what is taught there is not what validation asks.")
+    assert found.remedy.startswith("Compare a few train tasks with validation tasks by eye")
 
 
 @pytest.mark.parametrize("solved", [[30, 28], [30, 8, 20], [30, 8, 30], [30, 40], [30], []])
