@@ -21,7 +21,7 @@ from rlft.secrets import find_secrets
 from rlft.visible import visible
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
+    from mlops.registry.client import RegistryClient
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the registered model; models:/NAME will do, too.")]
 Version = Annotated[str, typer.Argument(metavar="VERSION", help="Number of the version.")]
@@ -42,7 +42,7 @@ class Registry:
     `options` are those by which another command asks the same registry.
     """
 
-    client: MlflowClient
+    client: RegistryClient
     alone: AbstractContextManager[None]
     options: str
 

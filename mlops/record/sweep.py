@@ -120,15 +120,18 @@ def base_name(overrides: Sequence[str]) -> str:
 def note_result(
     tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], note: str = "", base: str = AS_IN_CONFIG
 ) -> None:
-    """Write what the runs came to so far into the MLflow run of the sweep; `base` is its `base_name`."""
+    """Describe what the runs came to so far in the MLflow run of the sweep; `base` is its `base_name`."""
     settings = _settings(runs)
-    tracker.log_metrics(_metrics(settings), step=len(runs))
     tracker.log_json("sweep.json", result_of(runs, planned))
     tracker.set_tags({DESCRIPTION: _description(settings, runs, planned, note, base)})
 
 
 def close_sweep(tracker: Tracker, runs: Sequence[SweptRun], planned: Sequence[str], status: str) -> None:
-    """End the MLflow run of the sweep: `FINISHED`, `FAILED` or `KILLED`."""
+    """Write the means over its runs as metrics, and end the MLflow run of the sweep: `FINISHED`, `FAILED` or `KILLED`.
+
+    They are written once: of means over ever more runs MLflow would draw a curve that falls or rises.
+    """
+    tracker.log_metrics(_metrics(_settings(runs)), step=0)
     tracker.set_tags({"rlft.status": status_text(runs, planned)})
     tracker.finish(status)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 
-from mlflow import MlflowClient
-
 from mlops.registry.changes import Change, Kind, in_order, next_change, note_begin, note_end
+from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.names import CHALLENGER, CHAMPION, DONE_TAG
 from mlops.registry.people import Person
@@ -23,7 +22,7 @@ _LOOKS = 20  # at what others have written meanwhile; each waits for one more wr
 
 
 def move_aliases(
-    client: MlflowClient,
+    client: RegistryClient,
     name: str,
     version: int,
     *,
@@ -42,7 +41,7 @@ def move_aliases(
 
 @retried
 def _set_aliases(
-    client: MlflowClient,
+    client: RegistryClient,
     name: str,
     version: int,
     challenger: bool,
@@ -61,7 +60,7 @@ def _set_aliases(
         logger.info("%s: %s was moved back by another run, and is moved forward again", name, CHALLENGER)
 
 
-def _move_challenger(client: MlflowClient, name: str, version: int) -> bool:
+def _move_challenger(client: RegistryClient, name: str, version: int) -> bool:
     """Let `challenger` name a version if it names none or an older one; returns whether it did so."""
     now = client.get_registered_model(name).aliases.get(CHALLENGER)
     if now is not None and int(now) >= version:
@@ -70,7 +69,7 @@ def _move_challenger(client: MlflowClient, name: str, version: int) -> bool:
     return True
 
 
-def _newest_done(client: MlflowClient, name: str, version: int) -> int:
+def _newest_done(client: RegistryClient, name: str, version: int) -> int:
     """Return the newest version whose run has set its aliases; `version` has."""
     query = f"name = '{name}' AND tags.`{DONE_TAG}` = 'true'"
     found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
@@ -78,7 +77,7 @@ def _newest_done(client: MlflowClient, name: str, version: int) -> int:
 
 
 def put_forward(
-    client: MlflowClient, name: str, version: int, kind: Kind, who: Person | None, why: tuple[str, ...]
+    client: RegistryClient, name: str, version: int, kind: Kind, who: Person | None, why: tuple[str, ...]
 ) -> None:
     """Make a version `champion`, unless a newer one is or was it; a change of this kind that was cut short is ended.
 
@@ -102,7 +101,7 @@ def cut_short(ledger: Ledger, kind: Kind, version: str) -> Change | None:
 
 
 def write_change(
-    client: MlflowClient,
+    client: RegistryClient,
     ledger: Ledger,
     begun: Change | None,
     kind: Kind,
@@ -124,7 +123,7 @@ def write_change(
     return begun
 
 
-def _look_again(client: MlflowClient, name: str, own: Change) -> None:
+def _look_again(client: RegistryClient, name: str, own: Change) -> None:
     """Let `champion` name what it is to name after all changes that were made while this one was.
 
     This one may have overwritten them, as its writer had not seen them. They count in the order of `in_order`.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shlex import quote
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from mlops.registry.aliases import cut_short, put_forward, write_change
 from mlops.registry.changes import now
+from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.moved import again, what_moved
 from mlops.registry.names import PROMOTE_TAG, REASONS_TAG
@@ -19,7 +19,7 @@ from mlops.registry.verdicts import Verdict, approval_of, approved_by, told_of, 
 from rlft.errors import RefusedError
 
 
-def approve(client: MlflowClient, version: ModelVersion, reason: str, who: Person) -> str | None:
+def approve(client: RegistryClient, version: ModelVersion, reason: str, who: Person) -> str | None:
     """Make a version that waits for approval the champion; returns what `champion` named before.
 
     An approval that was cut short is ended. Raises RefusedError if the version does not wait, or if something that its
@@ -44,7 +44,7 @@ def approve(client: MlflowClient, version: ModelVersion, reason: str, who: Perso
     return ledger.champion
 
 
-def reject(client: MlflowClient, version: ModelVersion, reason: str, who: Person) -> None:
+def reject(client: RegistryClient, version: ModelVersion, reason: str, who: Person) -> None:
     """Note that a version that waits for approval does not become the champion. No alias is moved.
 
     Raises RefusedError if the version does not wait; and what MLflow raises.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import all_versions
 from mlops.registry.names import DECIDED_TAG, PROMOTE_TAG, SCORE_TAG
 
@@ -20,7 +20,7 @@ def score_tag(metric: str, score: float) -> dict[str, str]:
     return {f"{SCORE_TAG}{metric}": repr(score)}
 
 
-def note_better(client: MlflowClient, version: ModelVersion) -> str:
+def note_better(client: RegistryClient, version: ModelVersion) -> str:
     """Return in a sentence which version that failed the same gate had the highest score there, if it was higher.
 
     It is empty without one, and where the tags of the versions do not tell. Raises what MLflow raises.

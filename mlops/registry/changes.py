@@ -16,11 +16,11 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from mlops.registry.names import CHANGE_TAG, CHANGED_TAG
 from mlops.registry.people import Person
 
 logger = logging.getLogger(__name__)
 Kind = Literal["promotion", "approval", "rollback"]
-CHANGE_TAG, CHANGED_TAG = "rlft.change.", "rlft.changed."
 VersionNumber = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}$")]
 _ID = re.compile(r"[0-9]{6,}\.[0-9a-f]{8}")
 _TIME = TypeAdapter(AwareDatetime)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import ABSENT, FORMAT_TAG
 from rlft.errors import RlftError
 from rlft.formats import VERSION
@@ -30,7 +30,7 @@ def model_name(text: str) -> str:
     return name
 
 
-def find_model(client: MlflowClient, text: str) -> RegisteredModel:
+def find_model(client: RegistryClient, text: str) -> RegisteredModel:
     """Return the registered model that a text names. Raises RlftError if there is none, and what MLflow raises."""
     name = model_name(text)
     try:
@@ -54,7 +54,7 @@ def version_number(text: str, where: str = "VERSION") -> str:
     return str(int(number))
 
 
-def find_version(client: MlflowClient, name: str, text: str) -> ModelVersion:
+def find_version(client: RegistryClient, name: str, text: str) -> ModelVersion:
     """Return a version of a registered model.
 
     Raises RlftError if there is none, or if another rlft made it that this one does not read, and what MLflow raises.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import ABSENT
+from mlops.registry.names import ABSENT, DIFFERS_TAG, GATE_TAG, LOOK_TAG
 from mlops.registry.retries import retried
 from rlft.gates.identity import gate_id, is_same_gate, shared, sketch
 from rlft.gates.looks import Look, next_look
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)/([0-9.e+-]+)")  # a look that was numbered: number, looks, spent
 _LOOKS = re.compile(r"[0-9]*/([1-9][0-9]*)/")
 _USUAL = 20  # looks at one gate, the default of `promotion.looks`
-GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
 
 
 def count_look(

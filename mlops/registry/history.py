@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mlflow import MlflowClient
-
+from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import Ledger, all_versions, read_ledger
 from mlops.registry.names import REASONS_TAG
 from mlops.registry.reasons import why_not_promoted
@@ -90,7 +89,7 @@ class History:
         }
 
 
-def read_history(client: MlflowClient, name: str) -> History:
+def read_history(client: RegistryClient, name: str) -> History:
     """Return the history of a registered model. Raises what MLflow raises."""
     ledger = read_ledger(client, name)
     tags = {str(each.version): each.tags for each in all_versions(client, f"name = '{name}'")}

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from mlops.registry.changes import CHANGE_TAG, CHANGED_TAG, Change, now, read_changes
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import CHAMPION, DONE_TAG, NOTED_TAG, PROMOTE_TAG, REASONS_TAG
 from mlops.registry.spells import Move, find_moves
 
@@ -41,14 +41,14 @@ class Ledger:
         return max(map(int, self.ever), default=0)
 
 
-def read_ledger(client: MlflowClient, name: str) -> Ledger:
+def read_ledger(client: RegistryClient, name: str) -> Ledger:
     """Read what the registry holds of the champions of a model. Raises what MLflow raises."""
     champion, tags = _settled(client, name)
     noted, asked_at = read_changes(tags), now()
     return Ledger(name, champion, [*_unnoted(client, name), *noted], asked_at)
 
 
-def _settled(client: MlflowClient, name: str) -> tuple[str | None, Mapping[str, str]]:
+def _settled(client: RegistryClient, name: str) -> tuple[str | None, Mapping[str, str]]:
     """Return what `champion` names and the notes of its changes, read until they are twice the same.
 
     A registry need not read both at one moment.
@@ -61,14 +61,14 @@ def _settled(client: MlflowClient, name: str) -> tuple[str | None, Mapping[str, 
     return champion, notes
 
 
-def _reading(client: MlflowClient, name: str) -> tuple[str | None, dict[str, str]]:
+def _reading(client: RegistryClient, name: str) -> tuple[str | None, dict[str, str]]:
     model = client.get_registered_model(name)
     champion = model.aliases.get(CHAMPION)
     notes = {key: kept for key, kept in model.tags.items() if key.startswith((CHANGE_TAG, CHANGED_TAG))}
     return None if champion is None else str(champion), notes
 
 
-def _unnoted(client: MlflowClient, name: str) -> list[Change]:
+def _unnoted(client: RegistryClient, name: str) -> list[Change]:
     """Return the promotions of versions of earlier rlft, which noted no changes, in the order of their numbers.
 
     When they took place is not known but for when the version was made, and by whom not at all.
@@ -99,7 +99,7 @@ def _unnoted(client: MlflowClient, name: str) -> list[Change]:
     return changes
 
 
-def all_versions(client: MlflowClient, query: str) -> Iterator[ModelVersion]:
+def all_versions(client: RegistryClient, query: str) -> Iterator[ModelVersion]:
     """Yield every version that a query finds, page by page."""
     token = None
     while True:

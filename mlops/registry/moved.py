@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from shlex import quote
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.gates import noted_look
 from mlops.registry.ledger import Ledger
 from mlops.registry.names import ABSENT, CHAMPION, COMPARED_HASH_TAG, COMPARED_TAG, DECIDED_TAG, HASH_TAG, RUN_NAME_TAG
@@ -31,7 +31,7 @@ def again(version: ModelVersion) -> str:
     return f"`rlft promote {quote(version.tags.get(RUN_NAME_TAG, 'RUN'))}` compares it with the champion of now"
 
 
-def why_withheld(client: MlflowClient, version: ModelVersion) -> str | None:
+def why_withheld(client: RegistryClient, version: ModelVersion) -> str | None:
     """Return why a version that has passed its gate must not become champion by itself; `None` if it may.
 
     That is where the champion which it was compared with was taken back, by a rollback or by hand: what is wrong with
@@ -47,7 +47,7 @@ def why_withheld(client: MlflowClient, version: ModelVersion) -> str | None:
     return f"it was compared with {gone}; {again(version)}"
 
 
-def what_moved(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> list[str]:
+def what_moved(client: RegistryClient, version: ModelVersion, ledger: Ledger) -> list[str]:
     """Return sentences about what has changed since a version was decided about; none if nothing has.
 
     Raises what MLflow raises.
@@ -56,7 +56,7 @@ def what_moved(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> l
     return [sentence for sentence in found if sentence is not None]
 
 
-def _of_files(client: MlflowClient, version: ModelVersion) -> str | None:
+def _of_files(client: RegistryClient, version: ModelVersion) -> str | None:
     with tempfile.TemporaryDirectory() as temporary:
         try:
             check_version(client, version, Path(temporary))
@@ -65,7 +65,7 @@ def _of_files(client: MlflowClient, version: ModelVersion) -> str | None:
     return None
 
 
-def _of_champion(client: MlflowClient, version: ModelVersion, ledger: Ledger) -> str | None:
+def _of_champion(client: RegistryClient, version: ModelVersion, ledger: Ledger) -> str | None:
     compared, expected = version.tags.get(COMPARED_TAG), version.tags.get(COMPARED_HASH_TAG)
     if compared is None or expected is None:
         return f"which champion it was compared with is not noted; {again(version)}"
@@ -79,7 +79,7 @@ def _of_champion(client: MlflowClient, version: ModelVersion, ledger: Ledger) ->
     return None
 
 
-def _hash(client: MlflowClient, name: str, version: str) -> str | None:
+def _hash(client: RegistryClient, name: str, version: str) -> str | None:
     try:
         return client.get_model_version(name, version).tags.get(HASH_TAG)
     except MlflowException as cause:
@@ -88,7 +88,7 @@ def _hash(client: MlflowClient, name: str, version: str) -> str | None:
         return None
 
 
-def _of_look(client: MlflowClient, version: ModelVersion) -> str | None:
+def _of_look(client: RegistryClient, version: ModelVersion) -> str | None:
     """Return why the look at the gate does not count: whoever removes its tag begins to count anew."""
     tag = version.tags.get(DECIDED_TAG)
     look = noted_look(client.get_registered_model(version.name).tags, tag) if tag else None

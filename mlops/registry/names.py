@@ -1,9 +1,14 @@
 """Names that registered versions and the runs that register them share; nothing heavy is imported for them."""
 
+import json
+import logging
 from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
 
 ABSENT = {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}  # MLflow's errors for what is not there
 REGISTRATION = "register_policy"  # the id of a run's last step
+ZENML_TAG = "zenml.run_id"  # of a version and an MLflow run: ZenML's id of the run that made it
 RUN_NAME_TAG = "zenml.run_name"  # of a version and an MLflow run: ZenML's name of the run that made it
 CHAMPION, CHALLENGER = "champion", "challenger"
 FORMAT_TAG = "rlft.format"  # of a version: that of its tags and files (`rlft.formats.VERSION`)
@@ -22,30 +27,71 @@ RULE_TAG = "rlft.rule."  # of a version, with the kind of a rule behind it: whet
 HASH_TAG = "rlft.weights_hash"  # of a logged model, and of the version that is made of it
 FILES_TAG = "rlft.files_hash"  # of a version: that of all its files; versions of earlier rlft have none
 
-RECORDS = frozenset(
+WRITTEN_ONCE = frozenset(
     {
         FORMAT_TAG,
+        ZENML_TAG,
         RUN_TAG,
         MODEL_TAG,
-        DONE_TAG,
-        PROMOTE_TAG,
         NOTED_TAG,
         COMPARED_TAG,
         COMPARED_HASH_TAG,
         DECIDED_TAG,
-        VERDICT_TAG,
         REASONS_TAG,
         HASH_TAG,
         FILES_TAG,
     }
 )
+"""The records of a version that are known when it is made: they are stored as one tag, `RECORD_TAG`, as JSON."""
+RECORD_TAG = "rlft.record"
+RECORDS = WRITTEN_ONCE | {DONE_TAG, PROMOTE_TAG, VERDICT_TAG, RECORD_TAG}
 """The tags of a version that rlft reads again and no person needs; `mlops.registry.client` says how they are stored."""
+# Of a registered model: how often a gate was looked at, and changes of `champion` (`mlops.registry.gates`, `.changes`).
+GATE_TAG, LOOK_TAG, DIFFERS_TAG = "rlft.gate.", "rlft.look.", "rlft.differs."
+CHANGE_TAG, CHANGED_TAG = "rlft.change.", "rlft.changed."
+LOGS = (GATE_TAG, LOOK_TAG, DIFFERS_TAG, CHANGE_TAG, CHANGED_TAG)
+"""Begin the names of tags of a registered model that rlft reads again and no person needs."""
 HIDDEN = "mlflow."
 """Begins the names of tags that MLflow keeps for machines, and shows nobody."""
 
 
+def stored_key(key: str) -> str:
+    """Return the name under which a tag of a version or of a registered model is stored."""
+    return HIDDEN + key if key in RECORDS or key.startswith(LOGS) else key
+
+
+def packed_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags that are stored for those of a new version, which MLflow's table of versions lists in this order.
+
+    The score comes first and then what the rules said; its records are one tag, the last.
+    """
+    record = {key: kept for key, kept in tags.items() if key in WRITTEN_ONCE}
+    first = sorted(tags, key=lambda key: (not key.startswith(SCORE_TAG), not key.startswith(RULE_TAG)))
+    shown = {key: tags[key] for key in first if key not in RECORDS}
+    others = {stored_key(key): kept for key, kept in tags.items() if key not in shown and key not in record}
+    return shown | others | ({stored_key(RECORD_TAG): json.dumps(record)} if record else {})
+
+
 def plain_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return tags of a version with its records under their plain names; a hidden one is newer than a plain one."""
-    hidden = {HIDDEN + key: key for key in RECORDS}
-    plain = {key: kept for key, kept in tags.items() if key not in hidden}
-    return plain | {hidden[key]: kept for key, kept in tags.items() if key in hidden}
+    """Return tags with the records among them under their plain names.
+
+    Of several of one name a hidden tag is newest, then what the record holds, then a tag of earlier rlft.
+    """
+    hidden = {plain: kept for key, kept in tags.items() if (plain := _plain_key(key)) != key}
+    record = _unpacked(hidden.pop(RECORD_TAG, "{}"))
+    return {key: kept for key, kept in tags.items() if _plain_key(key) == key} | record | hidden
+
+
+def _plain_key(key: str) -> str:
+    plain = key.removeprefix(HIDDEN)
+    return plain if stored_key(plain) == key else key
+
+
+def _unpacked(text: str) -> dict[str, str]:
+    """Return the records that a tag holds; of one that rlft has not written so none, with a warning."""
+    try:
+        record = json.loads(text)
+        return {key: kept for key, kept in record.items() if key in WRITTEN_ONCE and isinstance(kept, str)}
+    except (ValueError, AttributeError, RecursionError):  # no JSON, or no object
+        logger.warning("the tag %s%s of a version is damaged, and is left out: %s", HIDDEN, RECORD_TAG, text[:80])
+        return {}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import cut_short, write_change
+from mlops.registry.client import RegistryClient
 from mlops.registry.ledger import Ledger, read_ledger
 from mlops.registry.names import ABSENT
 from mlops.registry.people import Person
@@ -35,7 +35,7 @@ class RolledBack:
     now: str | None
 
 
-def roll_back(client: MlflowClient, name: str, to: str | None, reason: str, who: Person) -> RolledBack:
+def roll_back(client: RegistryClient, name: str, to: str | None, reason: str, who: Person) -> RolledBack:
     """Let `champion` name the version `to` again, or without it the version that the champion had replaced.
 
     That is one write, between two notes. A rollback that was cut short is gone on with. Raises RefusedError if there
@@ -78,7 +78,7 @@ def replaced_by(moves: Sequence[Move], version: str) -> str | None:
     return None
 
 
-def _check(client: MlflowClient, name: str, version: str, fix: str) -> None:
+def _check(client: RegistryClient, name: str, version: str, fix: str) -> None:
     """Raise RefusedError if a version is not there any more, or its files are not those that were registered."""
     where = f"models:/{name}/{version}"
     try:

@@ -16,8 +16,7 @@ from mlops.registry.people import Person
 from mlops.registry.spells import Move
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
+    from mlops.registry.client import RegistryClient
     from mlops.registry.ledger import Ledger
     from rlft.promotion import Approval
 
@@ -65,7 +64,7 @@ def told_of(verdict: Verdict | None) -> str:
     return f" by {verdict.who}, {verdict.at:%Y-%m-%d %H:%M} UTC{why}"
 
 
-def write_verdict(client: MlflowClient, name: str, version: str, verdict: Verdict) -> None:
+def write_verdict(client: RegistryClient, name: str, version: str, verdict: Verdict) -> None:
     """Note a decision at its version: first the decision, which counts, then the tag that people search by."""
     client.set_model_version_tag(name, version, VERDICT_TAG, verdict.model_dump_json())
     client.set_model_version_tag(name, version, APPROVAL_TAG, verdict.verdict)
@@ -86,7 +85,7 @@ def waits(tags: Mapping[str, str], version: str, moves: Sequence[Move]) -> bool:
     return approval_of(tags) == "pending" and approved_by(moves, version) is None
 
 
-def waiting(client: MlflowClient, name: str, ledger: Ledger) -> list[str]:
+def waiting(client: RegistryClient, name: str, ledger: Ledger) -> list[str]:
     """Return the numbers of versions that wait for a person, the newest first, at most a thousand."""
     query = f"name = '{name}' AND tags.`{APPROVAL_TAG}` = 'pending'"
     found = client.search_model_versions(query, max_results=1000, order_by=["version_number DESC"])

@@ -1,7 +1,7 @@
 """Versions of a policy in the MLflow registry: registers one, and says which is the newest and which is in use.
 
 The alias `challenger` names the newest version, `champion` the one that is in use: both may name the same version.
-Here as in `logged_model` and `champion` all is done through `MlflowClient` with an address, so no global state is read
+Here as in `logged_model` and `champion` all is done through a client with an address, so no global state is read
 or changed.
 """
 
@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.aliases import move_aliases
 from mlops.registry.better import note_better
 from mlops.registry.client import RegistryClient
+from mlops.registry.ledger import all_versions
 from mlops.registry.logged_model import ServedFiles, log_model, read_policy, replace_files
 from mlops.registry.moved import why_withheld
 from mlops.registry.names import (
@@ -32,6 +32,7 @@ from mlops.registry.names import (
     FILES_TAG,
     FORMAT_TAG,
     HASH_TAG,
+    HIDDEN,
     MODEL_TAG,
     NOTED_TAG,
     PROMOTE_TAG,
@@ -107,14 +108,15 @@ def register_policy_version(
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: files_hash, MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
-            all_tags, text = {**(tags or {}), **own, **waiting}, _described(client, run_id, decision, result)
+            of_run = {key: kept for key, kept in (tags or {}).items() if not key.startswith(HIDDEN)}
+            all_tags, text = {**own, **waiting, **of_run}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
     return _registered(client, name, str(version.version))
 
 
-def _set_aliases(client: MlflowClient, version: ModelVersion, decision: Decision) -> None:
+def _set_aliases(client: RegistryClient, version: ModelVersion, decision: Decision) -> None:
     """Set the aliases of a version that has none of its own yet: also `champion`, unless it waits or is withheld."""
     name, number = version.name, str(version.version)
     promote = decision.promote and APPROVAL_TAG not in version.tags
@@ -126,7 +128,7 @@ def _set_aliases(client: MlflowClient, version: ModelVersion, decision: Decision
     move_aliases(client, name, int(number), promote=promote, who=who, why=decision.reasons)
 
 
-def _registered(client: MlflowClient, name: str, number: str) -> RegisteredVersion:
+def _registered(client: RegistryClient, name: str, number: str) -> RegisteredVersion:
     """Return a version as the registry has it now."""
     aliases, version = client.get_registered_model(name).aliases, client.get_model_version(name, number)
     held = tuple(sorted(alias for alias, named in aliases.items() if str(named) == number))
@@ -158,7 +160,7 @@ def _own_tags(run_id: str, policy: Mapping[str, Any], decision: Decision) -> dic
     }
 
 
-def _described(client: MlflowClient, run_id: str, decision: Decision, result: Sequence[Block]) -> str:
+def _described(client: RegistryClient, run_id: str, decision: Decision, result: Sequence[Block]) -> str:
     """Return in Markdown what a version is worth, where it comes from, and the sentences of its decision.
 
     It is cut at what MLflow's database holds.
@@ -167,24 +169,24 @@ def _described(client: MlflowClient, run_id: str, decision: Decision, result: Se
     page = f"#/experiments/{run.experiment_id}/runs/{run_id}"
     failed = failing(decision.reasons)
     parts = [
+        f"Not promoted: {failed_of_all(decision.reasons)}." if failed else "",  # the table of versions shows its start
         *map(paragraph, result),
-        *([f"Not promoted: {failed_of_all(decision.reasons)}."] if failed else []),
         bullets([*failed, *(reason for reason in decision.reasons if reason not in failed)]),
         f"Made by the run [{plain(run.run_name or run_id)}]({page}); see its [report]({page}/artifacts/report.html).",
     ]
-    return "\n\n".join(parts)[:_LONGEST_DESCRIPTION]
+    return "\n\n".join(filter(None, parts))[:_LONGEST_DESCRIPTION]
 
 
 def _find_version(
-    client: MlflowClient, name: str, run_id: str, weights_hash: str, by: Mapping[str, str] | None
+    client: RegistryClient, name: str, run_id: str, weights_hash: str, by: Mapping[str, str] | None
 ) -> ModelVersion | None:
     """Return the newest version of these weights that this run has registered, or `None`.
 
     With `by`, tags of `mlops.registry.moved.decided_with`, it must also have been made by this decision.
     """
-    query = f"name = '{name}' AND tags.`{RUN_TAG}` = '{run_id}' AND tags.`{HASH_TAG}` = '{weights_hash}'"
-    found = client.search_model_versions(query, max_results=1, order_by=["version_number DESC"])
-    version = found[0] if found else None
+    of_run = all_versions(client, f"name = '{name}' AND run_id = '{run_id}'")
+    same = [each for each in of_run if each.tags.get(HASH_TAG) == weights_hash]
+    version = max(same, key=lambda each: int(each.version), default=None)
     if version is None or by is None:
         return version
     keys = COMPARED_TAG, COMPARED_HASH_TAG, DECIDED_TAG
@@ -192,7 +194,7 @@ def _find_version(
 
 
 def _create_version(
-    client: MlflowClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str], description: str
+    client: RegistryClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str], description: str
 ) -> ModelVersion:
     _make_name(client, name)
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
@@ -206,7 +208,7 @@ def _create_version(
     return version
 
 
-def _make_name(client: MlflowClient, name: str) -> None:
+def _make_name(client: RegistryClient, name: str) -> None:
     try:
         client.create_registered_model(name, description=_NAME_NOTE)
     except MlflowException as cause:

@@ -289,14 +289,14 @@ def _sweep(database: sqlite3.Connection, run: ListedRun) -> str:
 def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str, ...]:
     """Return what the registry's notes say about a version beside its aliases."""
     name, number = version
-    tags = dict(database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,)))
+    of_model = database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,))
     noted = database.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", version)
     own = plain_tags(dict(noted))
     [champion] = database.execute(
         "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
     ).fetchone()
     now = None if champion is None else str(champion)
-    moves = find_moves(read_changes(tags), now, datetime.now(UTC))
+    moves = find_moves(read_changes(plain_tags(dict(of_model))), now, datetime.now(UTC))
     was = ("was champion",) if number != now and any(move.to == number for move in moves) else ()
     return (*was, *(("waits for approval",) if waits(own, number, moves) else ()))
 

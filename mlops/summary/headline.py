@@ -16,6 +16,7 @@ OUTCOMES: Mapping[Status, str] = {
     "already_solved": "Not trained: the model solves these tasks already",
     "failed": "The run failed",
 }
+UNCHANGED = "In validation no round did better than what training started from, which is what was kept and tested"
 WORSE = "The trained model is measurably worse than what it started from"
 _UNKNOWN = "whether something simpler does as well is unknown"
 
@@ -27,6 +28,8 @@ def headline(summary: Summary) -> str:
         return f"{said}."
     if change.is_below_zero:
         said = WORSE
+    elif summary.best_round == 0 and change.before == change.after:
+        said = UNCHANGED
     return f"{said}: {in_words(change)}; {_controls(summary)}."
 
 

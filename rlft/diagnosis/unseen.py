@@ -91,9 +91,9 @@ def fallen_back(history: History) -> Finding | None:
         if lost.difference.mean >= LOST * gained.difference.mean:
             return Finding(
                 "better before than at the end",
-                f"On validation {history.metric} rose from {gained.before:.3f} to {lost.after:.3f} in {_rounds(number)}, "
-                f"and fell to {lost.before:.3f} by the end ({lost.difference.mean:+.3f} lost, at least "
-                f"{lost.difference.low:+.3f}).",
+                f"On validation {history.metric} rose from {gained.before:.3f} to {lost.after:.3f} in "
+                f"{_rounds(number)}, and fell to {lost.before:.3f} by the end ({lost.difference.mean:+.3f} lost, at "
+                f"least {lost.difference.low:+.3f}).",
                 "The best validated policy is kept. Lower training.learning_rate "
                 f"(it is {history.learning_rate:g}), let it fall (training.lr_scheduler_type: linear), hold the policy "
                 "near its start (training.beta: 0.01), and end at a plateau (evaluation.patience: 5).",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from mlflow import MlflowClient
 from typer.testing import CliRunner
 
 from cli import app as cli
 from mlops.display import terminal
+from mlops.registry.client import RegistryClient
 from mlops.registry.moved import decided_with
 from tests.mlops.registry.small_policy import SmallRegistry
 
@@ -125,7 +125,7 @@ def test_a_home_without_a_registry(home):
 
 
 def test_a_model_without_a_champion(home):
-    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
+    client = RegistryClient(f"sqlite:///{home}/mlflow.db")
     client.create_registered_model("empty")
     assert rlft("history", "empty").output.splitlines()[-1] == "empty: there is no champion"
     assert rlft("rollback", "empty", "--reason", "r").exit_code == 6

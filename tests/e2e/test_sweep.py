@@ -44,6 +44,11 @@ def test_the_runs_are_nested_in_one_that_holds_their_mean(swept):
     assert [run["status"] for run in runs.values()] == ["FINISHED"] * 3
     scores = [child["metrics"]["0_result/test/accuracy"] for child in children]
     assert above["metrics"]["0_result/test/accuracy"] == pytest.approx(sum(scores) / 2)
+    points = home.query(
+        f"found = mlflow_client.get_metric_history({above['id']!r}, '0_result/test/accuracy')\n"
+        "print(json.dumps([point.step for point in found]))"
+    )
+    assert points == [0]  # several would be drawn as a curve
     curves = [child["metrics"]["eval/validation/accuracy"] for child in children]  # the last value of each
     assert above["metrics"]["eval/validation/accuracy"] == pytest.approx(sum(curves) / 2)
     gains = [child["metrics"]["0_result/test/accuracy_gain"] for child in children]

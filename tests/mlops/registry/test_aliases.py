@@ -13,6 +13,7 @@ from mlops.home.folder import Home
 from mlops.home.locks import aliases_lock
 from mlops.registry import aliases as moving
 from mlops.registry.aliases import move_aliases
+from mlops.registry.client import RegistryClient
 from mlops.registry.history import read_history
 from mlops.registry.names import DONE_TAG
 from rlft.errors import StorageError
@@ -22,7 +23,7 @@ from tests.mlops.registry.written import add_version
 @pytest.fixture(scope="module")
 def client(tmp_path_factory) -> MlflowClient:
     """A client of one MLflow, which is made once."""
-    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('aliases')}/mlflow.db")
+    return RegistryClient(f"sqlite:///{tmp_path_factory.mktemp('aliases')}/mlflow.db")
 
 
 def aliases(client, name):
@@ -35,7 +36,7 @@ def test_fifty_pairs_at_once_leave_the_newest(client, tmp_path, under_lock):
     name = f"pairs-{under_lock}"
 
     def register(version, promote):
-        mine = MlflowClient(client.tracking_uri)
+        mine = RegistryClient(client.tracking_uri)
         if under_lock:
             with aliases_lock(Home(tmp_path)):
                 move_aliases(mine, name, version, promote=promote)

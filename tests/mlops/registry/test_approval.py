@@ -9,13 +9,13 @@ from mlops.registry.client import RegistryClient
 from mlops.registry.finding import find_version
 from mlops.registry.history import read_history
 from mlops.registry.moved import decided_with
-from mlops.registry.names import HASH_TAG, REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
+from mlops.registry.names import COMPARED_TAG, HASH_TAG, REASONS_TAG, RUN_NAME_TAG, VERDICT_TAG
 from mlops.registry.people import Person
 from mlops.registry.rollback import roll_back
 from mlops.registry.verdicts import approval_of, verdict_of
 from rlft.errors import RefusedError
 from tests.mlops.registry.small_policy import SmallRegistry
-from tests.mlops.registry.written import CountedClient, Killed
+from tests.mlops.registry.written import CountedClient, Killed, forget
 
 ANN, BOB = Person(name="ann", verified=True), Person(name="bob")
 LOOK = "rlft.look.gate.asked"
@@ -136,7 +136,7 @@ def look(value):
             lambda r: r.client.set_model_version_tag("small", "1", HASH_TAG, "0" * 64),
             "version 1, the champion, has other weights",
         ),
-        (lambda r: r.client.delete_model_version_tag("small", "2", "rlft.compared.version"), "is not noted"),
+        (lambda r: forget(r.client, "small", "2", COMPARED_TAG), "is not noted"),
         (look(None), "the look at its gate is not among those"),
         (look("/20/"), "the look at its gate is not among those"),
         (look("21/20/1.05"), "too many models had been decided on"),

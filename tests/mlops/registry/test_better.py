@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from mlflow import MlflowClient
 
 from mlops.registry.better import note_better, score_tag
+from mlops.registry.client import RegistryClient
 from mlops.registry.names import DECIDED_TAG
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.mlops.registry.written import add_version
@@ -17,7 +17,7 @@ def of_gate(gate, score, metric="accuracy"):
 
 @pytest.fixture
 def client(tmp_path):
-    return MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    return RegistryClient(f"sqlite:///{tmp_path}/mlflow.db")
 
 
 def test_the_best_of_those_that_failed_the_same_gate_by_the_same_metric(client):

@@ -4,7 +4,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import DONE_TAG, HASH_TAG, PROMOTE_TAG, SCORE_TAG
+from mlops.registry.names import DONE_TAG, HASH_TAG, MODEL_TAG, PROMOTE_TAG, REASONS_TAG, RULE_TAG, SCORE_TAG
 
 SCORE = f"{SCORE_TAG}accuracy"
 
@@ -44,9 +44,49 @@ def test_versions_of_earlier_rlft_are_found_with_those_of_now(both):
 
 
 def test_a_record_that_is_written_again_is_the_newer_one(both):
-    ours, theirs = both
+    ours, _ = both
     ours.set_model_version_tag("m", "1", HASH_TAG, "mended")
     assert ours.get_model_version("m", "1").tags[HASH_TAG] == "mended"
-    ours.delete_model_version_tag("m", "2", HASH_TAG)
-    assert HASH_TAG not in ours.get_model_version("m", "2").tags
-    assert f"mlflow.{HASH_TAG}" not in theirs.get_model_version("m", "2").tags
+    ours.set_model_version_tag("m", "2", HASH_TAG, "mended, too")
+    assert ours.get_model_version("m", "2").tags[HASH_TAG] == "mended, too"
+
+
+def test_what_is_shown_comes_first_and_what_is_written_once_is_one_tag(both):
+    ours, theirs = both
+    tags = {
+        HASH_TAG: "a",
+        "round": "3",
+        REASONS_TAG: "b",
+        PROMOTE_TAG: "false",
+        SCORE: "0.5",
+        MODEL_TAG: "m-1",
+        "team": "c",
+        f"{RULE_TAG}answers": "fails",
+    }
+    made = ours.create_model_version("m", source="x", tags=tags)
+    assert made.tags == tags
+    assert list(theirs.get_model_version("m", "3").tags) == [
+        SCORE, f"{RULE_TAG}answers", "round", "team", "mlflow.rlft.promote", "mlflow.rlft.record",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("damaged", ["", "no json", "[]", "null", '{"rlft.weights_hash": 5, "other": "x"}', "[" * 9000])
+def test_a_damaged_record_holds_nothing(both, damaged):
+    ours, theirs = both
+    theirs.set_model_version_tag("m", "2", "mlflow.rlft.record", damaged)
+    assert ours.get_model_version("m", "2").tags == {PROMOTE_TAG: "true", SCORE: "0.75"}
+
+
+def test_notes_of_a_model_are_hidden_and_read_beside_those_of_earlier_rlft(both):
+    ours, theirs = both
+    theirs.set_registered_model_tag("m", "rlft.look.a.b", "1/20/0.05")
+    theirs.set_registered_model_tag("m", "rlft.look.a.d", "/20/")
+    for key in ("rlft.look.a.c", "rlft.gate.a", "rlft.differs.a.accuracy", "rlft.change.1", "rlft.changed.1", "team"):
+        ours.set_registered_model_tag("m", key, "new")
+    ours.set_registered_model_tag("m", "rlft.look.a.d", "2/20/0.1")  # begun by earlier rlft, and ended by this one
+    shown = {key for key in theirs.get_registered_model("m").tags if not key.startswith("mlflow.")}
+    assert shown == {"rlft.look.a.b", "rlft.look.a.d", "team"}
+    assert ours.get_registered_model("m").tags == {
+        "rlft.look.a.b": "1/20/0.05", "rlft.look.a.d": "2/20/0.1", "rlft.look.a.c": "new", "rlft.gate.a": "new",
+        "rlft.differs.a.accuracy": "new", "rlft.change.1": "new", "rlft.changed.1": "new", "team": "new",
+    }  # fmt: skip

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mlflow import MlflowClient
 
+from mlops.registry.client import RegistryClient
 from mlops.registry.gates import count_look, last_difference, note_difference, past_looks
 from mlops.registry.versions import open_name
 from rlft.gates.looks import Look
@@ -18,7 +19,7 @@ from tests.rlft.gates.test_identity import tasks
 @pytest.fixture(scope="module")
 def client(tmp_path_factory) -> MlflowClient:
     """A client of one MLflow, which is made once."""
-    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('gates')}/mlflow.db")
+    return RegistryClient(f"sqlite:///{tmp_path_factory.mktemp('gates')}/mlflow.db")
 
 
 def look(client, name, policy, numbers, looks=20):

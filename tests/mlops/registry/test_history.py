@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry import aliases as moving
 from mlops.registry import rollback
 from mlops.registry.aliases import move_aliases
+from mlops.registry.client import RegistryClient
 from mlops.registry.history import read_history
 from mlops.registry.names import DONE_TAG, NOTED_TAG, PROMOTE_TAG
 from mlops.registry.people import Person
@@ -57,7 +57,7 @@ PROMOTED = [("1", "promoted"), ("2", "promoted")]
 def test_a_promotion_that_is_killed_at_any_write_leaves_the_old_champion_or_the_new_one_and_a_true_history(
     address, at, after
 ):
-    client, name = MlflowClient(address), f"killed-{at}-{after}"
+    client, name = RegistryClient(address), f"killed-{at}-{after}"
     first, second = add_version(client, name), add_version(client, name)
     promote(client, name, first)
     dying = CountedClient(address, at, after=after)
@@ -81,7 +81,7 @@ def test_a_promotion_that_is_killed_at_any_write_leaves_the_old_champion_or_the_
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_rollback_that_is_killed_at_any_write(address, without_files, at, after):
-    client, name = MlflowClient(address), f"rolled-{at}-{after}"
+    client, name = RegistryClient(address), f"rolled-{at}-{after}"
     for version in (add_version(client, name), add_version(client, name)):
         promote(client, name, version)
     dying = CountedClient(address, at, after=after)
@@ -106,7 +106,7 @@ def test_a_rollback_that_is_killed_at_any_write(address, without_files, at, afte
 @pytest.mark.parametrize("after", [False, True])
 def test_a_server_that_does_not_take_one_write_is_asked_again_and_tells_one_promotion(address, monkeypatch, at, after):
     monkeypatch.setattr(moving._set_aliases.retry, "wait", lambda state: 0)
-    client, name = MlflowClient(address), f"away-{at}-{after}"
+    client, name = RegistryClient(address), f"away-{at}-{after}"
     promote(CountedClient(address, at, after=after, error=MlflowException), name, add_version(client, name))
     assert spells(client, name) == PROMOTED[:1]
     noted = [key for key in client.get_registered_model(name).tags if key.startswith("rlft.change")]
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_take_one_write_is_asked_again_and_tells_one_prom
 def test_a_promotion_killed_behind_the_alias_and_then_rolled_back_is_not_made_again_by_its_resume(
     address, without_files
 ):
-    client, name = MlflowClient(address), "resumed"
+    client, name = RegistryClient(address), "resumed"
     first, second = add_version(client, name), add_version(client, name)
     promote(client, name, first)
     with pytest.raises(Killed):
@@ -128,7 +128,7 @@ def test_a_promotion_killed_behind_the_alias_and_then_rolled_back_is_not_made_ag
 
 
 def test_moves_of_other_clients_are_told_as_far_as_they_can_be_known(address, without_files):
-    client, name = MlflowClient(address), "by-hand"
+    client, name = RegistryClient(address), "by-hand"
     versions = [add_version(client, name) for _ in range(3)]
     promote(client, name, versions[0])
     client.set_registered_model_alias(name, "champion", "2")
@@ -143,7 +143,7 @@ def test_moves_of_other_clients_are_told_as_far_as_they_can_be_known(address, wi
 
 
 def test_promotions_by_an_earlier_rlft_are_told_by_the_times_of_their_versions(address):
-    client, name = MlflowClient(address), "earlier"
+    client, name = RegistryClient(address), "earlier"
     open_name(address, name)
     for number in ("1", "2"):
         tags = {PROMOTE_TAG: "true", DONE_TAG: "true", "rlft.reasons": "passes: base\nlook 1"}
@@ -160,7 +160,7 @@ def test_promotions_by_an_earlier_rlft_are_told_by_the_times_of_their_versions(a
 
 
 def test_a_late_version_of_this_rlft_that_was_never_champion_is_in_no_history(address):
-    client, name = MlflowClient(address), "late"
+    client, name = RegistryClient(address), "late"
     older, newer = add_version(client, name), add_version(client, name)
     promote(client, name, newer)
     promote(client, name, older)
@@ -170,7 +170,7 @@ def test_a_late_version_of_this_rlft_that_was_never_champion_is_in_no_history(ad
 
 
 def test_the_json_says_times_in_utc_and_who(address):
-    client, name = MlflowClient(address), "as-json"
+    client, name = RegistryClient(address), "as-json"
     promote(client, name, add_version(client, name))
     found = json.loads(json.dumps(read_history(client, name).as_json()))
     [past] = found.pop("history")
@@ -181,7 +181,7 @@ def test_the_json_says_times_in_utc_and_who(address):
 
 
 def test_versions_that_were_not_promoted_are_told_with_the_rules_that_failed(address):
-    client, name = MlflowClient(address), "not-promoted"
+    client, name = RegistryClient(address), "not-promoted"
     said = "look 1 of 20\nfails: it loses to base\npasses: it beats the constant answer"
     for _ in range(2):
         add_version(client, name, promote=False, **{"rlft.reasons": said})

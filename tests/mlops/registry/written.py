@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from mlops.registry.client import RegistryClient
-from mlops.registry.names import NOTED_TAG, PROMOTE_TAG
+from mlops.registry.names import NOTED_TAG, PROMOTE_TAG, RECORD_TAG, WRITTEN_ONCE
 from mlops.registry.versions import open_name
 
 WRITES = ("set_registered_model_tag", "set_registered_model_alias", "set_model_version_tag")
@@ -55,3 +57,10 @@ def add_version(client: MlflowClient, name: str, promote: bool = True, **tags: s
     open_name(client.tracking_uri, name)
     own = {PROMOTE_TAG: str(promote).lower(), NOTED_TAG: "true"}
     return int(client.create_model_version(name, source=f"file:/{name}", tags=own | tags).version)
+
+
+def forget(client: RegistryClient, name: str, version: str, key: str) -> None:
+    """Take one away from the records of a version that are written once."""
+    tags = client.get_model_version(name, version).tags
+    left = {each: kept for each, kept in tags.items() if each in WRITTEN_ONCE and each != key}
+    client.set_model_version_tag(name, version, RECORD_TAG, json.dumps(left))

@@ -57,6 +57,17 @@ def test_a_reward_has_its_own_unit():
     )
 
 
+def test_a_run_that_kept_its_start_says_so():
+    level = minus(0.5, 0.0, 0.0)
+    kept = Summary(status="not_improved", difference=level, best_round=0)
+    assert headline(kept).startswith(
+        "In validation no round did better than what training started from, which is what was kept and tested: "
+        "accuracy 50 % -> 50 % on"
+    )
+    trained = Summary(status="not_improved", difference=level, best_round=3)
+    assert headline(trained).startswith("The trained model is not measurably better")
+
+
 def test_a_model_that_became_worse_is_said_to_be_worse():
     worse = Summary(status="not_improved", difference=minus(0.75, -0.375, -0.125))
     assert headline(worse).startswith(
