@@ -18,6 +18,7 @@ from zenml.client import Client
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.metadata.metadata_types import MetadataType
 from zenml.models import PipelineRunResponse
+from zenml.utils.dashboard_utils import get_run_url
 
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import calls_witnessed
@@ -198,7 +199,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     record.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
     # A step of its own for each attempt, as a metric keeps the first value that it has at a step.
     record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=record.attempt)
-    links = links_of(record.summary, record.tracker.experiment_id)
+    links = links_of(record.summary, record.tracker.experiment_id, _page_of(run))
     said = description(record.summary, record.name, note, links)
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json("summary.json", record.summary.model_dump())
@@ -210,6 +211,15 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
         log_metadata(metadata=link, run_id_name_or_prefix=run_id)
     close_model_version(run, record.summary)
     forget_process(home, run_id)  # last: as long as the note is there, a kill in between is found
+
+
+def _page_of(run: PipelineRunResponse) -> str | None:
+    """Return the address of a run in ZenML's dashboard; a store without a server has none."""
+    try:
+        return get_run_url(run)
+    except Exception as cause:  # whatever a server that is away throws: the run has ended as it has
+        logger.warning("the run's page in ZenML is not known: %s", hide(str(cause)))
+        return None
 
 
 def _log_report(record: Record, home: Home, run_id: str) -> None:

@@ -86,15 +86,15 @@ def _has_sampled(summary: Summary) -> bool:
     return bool(measured) or summary.status != "failed"
 
 
-def links_of(summary: Summary, experiment_id: str | None) -> dict[str, str]:
-    """Return where the report of a run, its settings and its version are in MLflow's own pages."""
+def links_of(summary: Summary, experiment_id: str | None, zenml_page: str | None = None) -> dict[str, str]:
+    """Return where the report of a run, its curves, tasks and version are in MLflow's own pages, and its ZenML run."""
     if summary.mlflow_run_id is None or experiment_id is None:
         return {}
     page = f"#/experiments/{experiment_id}/runs/{summary.mlflow_run_id}"
     found = {"report": f"{page}/artifacts/report.html", "curves": f"{page}/model-metrics"}
     if _has_sampled(summary):
-        found["traces"] = f"{page}/traces"
+        found |= {"traces": f"{page}/traces", "tasks": f"{page}/artifacts/task_notes.json"}
     name, version = summary.promotion.name, summary.promotion.version
     if name is not None and version is not None:
         found[f"{name} version {version}"] = f"#/models/{in_address(name, safe='')}/versions/{version}"
-    return found
+    return found if zenml_page is None else {**found, "ZenML run": zenml_page}

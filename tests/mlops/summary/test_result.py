@@ -100,8 +100,10 @@ def test_the_links_lead_to_pages_of_mlflow():
         "report": "#/experiments/7/runs/r1/artifacts/report.html",
         "curves": "#/experiments/7/runs/r1/model-metrics",
         "traces": "#/experiments/7/runs/r1/traces",
+        "tasks": "#/experiments/7/runs/r1/artifacts/task_notes.json",
         "a b/c version 3": "#/models/a%20b%2Fc/versions/3",
     }
+    assert links_of(run, "7", "https://zenml.example/runs/1")["ZenML run"] == "https://zenml.example/runs/1"
     text = description(run, "first", links={"report": "#/x"})
     assert text.endswith("`rlft show first` shows its conversations. Look at: [report](#/x).")
     assert links_of(run, None) == links_of(IMPROVED, "7") == {}
