@@ -97,10 +97,12 @@ def _check_names(home: Home, settings: SuiteConfig, models: list[ModelName], tra
 
 def _run(settings: SuiteConfig, models: list[str], address: str | None, key: str | None, *, no_cache: bool) -> str:
     """Run the pipeline, and return its run's id in ZenML."""
+    from mlops.stacks.image import image_settings
     from mlops.tracking.address import HOME
     from pipelines.evaluate import evaluate as pipeline
 
-    named = pipeline.with_options(run_name=f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}")
+    name = f"{settings.name}-evaluate-{datetime.now():%Y%m%d-%H%M%S-%f}"
+    named = pipeline.with_options(run_name=name, settings=image_settings())
     if no_cache:
         named = named.with_options(enable_cache=False)
     content = settings.model_dump(mode="json")

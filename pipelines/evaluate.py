@@ -24,7 +24,6 @@ from pipelines.reporting import end_report, report_evaluation
 from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
 from pipelines.showing import watched
 from pipelines.suite_caveats import forgetting_as_json, suite_contamination, suite_forgetting
-from pipelines.train import IMAGE
 from rlft.config import SuiteConfig
 from rlft.errors import EngineError
 from rlft.secrets import hide
@@ -34,7 +33,7 @@ from rlft.suites.models import parse_model
 STEPS = [*scenarios.STEPS, *opening.STEPS, *suite_caveats.STEPS]
 
 
-@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
 def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_key: str | None = None) -> None:
     """Evaluate models on a suite.
 

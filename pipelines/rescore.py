@@ -23,7 +23,6 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.replay import begin_replay, changed_sides, difference, means
 from pipelines.stages import Artifact, Scored, Stages
-from pipelines.train import IMAGE
 from rlft.audit.rewards import AuditReport
 from rlft.config import Config
 from rlft.config.file import check_config
@@ -94,7 +93,7 @@ def _check_environment(source: Source, config: Config, number: int) -> None:
         )
 
 
-@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
 def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri: str, labels: dict[str, Any]) -> None:
     """Score the stored attempts of a run again, and say what changes.
 

@@ -29,7 +29,6 @@ from pipelines.conclusion import FINAL_SPLITS
 from pipelines.replay import begin_replay, changed_sides, difference
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
-from pipelines.train import IMAGE
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.config.budget import BudgetConfig
@@ -114,7 +113,7 @@ class StoredStages(Stages):
         return Stages.train(stages, policy, reference, scored, round)
 
 
-@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
 def retrain(
     config: dict[str, Any],
     source: str,

@@ -12,12 +12,9 @@ from typing import Any
 
 import torch
 from zenml import pipeline
-from zenml.config import DockerSettings
-from zenml.config.docker_settings import PythonPackageInstaller
 from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunContext
 from zenml.models import PipelineRunResponse
 
-from mlops.clone import PINS
 from mlops.display.bars import Display
 from mlops.home.folder import find_home
 from mlops.record.run import Record, open_record
@@ -99,16 +96,7 @@ STEPS = [
 ]
 
 
-# The image of a remote run, into which ZenML copies the clone. reasoning-gym requires pycosat, which has no wheel: it
-# is compiled.
-IMAGE = DockerSettings(
-    requirements=str(PINS),
-    apt_packages=["gcc", "libc6-dev"],
-    python_package_installer=PythonPackageInstaller.UV,
-)
-
-
-@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime, settings={"docker": IMAGE})
+@pipeline(dynamic=True, depends_on=STEPS, on_init=start_runtime, on_cleanup=stop_runtime)
 def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | None = None, anew: bool = False) -> None:
     """Run one experiment from tasks to registry.
 

@@ -17,6 +17,7 @@ from zenml.utils.tag_utils import Tag
 from mlops.ids import EXPERIMENT_TAG, REPLAY_TAG, RUN_TAG, name_of_first, resumed_name
 from mlops.runs.labels import Labels, labels_of
 from mlops.runs.settings import as_parameter, stored_config
+from mlops.stacks.image import image_settings
 from mlops.tracking.address import HOME
 from rlft.config import Config
 
@@ -37,7 +38,7 @@ def registry_name(config: Config) -> str:
 
 
 def run_options(config: Config, labels: Labels) -> dict[str, Any]:
-    """Return what `train.with_options` takes: tags, and the model version, which all attempts at a run share."""
+    """Return what `train.with_options` takes: tags, the image, and the model version, which all attempts share."""
     experiment = config.tracking.experiment or config.name
     own = [f"{key}={value}" for key, value in labels.tags.items()]
     model = Model(
@@ -49,15 +50,16 @@ def run_options(config: Config, labels: Labels) -> dict[str, Any]:
     )
     shared = {EXPERIMENT_TAG: experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
-    return {"tags": [*cascading, *own], "model": model}
+    return {"tags": [*cascading, *own], "model": model, "settings": image_settings()}
 
 
 def replay_options(source: str, experiment: str, labels: Labels) -> dict[str, Any]:
-    """Return what `with_options` of a replay takes: its name, and tags, which name the run that it is made from."""
+    """Return what `with_options` of a replay takes: its name, its image, and tags, which name its source."""
     own = [f"{key}={value}" for key, value in labels.tags.items()]
     shared = {"experiment": experiment, RUN_TAG: labels.name}
     cascading = [Tag(name=f"{key}={value}", cascade=True) for key, value in shared.items()]
-    return {"run_name": labels.name, "tags": [*cascading, f"{REPLAY_TAG}={source}", *own]}
+    tags = [*cascading, f"{REPLAY_TAG}={source}", *own]
+    return {"run_name": labels.name, "tags": tags, "settings": image_settings()}
 
 
 def pipeline_inputs(config: Config, labels: Labels, tracking_uri: str | None, *, anew: bool = False) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     from zenml.integrations.kubernetes.flavors import KubernetesOrchestratorSettings
     from zenml.utils.tag_utils import Tag
 
+    from mlops.stacks.image import image_settings
+
     deadline = max(1, round(60 * schedule.grace_minutes)) if schedule.missed == "skip" else None
     settings = KubernetesOrchestratorSettings(
         concurrency_policy="Forbid",
@@ -80,7 +82,7 @@ def cluster_options(schedule: ScheduleConfig, config: Config) -> dict[str, Any]:
     return {
         "run_name": f"{schedule.name}-{{date}}-{{time}}",
         "schedule": Schedule(name=schedule_name(schedule), cron_expression=schedule.cron),
-        "settings": {"orchestrator": settings},
+        "settings": {"orchestrator": settings, **image_settings()},
         "tags": [
             Tag(name=f"experiment={config.tracking.experiment or config.name}", cascade=True),
             f"schedule={schedule.name}",

@@ -1,15 +1,41 @@
-"""Finds files that a run needs and that the image of a stack will not hold."""
+"""The image of a stack: how it is made, and which files a run needs that it will not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlops.clone import PINS, PROJECT
 from rlft.config import Config
 from rlft.config.code import code_of
 from rlft.errors import StackError
 from rlft.files import is_installed, named_files
+
+if TYPE_CHECKING:
+    from zenml.config import DockerSettings
+
+
+def image_settings() -> dict[str, DockerSettings]:
+    """Return the settings of a pipeline by which the active stack makes its image, if it makes one.
+
+    Where it makes none ZenML would look at each step for who called it, to say that they have no use: that took more
+    than a third of a short run.
+    """
+    from zenml.client import Client
+    from zenml.config import DockerSettings
+    from zenml.config.docker_settings import PythonPackageInstaller
+
+    stack = Client().active_stack
+    if stack.orchestrator.flavor == "local" and stack.step_operator is None:
+        return {}
+    # ZenML copies the clone into the image. reasoning-gym requires pycosat, which has no wheel: it is compiled.
+    image = DockerSettings(
+        requirements=str(PINS),
+        apt_packages=["gcc", "libc6-dev"],
+        python_package_installer=PythonPackageInstaller.UV,
+    )
+    return {"docker": image}
 
 
 def check_image(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""A stack that builds an image runs only what the image will hold."""
+"""How the image of a stack is made, and that a stack that builds one runs only what it will hold."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,10 +7,16 @@ import pytest
 from zenml.client import Client
 
 from mlops.clone import PROJECT
+from mlops.runs.labels import Labels
+from mlops.runs.starting import replay_options, run_options
+from mlops.schedules.cluster import cluster_options
 from mlops.stacks import image
-from mlops.stacks.image import check_image, files_of
+from mlops.stacks.image import check_image, files_of, image_settings
+from pipelines.train import train
 from rlft.config.file import load_config
 from rlft.errors import StackError
+from rlft.schedule.settings import ScheduleConfig
+from tests.e2e.conftest import TINY
 
 CONFIG = """
 name: capitals
@@ -44,9 +50,9 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def remote(monkeypatch):
     """The active stack has an orchestrator of this flavor."""
-    orchestrator = SimpleNamespace(flavor="kubernetes")
-    monkeypatch.setattr(Client, "active_stack", SimpleNamespace(orchestrator=orchestrator))
-    return orchestrator
+    stack = SimpleNamespace(orchestrator=SimpleNamespace(flavor="kubernetes"), step_operator=None)
+    monkeypatch.setattr(Client, "active_stack", stack)
+    return stack
 
 
 def test_every_file_of_a_users_own_folder_is_named_with_its_setting(folder):
@@ -73,8 +79,36 @@ def test_a_path_that_leads_elsewhere_from_there_is_not_held(folder, monkeypatch)
 
 
 def test_a_local_orchestrator_builds_no_image(folder, remote):
-    remote.flavor = "local"
+    remote.orchestrator.flavor = "local"
     check_image(load_config(folder / "config.yaml"))
+
+
+def every_kind_of_options() -> list[dict]:
+    """What the pipelines of runs, replays, schedules of a cluster and evaluations are called with."""
+    config, labels = load_config(TINY), Labels(name="first")
+    schedule = ScheduleConfig(name="weekly", config=str(TINY), cron="0 4 * * mon", stack="gpu")
+    return [
+        run_options(config, labels),
+        replay_options("first", "tiny", labels),
+        cluster_options(schedule, config),
+        {"settings": image_settings()},
+    ]
+
+
+def test_an_image_has_what_is_pinned_and_a_compiler(remote):
+    for options in every_kind_of_options():
+        docker = options["settings"]["docker"]
+        assert (docker.requirements, docker.apt_packages) == (str(image.PINS), ["gcc", "libc6-dev"])
+        assert docker.python_package_installer.value == "uv"
+        assert train.with_options(**options).configuration.docker_settings == docker
+
+
+def test_where_no_image_is_made_there_are_no_settings_of_one(remote):
+    # With them ZenML asks at each step for the whole stack of calls, which took more than a third of a short run.
+    remote.orchestrator.flavor = "local"
+    assert not any("docker" in options["settings"] for options in every_kind_of_options())
+    remote.step_operator = SimpleNamespace(flavor="sagemaker")  # makes an image for the steps that it runs
+    assert all("docker" in options["settings"] for options in every_kind_of_options())
 
 
 @pytest.mark.parametrize(
