@@ -5,6 +5,6 @@
 - `movable_cache`: that it does not depend on where the home lies
 - `signals`, `interrupted`: what Ctrl-C and SIGTERM do, and the program that the process then becomes
 - `handed_on`: signals that a process hands on to the run that it has started
-- `last_words`: what a process that ends leaves
+- `last_words`, `leaving`: what a process that ends leaves; how it ends when its work is done
 - `tags`: how artifacts are marked with their round
 """

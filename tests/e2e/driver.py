@@ -32,7 +32,7 @@ def kill_at(target: str) -> None:
 
 
 if __name__ == "__main__":
-    from cli.__main__ import main
+    from cli.__main__ import console_script
     from mlops.home.folder import find_home
     from mlops.home.variables import quieten
     from mlops.stacks.stack import connect
@@ -42,4 +42,4 @@ if __name__ == "__main__":
         quieten(False)
         connect(find_home(), None)
         kill_at(target)
-    main(arguments)
+    console_script(arguments)
