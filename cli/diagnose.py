@@ -14,7 +14,7 @@ from mlops.display.terminal import console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from mlops.home.last_calls import KILLED, how_it_ended
-from mlops.summary.headline import in_words, scale_of
+from mlops.summary.headline import in_words
 
 if TYPE_CHECKING:
     from mlops.summary.sections import Difference
@@ -95,12 +95,24 @@ def _on_test(change: Difference) -> str:
     """Return what the test split says of a model that is not measurably better on it, and how far it resolves."""
     if change.is_below_zero:
         return f"The trained model is measurably worse on the test split: {in_words(change)}."
-    scale, unit = scale_of(change.metric)
-    within = (change.ci_high - change.ci_low) / 2 * scale
     return (
-        f"The test split does not tell the trained model from what it started from: {in_words(change)}. Its "
-        f"{change.tasks} tasks resolve about ±{within:.1g}{unit}: a smaller change is not seen, and more test tasks "
-        "(tasks.splits) would see it."
+        f"The test split does not tell the trained model from what it started from: {in_words(change)}. "
+        f"{_resolution(change)}"
+    )
+
+
+def _resolution(change: Difference) -> str:
+    """Return which change so many tasks show; of a reward that depends on its spread, so that its interval must do."""
+    from rlft.power import POWER, smallest_gain
+
+    more = "take more test tasks (tasks.splits) to see a smaller one"
+    if change.metric != "accuracy":
+        return f"Its {change.tasks} tasks leave open what lies within the interval: {more}."
+    least = smallest_gain(change.groups or change.tasks)
+    if least is None:
+        return f"With {change.tasks} tasks hardly any change could be shown: {more}."
+    return (
+        f"With {change.tasks} tasks a true change of {100 * least:.0f} points is shown in {POWER:.0%} of runs: {more}."
     )
 
 

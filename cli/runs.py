@@ -106,9 +106,7 @@ def gain(run: ListedRun) -> str:
     if run.summary is None or (found := run.summary.difference) is None:
         return "-"
     metric = "" if found.metric == "accuracy" else f"{found.metric} "
-    return (
-        f"{metric}{found.before:.2f} → {found.after:.2f}\n{found.mean:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]"
-    )
+    return f"{metric}{found.before:.2f} → {found.after:.2f}\n{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 def cost(run: ListedRun) -> str:

@@ -47,9 +47,7 @@ class SweptRun:
         change = self.summary.difference if self.summary else None
         if change is None:
             return None
-        lows, highs = (change.ci_low, change.ci_low_errors), (change.ci_high, change.ci_high_errors)
-        low, high = min(end for end in lows if end is not None), max(end for end in highs if end is not None)
-        return Score(change.metric, change.before, change.after, low, high)
+        return Score(change.metric, change.before, change.after, change.low, change.high)
 
 
 def open_sweep(home: Home, config: Config, tracking_uri: str, name: str, sweeps: Sequence[str]) -> Tracker:

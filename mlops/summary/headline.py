@@ -36,7 +36,7 @@ def headline(summary: Summary) -> str:
 def in_words(change: Difference) -> str:
     """Return before, after and gain with its interval: accuracy in per cent and points, the reward in its own unit."""
     scale, unit = scale_of(change.metric)
-    low, high = change.ci_low * scale, change.ci_high * scale
+    low, high = change.low * scale, change.high * scale
     before, after = (_written(value, change.metric) for value in (change.before, change.after))
     return (
         f"{change.metric} {before} -> {after} on {change.tasks} unseen test "
@@ -50,8 +50,9 @@ def qualifications(change: Difference) -> list[str]:
     said = []
     if change.errors and change.ci_low_errors is not None:
         said.append(
-            f"Counting {change.errors} rollouts without a score against the trained model, the lower end of the "
-            f"interval is {change.ci_low_errors * scale:+.3g}."
+            f"In the interval {change.errors} rollouts without a score count against the trained model at its lower "
+            "end, and for it at its upper one; without them it is "
+            f"{change.ci_low * scale:+.3g} to {change.ci_high * scale:+.3g}."
         )
     if change.without_score:
         said.append(f"{len(change.without_score)} test tasks have no score for either and are left out.")

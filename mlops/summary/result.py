@@ -22,15 +22,15 @@ def result_metrics(summary: Summary, gpus: int, trained: Interval | None = None,
     `test/<metric>` is the trained model's mean, with the ends of `trained` if that is known, `_before` that of the
     model that training started from, `_gain` their difference, `_over_control` the trained model minus the best control
     that is a model, and `_over_constant` that minus the best constant answer; `_low` and `_high` are the ends of 95 %
-    intervals. `gpus` is how many GPUs the run had, and `tokens` how many its rounds have sampled. Of a run that trained
-    nothing there is only what it used.
+    intervals, of differences with errors counted on either side, as verdicts rest on them. `gpus` is how many GPUs the
+    run had, and `tokens` how many its rounds have sampled. Of a run that trained nothing there is only what it used.
     """
     found: dict[str, float] = {}
     if (change := summary.difference) is not None:
         name = f"test/{change.metric}"
-        if trained is not None:
-            found |= {f"{name}_low": trained.low, f"{name}_high": trained.high}
         found |= {name: change.after, f"{name}_before": change.before, **_ends(f"{name}_gain", change)}
+        if trained is not None:  # over all tasks that it has a score for, also those that the start has none for
+            found |= {name: trained.mean, f"{name}_low": trained.low, f"{name}_high": trained.high}
         if (best := best_control(summary)) is not None:
             found |= _ends(f"{name}_over_control", best)
         if (constant := summary.difference_controls.get("constant")) is not None:
@@ -54,7 +54,7 @@ def best_control(summary: Summary) -> Difference | None:
 
 
 def _ends(name: str, change: Difference) -> dict[str, float]:
-    return {name: change.mean, f"{name}_low": change.ci_low, f"{name}_high": change.ci_high}
+    return {name: change.mean, f"{name}_low": change.low, f"{name}_high": change.high}
 
 
 def description(summary: Summary, name: str, note: str = "", links: Mapping[str, str] | None = None) -> str:

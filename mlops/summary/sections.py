@@ -49,14 +49,24 @@ class Difference(Section):
     without_score: list[str] = Field(default=[], description="Ids of tasks that no rollout of either has a score for.")
 
     @property
+    def low(self) -> float:
+        """The lower end on which verdicts rest: errors count against the trained model, too."""
+        return self.ci_low if self.ci_low_errors is None else min(self.ci_low, self.ci_low_errors)
+
+    @property
+    def high(self) -> float:
+        """The upper end on which verdicts rest: errors count in favour of the trained model, too."""
+        return self.ci_high if self.ci_high_errors is None else max(self.ci_high, self.ci_high_errors)
+
+    @property
     def is_above_zero(self) -> bool:
-        """Whether the whole interval is above zero, errors counted against the trained model, too."""
-        return min(self.ci_low, self.ci_low if self.ci_low_errors is None else self.ci_low_errors) > 0
+        """Whether the whole interval is above zero."""
+        return self.low > 0
 
     @property
     def is_below_zero(self) -> bool:
-        """Whether the whole interval is below zero, errors counted in favour of the trained model, too."""
-        return max(self.ci_high, self.ci_high if self.ci_high_errors is None else self.ci_high_errors) < 0
+        """Whether the whole interval is below zero."""
+        return self.high < 0
 
 
 class Change(Section):

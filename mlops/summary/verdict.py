@@ -128,7 +128,7 @@ def parts_table(differences: Mapping[str, Difference | None]) -> Table:
         if change is None:
             rows.append((plain, "-", "-", "applied to no task of both", "0"))
             continue
-        interval = f"{change.mean:+.3f} ({change.ci_low:+.3f} to {change.ci_high:+.3f})"
+        interval = f"{change.mean:+.3f} ({change.low:+.3f} to {change.high:+.3f})"
         rows.append((plain, f"{change.before:.3f}", f"{change.after:.3f}", interval, str(change.tasks)))
     columns = ("on test", "before", "after", "change (95 % interval)", "tasks")
     return Table("parts and metrics", columns, tuple(rows))
@@ -144,7 +144,7 @@ def _collapsed(summary: Summary) -> list[str]:
 
 def _against(label: str, change: Difference, note: str) -> str:
     """Return the trained model minus a control in one line, with a note on what the control took."""
-    interval = f"{change.mean:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}"
+    interval = f"{change.mean:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}"
     return f"GRPO minus {label}: {interval}" + (f" ({note})" if note else "")
 
 

@@ -23,8 +23,10 @@ OPEN = GAIN.model_copy(update={"mean": 0.03125, "ci_low": -0.0625, "ci_high": 0.
 LOSS = GAIN.model_copy(update={"mean": -0.125, "ci_low": -0.1875, "ci_high": -0.0625})
 # Trends need five rounds (five checks), a standstill 31.
 UNKNOWN = "None of 23 checks has found a cause in 3 rounds (6 of them need more rounds to say anything). Read attempts"
-# half of 18.75 points
-RESOLVES = "Its 400 tasks resolve about ±9 points: a smaller change is not seen, and more test tasks (tasks.splits)"
+# `rlft.power.smallest_gain(400)`, whose own tests derive it: 0.0803
+RESOLVES = (
+    "With 400 tasks a true change of 8 points is shown in 80% of runs: take more test tasks (tasks.splits) to see"
+)
 
 
 @pytest.fixture

@@ -88,8 +88,11 @@ def test_what_must_be_known_beside_the_numbers_is_told_below():
     change = minus(0.25, 0.1, 0.4, errors=3, ci_low_errors=-0.05, without_score=["a", "b"], declared=False)
     errors, without, range_ = qualifications(change)
     assert errors == (
-        "Counting 3 rollouts without a score against the trained model, the lower end of the interval is -5."
+        "In the interval 3 rollouts without a score count against the trained model at its lower end, and for it at "
+        "its upper one; without them it is +10 to +40."
     )
+    # the interval on which the status rests: the lower of both lower ends
+    assert "95 % interval -5 to +40" in headline(Summary(status="not_improved", difference=change))
     assert without == "2 test tasks have no score for either and are left out."
     assert range_.startswith("The range of this score is not known")
 

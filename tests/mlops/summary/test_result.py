@@ -51,6 +51,15 @@ def test_the_result_comes_first_with_its_intervals():
     assert sorted([*others, *found])[: len(found)] == sorted(found)
 
 
+def test_bounds_are_those_on_which_the_verdict_rests_and_a_score_lies_within_its_own():
+    change = minus(0.25, 0.5).model_copy(update={"errors": 8, "ci_low_errors": -0.01, "ci_high_errors": 0.6})
+    unsure = IMPROVED.model_copy(update={"status": "not_improved", "difference": change})
+    # The start has a score for fewer tasks, on which the trained model has 0.75; on all of its own it has 0.5.
+    found = result_metrics(unsure, gpus=0, trained=Interval(0.5, 0.4, 0.6, 100))
+    ends = [found[f"0_result/test/accuracy{end}"] for end in ("", "_low", "_high", "_gain_low", "_gain_high")]
+    assert ends == [0.5, 0.4, 0.6, -0.01, 0.6]
+
+
 def test_a_run_that_trained_nothing_says_what_it_took_and_what_it_measured():
     baseline = Baseline(verdict="too_hard", advice="Take easier tasks.", frac_tasks_with_variance=0.0)
     stopped = Summary(status="too_hard", baseline=baseline, seconds=Seconds(total=9))
