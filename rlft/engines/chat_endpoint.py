@@ -5,8 +5,9 @@ This is no engine: nobody knows which tokens the model has read and sampled, so 
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +19,9 @@ from rlft.errors import ConfigError
 from rlft.secrets import hide, resolve
 from rlft.types import Report
 
+logger = logging.getLogger(__name__)
 MOST_SILENT = 16  # requests in a row that nobody answers, after which the endpoint is not asked any more
+_NOT_TAKEN = (400, 422, 501)  # statuses with which servers refuse a field that they do not know
 _SEEDS = 2**31  # some servers take no larger seed
 _NEW_NAME = (
     "max_completion_tokens"  # of `max_tokens`, which some models refuse with this word, while few servers know it
@@ -79,14 +82,24 @@ class ChatEndpoint:
         key = _read_key(model.api_key, where)
         self._requests = Requests(model.endpoint, model, {"Authorization": f"Bearer {key}"} if key else {})
         self._limit = "max_tokens"
+        self._takes_schema = True
         self._silent = 0
         self._lock = threading.Lock()
 
     def ask(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling, seed: int
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        sampling: Sampling,
+        seed: int,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tried: Callable[[], None] = lambda: None,
     ) -> ChatAnswer:
         """Return the answer to messages in OpenAI's form; `tools` are the functions that it may call.
 
+        `schema` is the JSON schema of the answer (`response_format`). An endpoint that refuses a request with one and
+        answers the same without is sent no more of them, and a warning says so. `tried` is called before each request.
         Raises ServerGoneError if the endpoint does not answer after all attempts, and ServerRefusedError for a refusal
         and for what is no answer. Neither shows the key.
         """
@@ -94,14 +107,7 @@ class ChatEndpoint:
             raise ServerGoneError(
                 f"{self.model.endpoint} was not asked, as it did not answer {MOST_SILENT} times in a row"
             )
-        body = self._body(messages, tools, sampling, seed)
-        try:
-            response = self._send(body)
-        except ServerRefusedError as refused:
-            if refused.status != 400 or _NEW_NAME not in str(refused) or _NEW_NAME in body:
-                raise
-            self._limit = _NEW_NAME
-            response = self._send(self._body(messages, tools, sampling, seed))
+        response = self._sent(self._body(messages, tools, sampling, seed), schema, tried)
         try:
             return _read_answer(response.json())
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as cause:
@@ -112,11 +118,40 @@ class ChatEndpoint:
         """Close the connections."""
         self._requests.close()
 
-    def _send(self, body: dict[str, Any]) -> httpx.Response:
+    def _sent(
+        self, body: dict[str, Any], schema: Mapping[str, Any] | None, tried: Callable[[], None]
+    ) -> httpx.Response:
+        """Send a request, and again with other fields if the endpoint refuses those that not every server takes."""
+        has_schema = schema is not None and self._takes_schema
+        try:
+            return self._send({**body, "response_format": _format(schema)} if schema and has_schema else body, tried)
+        except ServerRefusedError as refused:
+            if refused.status == 400 and _NEW_NAME in str(refused) and _NEW_NAME not in body:
+                self._limit = _NEW_NAME
+                renamed = {_NEW_NAME if name == "max_tokens" else name: value for name, value in body.items()}
+                return self._sent(renamed, schema, tried)
+            if not has_schema or refused.status not in _NOT_TAKEN:
+                raise
+            response = self._sent(body, None, tried)  # raises if the schema is not what is refused
+            self._do_without_schema(str(refused))
+            return response
+
+    def _do_without_schema(self, why: str) -> None:
+        """Send no schemas from here on, and say so once."""
+        with self._lock:
+            is_news, self._takes_schema = self._takes_schema, False
+        if is_news:
+            logger.warning(
+                "%s takes no schema of answers (response_format): it is asked for their form in words alone. %s",
+                self.model.identity,
+                why,
+            )
+
+    def _send(self, body: dict[str, Any], tried: Callable[[], None]) -> httpx.Response:
         """Send a request, and note whether anybody answers."""
         silent = False
         try:
-            return self._requests.send("POST", "/chat/completions", body)
+            return self._requests.send("POST", "/chat/completions", body, tried=tried)
         except ServerGoneError as gone:
             silent = gone.status == 0
             raise
@@ -141,6 +176,10 @@ class ChatEndpoint:
     def _note(self, *, silent: bool) -> None:
         with self._lock:
             self._silent = self._silent + 1 if silent else 0
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
 
 
 def _read_key(api_key: str | None, where: str) -> str:

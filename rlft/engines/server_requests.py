@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import httpx
@@ -90,11 +90,18 @@ class Requests:
         body: dict[str, Any] | None = None,
         timeout: float = math.inf,
         attempts: int | None = None,
+        tried: Callable[[], None] = lambda: None,
     ) -> httpx.Response:
         """Return the answer to a request, whose status is a success; `timeout` and `attempts` may lower the limits.
 
-        Raises ServerGoneError after all attempts, and ServerRefusedError for any other status.
+        `tried` is called before each attempt. Raises ServerGoneError after all attempts, and ServerRefusedError for any
+        other status.
         """
+
+        def once() -> httpx.Response:
+            tried()
+            return self._once(method, path, body, min(timeout, self.settings.timeout_seconds))
+
         retrying = Retrying(
             stop=stop_after_attempt(attempts or self.settings.attempts),
             wait=_wait,
@@ -102,7 +109,7 @@ class Requests:
             reraise=True,
         )
         try:
-            return retrying(self._once, method, path, body, min(timeout, self.settings.timeout_seconds))
+            return retrying(once)
         except ServerGoneError as gone:
             # If the server works otherwise, this request is at fault, and no reason to do without the server.
             if gone.status == 500 and self._is_healthy():
