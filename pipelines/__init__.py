@@ -10,6 +10,7 @@ What pipelines share:
 - `rounds`: the rounds of training
 - `draws`: how these get their tasks
 - `controls`, `prompted`: the controls that are trained, and those that have examples in their prompts
+- `judges`: whether judges still score as they did
 - `gate`: what is asked of MLflow about the tasks of the gate
 - `caveats`: evaluation tasks that are not new, and what training cost elsewhere
 - `conclusion`, `result`: evaluates all arms, decides and registers; writes what came of it into the summary

@@ -21,6 +21,7 @@ from mlops.stored.rollouts import stored_artifact, stored_output
 from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
+from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference, means
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.rewards import AuditReport
@@ -108,6 +109,7 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
     summary = RescoreSummary(kind="rescore", name=own_labels.name, source=found.name, source_run_id=str(found.run.id))
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
+        meet_judges(settings, stages.show)
         tasks = _tasks(stages, found, tracking_uri)
         _note_environment(summary, stages, found, tasks.load(), rounds[0])
         before = stored_output(found.run, AUDIT, "")

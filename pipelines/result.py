@@ -36,6 +36,7 @@ from rlft.diagnosis import diagnose
 from rlft.errors import TrackerError
 from rlft.evaluation import report_numbers
 from rlft.pass_at_k import compare_pass_at_k
+from rlft.types import add_judging
 from rlft.variety import collapse
 from steps.fetch_champion import fetch_champion
 
@@ -102,6 +103,7 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
         flat = {split: report_numbers(report) for split, report in result.splits.items()}
         record.tracker.log_json(f"evaluations/{name}.json", flat)
+    record.note_judging("evaluation", add_judging(each.judging for each in (*loaded.values(), *controls.values())))
     trained, base = loaded["final"], loaded["base"]
     record.summary.difference_base = difference(trained, base, metric)
     record.trained = trained.splits["test"].metrics.get(metric)
@@ -151,10 +153,10 @@ def _compare_several_attempts(
     stages: Stages, tasks: Artifact, start: Artifact, trained: Artifact, record: Record
 ) -> None:
     """Compare pass@k of the policies before and after training; as a curve in MLflow, k is the step."""
-    before, after = (
-        stages.attempt_often(policy, tasks, name).load().splits["test"]
-        for name, policy in (("start", start), ("trained", trained))
-    )
+    policies = {"start": start, "trained": trained}
+    often = [stages.attempt_often(policy, tasks, name).load() for name, policy in policies.items()]
+    record.note_judging("several_attempts", add_judging(each.judging for each in often))
+    before, after = (each.splits["test"] for each in often)
     record.summary.pass_at_k = found = several_attempts(compare_pass_at_k(before, after))
     if found is None:
         logger.warning("pass@k is not known: all attempts of one of the policies failed")

@@ -26,6 +26,7 @@ from mlops.summary.arms import arm_metrics
 from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
 from pipelines.conclusion import FINAL_SPLITS
+from pipelines.judges import meet_judges
 from pipelines.replay import begin_replay, changed_sides, difference
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
@@ -145,6 +146,7 @@ def retrain(
     )
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
+        meet_judges(settings, stages.show)
         tasks, start = take_tasks(found.tasks), policy_before(home, found, from_round)
         rounds = run_rounds(
             stages,

@@ -22,7 +22,7 @@ from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
 from rlft.outcome import FATES
 from rlft.plateau import plateau
-from rlft.types import Evaluation, EvaluationReport, TrainReport
+from rlft.types import Evaluation, EvaluationReport, Judging, TrainReport, add_judging, judging_in
 from rlft.variety import collapse, named
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,14 @@ class Rounds:
     reports: list[TrainReport] = field(default_factory=list)
     stopped: str = ""
     validations: list[float] = field(default_factory=list)  # the FLOPs of each
+    validations_judging: list[Judging | None] = field(default_factory=list)
     start_report: EvaluationReport | None = None
     validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
+
+    def note_cost(self, validation: Evaluation) -> None:
+        """Note what a validation took."""
+        self.validations.append(validation.flops or 0.0)
+        self.validations_judging.append(validation.judging)
 
     def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
         """Take the report of a policy after `number` rounds, which may be the best so far.
@@ -78,6 +84,10 @@ class Rounds:
     def tokens(self) -> int:
         """Return how many tokens all rounds have sampled."""
         return int(sum(report.metrics.get(TOKENS, 0.0) for report in self.reports))
+
+    def judging(self) -> Judging | None:
+        """Return what judges were asked for the rewards of all rounds; `None` if none was."""
+        return add_judging(judging_in(report.metrics) for report in self.reports)
 
     def resampling(self) -> dict[str, int]:
         """Return what groups without variance have cost in all rounds; empty if none was to be replaced."""
@@ -135,7 +145,7 @@ def run_rounds(
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
     before = _validate(stages, tasks, start, numbers.start, tracker, account)
     rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
-    rounds.validations.append(before.flops or 0.0)
+    rounds.note_cost(before)
     for number in _numbers(numbers, stages.show):
         started = time.perf_counter()
         scored = draws.sample(policy, number)
@@ -151,7 +161,7 @@ def run_rounds(
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
             validated = _validate(stages, tasks, policy, number + 1, tracker, account)
-            rounds.validations.append(validated.flops or 0.0)
+            rounds.note_cost(validated)
             rounds.validated[number + 1] = validated.splits["validation"]
             rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
             _warn_of_collapse(validated.splits["validation"], rounds.start_report, number + 1)

@@ -31,6 +31,7 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts
 from pipelines.gate import check_slices, say_what_it_sees, say_what_moved
+from pipelines.judges import meet_judges
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
@@ -39,7 +40,7 @@ from rlft.config import Config
 from rlft.errors import RewardAuditError
 from rlft.evaluation import advice, baseline_verdict, report_numbers
 from rlft.sft.training import SftReport
-from rlft.types import TaskSet
+from rlft.types import TaskSet, add_judging
 from steps.ask_model import ask_model
 from steps.audit_rewards import audit_rewards
 from steps.choose_prompt import choose_prompt
@@ -148,11 +149,13 @@ def _current_run() -> PipelineRunResponse:
 def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str) -> tuple[Artifact, ...]:
     """Make the tasks, the base policy, the policy that training starts from, and the other model of a control, if any.
 
-    Raises RewardAuditError if the audit finds that the reward would teach the wrong thing.
+    Raises RewardError if a judge has changed, and RewardAuditError if the audit finds that the reward would teach the
+    wrong thing.
     """
     started = time.perf_counter()
     tasks = stages.ingest(tracking_uri)
     check_slices(tasks.load().split("gate"), stages.config)
+    meet_judges(stages.config, stages.show, record)
     moved = say_what_moved(tasks.load(), stages.config, record.tracker)
     _note_tasks(tasks.load(), moved, record, stages.config)
     if missing := tasks.load().notes["tasks"]["without_answer"]:
@@ -202,7 +205,9 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
 
     If the tasks are too hard or solved already, the summary gets that as its status, with advice.
     """
-    report = stages.baseline(start, tasks).load().splits["validation"]
+    measured = stages.baseline(start, tasks).load()
+    record.note_judging("baseline", measured.judging)
+    report = measured.splits["validation"]
     record.tracker.log_json("evaluations/baseline.json", {"validation": report_numbers(report)})
     verdict = baseline_verdict(report, stages.config.baseline.already_solved)
     text = advice(verdict, report)
@@ -228,5 +233,7 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped
     record.tokens = rounds.tokens()
+    record.note_judging("rounds", rounds.judging())
+    record.note_judging("validation", add_judging(rounds.validations_judging))
     for kind, spent in rounds.seconds().items():
         setattr(record.seconds, kind, spent)

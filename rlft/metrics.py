@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 from rlft.evaluation import ENVIRONMENTS, pair
 from rlft.statistics import varies
-from rlft.types import Reward, Rewards, Rollout, Rollouts
+from rlft.types import Reward, Rewards, Rollout, Rollouts, add_judging
 from rlft.variety import answer_counts
 
 
@@ -37,8 +37,15 @@ def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
         **_sampling(rollouts),
         **rollouts.metrics,
         "rewards/errored": float(len(pairs) - len(scored)),
+        **_judge_metrics(rewards),
         **_by_environment(rewards, scored),
     }
+
+
+def _judge_metrics(rewards: Rewards) -> dict[str, float]:
+    """Return `judge/calls` and all else that judges were asked and took, for scores that failed, too."""
+    asked = add_judging(reward.judging for reward in rewards)
+    return {} if asked is None else asked.metrics()
 
 
 def _by_environment(rewards: Rewards, scored: Sequence[Reward]) -> dict[str, float]:

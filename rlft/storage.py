@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from rlft import formats
 from rlft.messages import as_messages
 from rlft.outcome import Failure, as_text
-from rlft.types import Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
+from rlft.types import Judging, Message, Reward, Rewards, Rollout, Rollouts, Task, TaskSet
 
 _TEXT, _INT, _BOOL, _FLOAT = pa.string(), pa.int64(), pa.bool_(), pa.float64()
 _JSON = pa.string()
@@ -70,12 +71,13 @@ REWARD_SCHEMA = pa.schema(
         "error": _TEXT,
         "seconds": _FLOAT,
         "steps": _JSON,
+        "judging": _JSON,
     }
 )
-_JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts", "steps"}
+_JSON_COLUMNS = {"prompt", "answer", "info", "messages", "state", "parts", "steps", "judging"}
 _ARRAY_COLUMNS = {"token_ids": np.int32, "loss_mask": np.bool_, "logprobs": np.float32}
 _FAILURE_COLUMNS = {"error"}  # a `Failure`, stored as text
-_CLOCK_COLUMNS = {"seconds"}  # left out of hashes, so that equal results of different runs have equal ones
+_CLOCK_COLUMNS = {"seconds", "judging"}  # left out of hashes, so that equal results of different runs have equal ones
 
 
 def tasks_to_table(task_set: TaskSet) -> pa.Table:
@@ -123,7 +125,7 @@ def rewards_to_table(rewards: Rewards) -> pa.Table:
 def rewards_from_table(table: pa.Table) -> Rewards:
     """Return the rewards of a table that `rewards_to_table` made; those of format 1 were sums without steps.
 
-    Those before format 3 are of one environment.
+    Those before format 3 are of one environment, and those before format 4 do not say what judges were asked.
     """
     extra = _metadata(table, formats.REWARDS)
     rows = _from_table(table, _reward)
@@ -136,7 +138,8 @@ def rewards_from_table(table: pa.Table) -> Rewards:
 
 def _reward(row: dict[str, Any]) -> Reward:
     steps = {name: tuple(scores) for name, scores in row.pop("steps", {}).items()}
-    return Reward(**row, steps=steps)
+    asked = row.pop("judging", None)
+    return Reward(**row, steps=steps, judging=asked and Judging(**asked))
 
 
 def hash_rows(rows: Iterable[Any], schema: pa.Schema, *extra: str) -> str:
@@ -183,6 +186,8 @@ def _from_table(table: pa.Table, build: Callable[[dict[str, Any]], _Row]) -> tup
 
 
 def _plain(name: str, value: Any) -> Any:
+    if name == "judging":
+        return value and asdict(value)
     return as_text(value) if name in _FAILURE_COLUMNS else value
 
 

@@ -8,7 +8,7 @@ from materializers.report import ReportMaterializer
 from mlops.runtime import cache_policies
 from rlft.evaluation import evaluate_rollouts
 from rlft.flops import ROLLOUT_FLOPS
-from rlft.types import Evaluation, Rewards, Rollouts, TaskSet
+from rlft.types import Evaluation, Rewards, Rollouts, TaskSet, add_judging
 
 
 @step(cache_policy=cache_policies.EVALUATION, output_materializers=ReportMaterializer)
@@ -16,4 +16,5 @@ def evaluate_policy(tasks: TaskSet, rollouts: Rollouts, rewards: Rewards) -> Ann
     """Compute metrics with intervals by split, and the per-task scores for paired comparisons."""
     reports = evaluate_rollouts(rollouts, rewards, tasks)
     flops = rollouts.metrics.get(ROLLOUT_FLOPS)
-    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds, flops=flops)
+    judging = add_judging(reward.judging for reward in rewards)
+    return Evaluation(splits=reports, seconds=rollouts.seconds + rewards.seconds, flops=flops, judging=judging)

@@ -47,12 +47,13 @@ def agreement(
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         specification = specification_in(settings)
-        from rlft.environments.specified import helpers_of
+        from rlft.environments.specified import ask_anew, helpers_of
         from rlft.judges.pairs import read_pairs
         from rlft.rewards.agreement import agreements, judge_pairs
 
         given = read_pairs(pairs)[:limit]
         environment, again = open_reward(settings), open_reward(settings)
+        ask_anew(again)
         judge, weights = helpers_of(environment).judge, settings.reward.weights
         work = judge_pairs(environment, judge, specification, given, weights, again=again, repeated=repeated)
         judged = asyncio.run(work)

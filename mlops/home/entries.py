@@ -32,6 +32,7 @@ _FOLDERS = {
     BACKUP: "copies of the databases from before the home was moved, which are needed no more",
     "damaged": "what databases held that were damaged; those that are used lie elsewhere",
     "checkpoints": "checkpoints of supervised stages that were cut off, which begin anew without them",
+    "judges": "what judges have answered, which is asked and paid for again without it",
     "logs": "traces of errors that were told",
     "schedules": "which schedules were applied, and what came of their runs. The runs themselves are in runs/",
     "scratch": _NOTHING,

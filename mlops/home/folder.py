@@ -22,7 +22,7 @@ _HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may 
 _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 # All that rlft and the databases' own journals put there.
 _CONTENTS = {
-    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "logs",
+    _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "judges", "logs",
     "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
     f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "schedules", "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
@@ -49,6 +49,11 @@ class Home:
     def checkpoints(self) -> Path:
         """The folder in which supervised stages keep checkpoints."""
         return self.root / "checkpoints"
+
+    @property
+    def judges(self) -> Path:
+        """The folder that holds what judges have answered."""
+        return self.root / "judges"
 
     def summary_file(self, run_id: str) -> Path:
         """Return the path of the summary of a run, by ZenML's id."""

@@ -47,6 +47,7 @@ def use_own_setup(home: Home) -> None:
             del os.environ[name]
     os.environ["RLFT_TRACKING_URI"] = home.tracking_uri
     os.environ["RLFT_SCRATCH"] = str(home.root / "scratch")
+    os.environ["RLFT_JUDGES"] = str(home.judges)
     os.environ["ZENML_LOCAL_STORES_PATH"] = str(home.root / "zenml" / "local_stores")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_RUN_ID"):
         os.environ.pop(name, None)

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from shlex import quote
 from typing import Any
@@ -35,7 +35,7 @@ from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.report import make_report
 from mlops.summary.file import keep_summary
 from mlops.summary.result import description, links_of, result_metrics
-from mlops.summary.sections import Seconds
+from mlops.summary.sections import JudgeCost, Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.reach import REFUSALS, check_reachable, quick_http
 from mlops.tracking.run import DESCRIPTION, Tracker
@@ -46,7 +46,7 @@ from rlft.errors import FixedSettingError, FormatVersionError, StorageError, Tra
 from rlft.estimation.peak import peak_memory
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.secrets import hide
-from rlft.types import Interval
+from rlft.types import Interval, Judging
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,11 @@ class Record:
         assert self.summary.pipeline_run_id is not None
         keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
         self.system.log(self.tracker)
+
+    def note_judging(self, stage: str, judging: Judging | None) -> None:
+        """Note in the summary what judges were asked in a stage, if any was."""
+        if judging is not None:
+            self.summary.judges = {**self.summary.judges, stage: JudgeCost(**asdict(judging))}
 
     @cached_property
     def system(self) -> SystemMetrics:

@@ -18,6 +18,8 @@ def blocks(summary: Summary) -> Iterator[Block]:
         yield Bullets(registered, tuple(reasons))
     yield from _cautions(verdict.shortcomings(summary))
     yield verdict.effort(summary)
+    if asked := verdict.judges_effort(summary):
+        yield asked
 
 
 def results(summary: Summary) -> Iterator[Block]:

@@ -15,6 +15,7 @@ from mlops.summary.sections import (
     ControlCost,
     Difference,
     DynamicSampling,
+    JudgeCost,
     Ledger,
     Metrics,
     Promotion,
@@ -155,6 +156,12 @@ class Summary(Section):
     ledger: Ledger = Field(default_factory=Ledger, description="What became of the rollouts of all rounds.")
     dynamic_sampling: DynamicSampling | None = Field(
         default=None, description="What groups without variance have cost; null in a run that does not replace them."
+    )
+    judges: dict[str, JudgeCost] = Field(
+        default={},
+        description="What judges were asked, by the stage that asked: `baseline`, `rounds`, `validation`, `evaluation` "
+        "(of the models that are compared) and `several_attempts` (pass@k). Results from the cache have what the run "
+        "took that did the work. Empty of a reward without a judge.",
     )
     promotion: Promotion = Field(default_factory=Promotion, description="What happened in the registry.")
     seconds: Seconds = Field(default_factory=Seconds, description="Wall seconds of the stages.")

@@ -101,6 +101,24 @@ def effort(summary: Summary) -> str:
     return f"{rounds}, {summary.seconds.total:.0f} s{early}"
 
 
+def judges_effort(summary: Summary) -> str:
+    """Return in a sentence what judges were asked, and what that took; empty if none was asked."""
+    costs = summary.judges.values()
+    if not costs:
+        return ""
+    calls, cached, failed = (sum(getattr(each, name) for each in costs) for name in ("calls", "cached", "failed"))
+    read, written = (sum(getattr(each, name) for each in costs) for name in ("prompt_tokens", "completion_tokens"))
+    untold = sum(each.untold for each in costs)
+    known = [each.money for each in costs if each.money is not None]
+    money = f", for {sum(known):.4g} at the prices of the config" if len(known) == len(costs) else ""
+    not_told = f"; the tokens of {untold:,} answers are not known" if untold else ""
+    lost = f", {failed:,} of them without an answer" if failed else ""
+    return (
+        f"judges: {calls:,} calls{lost}, and {cached:,} votes that were known; {read:,} tokens read and {written:,} "
+        f"written{money}{not_told}"
+    )
+
+
 def arms_table(summary: Summary, metric: str) -> Table:
     """Return the metric of every arm on each split that was measured."""
     arms: dict[str, Metrics] = {}

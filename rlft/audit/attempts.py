@@ -18,7 +18,7 @@ from rlft.contract.faults import described
 from rlft.errors import ConfigError, RlftError
 from rlft.harness.scripted import Part, Script, play_scripts
 from rlft.progress import Progress
-from rlft.rewards.scoring import score_rollouts
+from rlft.rewards.scoring import compares, score_rollouts
 from rlft.types import Reward, Rewards, Rollout, Rollouts, Task
 
 ATTACKED = 12
@@ -62,6 +62,7 @@ class Stage:
     rows: list[tuple[Attempt, Reward]] = field(default_factory=list)
     weights: dict[str, float] = field(default_factory=dict)
     rollouts: list[Rollout] = field(default_factory=list)
+    golds: dict[str, Rollout] = field(default_factory=dict)  # {task id: the gold as it was played}
     seconds: float = 0.0
     stopped: bool = False
 
@@ -71,6 +72,11 @@ class Stage:
         parts = [Part(f"audit/{each.kind}/{each.variant}/{each.task.id}", each.task, each.script) for each in attempts]
         try:
             rollouts = play_scripts(parts, self.environment, self.harness, progress=self.progress)
+            self.golds |= {
+                each.task.id: rollout
+                for each, rollout in zip(attempts, rollouts, strict=True)
+                if each.kind == "gold" and rollout.error is None
+            }
             rewards = self.score(rollouts, {each.task.id: each.task for each in attempts}, self.environment)
         except ConfigError:
             raise
@@ -87,9 +93,14 @@ class Stage:
         self.seconds += time.perf_counter() - began
 
     def score(self, rollouts: Sequence[Rollout], tasks: Mapping[str, Task], environment: BaseEnv) -> Rewards:
-        """Score rollouts as training does."""
+        """Score rollouts as training does; a reward that compares sees each beside the gold of its task alone."""
         rows = Rollouts(tuple(rollouts))
-        return score_rollouts(rows, tasks, environment, **self.settings, progress=self.progress)
+        peers = {each.rollout_id: self._peers(each) for each in rollouts} if compares(environment) else None
+        return score_rollouts(rows, tasks, environment, **self.settings, progress=self.progress, peers=peers)
+
+    def _peers(self, rollout: Rollout) -> tuple[Rollout, ...]:
+        gold = self.golds.get(rollout.task_id)
+        return (rollout,) if gold is None or gold.rollout_id == rollout.rollout_id else (gold, rollout)
 
     def score_again(self, environment: BaseEnv) -> list[tuple[Reward, Reward]]:
         """Score some attempts a second time, the last first, by an environment; return the pairs of scores."""

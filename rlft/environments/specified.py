@@ -51,7 +51,7 @@ class SpecifiedReward(BaseEnv):
         Raises what a grader raises, such as TaskError for a task that lacks a column that a template names.
         """
         specification, helpers = _held(self)
-        attempt = Attempt(completion, item_of(completion.task, ground_truth), helpers)
+        attempt = Attempt(completion, item_of(completion.task, ground_truth), helpers, completion.peers)
         return parts_of(specification, await score_attempt(specification, attempt))
 
     async def compute_step_rewards(self, completion: Trajectory, ground_truth: Any) -> dict[str, list[float | None]]:
@@ -120,6 +120,14 @@ def helpers_of(environment: BaseEnv) -> Helpers:
     return getattr(type(environment), _HELPERS, Helpers())
 
 
+def ask_anew(environment: BaseEnv) -> None:
+    """Let the judge of an environment, if it has one, forget what it has answered, also in earlier runs."""
+    from rlft.judges.chat_judge import ChatJudge
+
+    if isinstance(judge := helpers_of(environment).judge, ChatJudge):
+        judge.ask_anew()
+
+
 def _gold_completion(self: BaseEnv, task: Task) -> str:
     """Return the full answer as the specification writes it."""
     template = _held(self)[0].gold
@@ -151,9 +159,10 @@ def _helpers(specification: Specification) -> Helpers:
     if any(each.needs_judge() for each in graders):
         if specification.judge is None:
             raise no_judge()
+        from rlft.judges.answers import Answers, judges_folder
         from rlft.judges.chat_judge import ChatJudge
 
-        judge = ChatJudge(specification.judge)
+        judge = ChatJudge(specification.judge, Answers(judges_folder()))
     if any(isinstance(each, Program) for each in graders):
         from rlft.sandbox.create import create_sandbox
 

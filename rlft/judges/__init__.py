@@ -1,5 +1,6 @@
 """Judges: models behind an address that answer questions about attempts, where nothing that computes can decide.
 
+- `answers`: what was answered, kept by its content in memory and on disk
 - `chat_judge`: a judge behind an OpenAI-compatible address
 - `asking`: what it is sent; what the attempt says is data there
 - `pairs`: pairs of attempts of which people said which is better, shown in either order

@@ -28,18 +28,30 @@ def read_answer(message: dict[str, Any], question: Question) -> Answer:
         if (label := found.get("label")) not in question.labels:
             raise RewardError(f"the judge gave the label {label!r:.60}, which is none of {', '.join(question.labels)}")
         return Answer(label=label, why=why)
-    score = found.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not question.least <= score <= question.most:
-        raise RewardError(f"the judge gave {score!r:.60}, not a number from {question.least:g} to {question.most:g}")
-    return Answer(score=float(score), why=why)
+    if not question.is_ruler:
+        return Answer(score=_number(found.get("score"), question), why=why)
+    scores, count = found.get("scores"), len(question.attempts)
+    if not isinstance(scores, list) or len(scores) != count:
+        raise RewardError(f"the judge gave {scores!r:.60}, not a list with a number for each of {count} attempts")
+    return Answer(scores=tuple(_number(each, question) for each in scores), why=why)
+
+
+def _number(given: Any, question: Question) -> float:
+    """Return a number within the range of a question. Raises RewardError for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not question.least <= given <= question.most:
+        raise RewardError(f"the judge gave {given!r:.60}, not a number from {question.least:g} to {question.most:g}")
+    return float(given)
 
 
 def agreed(votes: Sequence[Answer]) -> Answer:
-    """Return the mean of the votes' numbers, or the label that more votes have than any other.
+    """Return the mean of the votes' numbers, of each attempt or in all, or the label that most votes have.
 
     The reason is that of the first vote which says so, for numbers the one nearest to the mean. Raises RewardError for
     labels with equally many votes.
     """
+    rows = [vote.scores for vote in votes if vote.scores is not None]
+    if rows:
+        return Answer(scores=tuple(fmean(column) for column in zip(*rows, strict=True)), why=votes[0].why)
     labels = Counter(vote.label for vote in votes if vote.label is not None)
     if not labels:
         mean = fmean(vote.score for vote in votes if vote.score is not None)

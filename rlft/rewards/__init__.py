@@ -11,6 +11,7 @@
 - `rescored`: what another reward says of the same attempts, group by group
 - `same_prompts`: whether stored attempts answer what an environment asks now
 - `cases`: the tests that a specification brings with it
+- `canaries`: attempts by which a judge that has changed is noticed
 - `agreement`: whether a written reward prefers what people prefer, on pairs of attempts
 - `ranges`: which scores and totals are possible, for intervals
 """

@@ -67,12 +67,19 @@ def trajectory(attempt: str | Sequence[object], task: Task) -> Trajectory:
     return Trajectory(as_messages(attempt), task=task)
 
 
+def inline_task(case: Case) -> Task:
+    """Return the task that a case describes itself, by its row."""
+    item = dict(case.item or {})
+    prompt = (Message(role="user", content=str(item.get("prompt", ""))),)
+    return Task("case", "", prompt, item.get("answer"), item, "train", "case")
+
+
 def _run(
     environment: BaseEnv, number: int, case: Case, tasks: Mapping[str, Task], weights: Mapping[str, float]
 ) -> CaseResult:
     if case.task is not None and case.task not in tasks:
         return CaseResult(number, case, None, None)
-    task = tasks[case.task] if case.task is not None else _inline(case)
+    task = tasks[case.task] if case.task is not None else inline_task(case)
     try:
         completion, maxima = trajectory(case.attempt, task), environment.reward_maxima()
         parts = check_parts(asyncio.run(environment.compute_reward(completion, task.answer)))
@@ -84,12 +91,6 @@ def _run(
     low = case.at_least is None or total >= case.at_least - TOLERANCE
     high = case.at_most is None or total <= case.at_most + TOLERANCE
     return CaseResult(number, case, total, "" if low and high else f"earns {total:g}, not {_range(case)}")
-
-
-def _inline(case: Case) -> Task:
-    item = dict(case.item or {})
-    prompt = (Message(role="user", content=str(item.get("prompt", ""))),)
-    return Task("case", "", prompt, item.get("answer"), item, "train", "case")
 
 
 def _range(case: Case) -> str:

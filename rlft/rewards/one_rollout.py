@@ -45,6 +45,7 @@ def make_reward(rollout: Rollout, scored: Scored, rubric: Rubric, seconds: float
         error=failure,
         seconds=seconds,
         steps=scored.steps,
+        judging=scored.judging,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.isolated import environment_of, pool_of, read_task, task_json
 from rlft.outcome import Failure
 from rlft.rewards.attempt import Attempted, Scored, ask
-from rlft.types import Message, Task
+from rlft.types import Judging, Message, Task
 from rlft.workers.child import Methods
 from rlft.workers.pool import Pool
 from rlft.workers.process import WorkerEnded
@@ -42,12 +42,20 @@ def reward_pool(environment: BaseEnv, workers: Workers, *, at_once: int, in_thre
     return pool_of(environment, f"{__name__}:open_rewards", options, workers, setting="reward", processes=processes)
 
 
-async def ask_process(pool: Pool, attempt: Attempted, task: Task, seconds: float, memory_mib: int | None) -> Scored:
+async def ask_process(
+    pool: Pool,
+    attempt: Attempted,
+    task: Task,
+    seconds: float,
+    memory_mib: int | None,
+    peers: Sequence[Sequence[Message]] = (),
+) -> Scored:
     """Return the score of an attempt that a worker process gives. Raises Late if that takes so many seconds."""
     argument = {
         "messages": attempt.messages,
         "state": attempt.state,
         "truncated": attempt.truncated,
+        "peers": peers,
         "task": task_json(task),
     }
     try:
@@ -59,7 +67,7 @@ async def ask_process(pool: Pool, attempt: Attempted, task: Task, seconds: float
     if failure and failure.raised == "MemoryError" and memory_mib:
         failure = replace(failure, fix=_MORE_MEMORY)
     steps = {name: tuple(scores) for name, scores in said["steps"].items()}
-    return Scored(said["parts"], said["answer"], failure, steps)
+    return Scored(said["parts"], said["answer"], failure, steps, said["judging"] and Judging(**said["judging"]))
 
 
 async def open_rewards(payload: dict[str, Any]) -> Methods:
@@ -68,6 +76,7 @@ async def open_rewards(payload: dict[str, Any]) -> Methods:
 
     async def score(argument: dict[str, Any]) -> dict[str, Any]:
         attempt = _Attempt(tuple(argument["messages"]), argument["state"], argument["truncated"])
-        return asdict(await ask(environment, attempt, read_task(argument["task"]), [], in_threads=in_threads))
+        task, peers = read_task(argument["task"]), argument["peers"]
+        return asdict(await ask(environment, attempt, task, [], in_threads=in_threads, peers=peers))
 
     return {"score": score}

@@ -18,6 +18,7 @@ from rlft.rewards.attempt import Scored, ask, is_async
 from rlft.rewards.harmless import harmless_rollouts
 from rlft.rewards.one_rollout import unscored
 from rlft.rewards.remote import ENDED, ask_process, reward_pool
+from rlft.specification.billing import Bill
 from rlft.types import Rollout, Task
 from rlft.workers.bounded import MAX_LATE_IN_A_ROW, Job, Late, run_bounded
 from rlft.workers.pool import Pool
@@ -46,6 +47,8 @@ class Scores:
     workers: Workers
     lost_in_a_row: int = 0
     reached: dict[str, list[str]] = field(default_factory=dict)  # {rollout id: names of the methods that were called}
+    peers: Mapping[str, Sequence[Rollout]] = field(default_factory=dict)  # {rollout id: its group}, where it matters
+    bills: dict[str, Bill] = field(default_factory=dict)  # {rollout id: what judges were asked}, of this process
 
     def of(self, rollouts: Sequence[Rollout], meter: Meter) -> list[tuple[Rollout, Scored, float]]:
         """Return each rollout with its score and the seconds that this took, in the order of `rollouts`.
@@ -99,16 +102,23 @@ class Scores:
 
     def job(self, rollout: Rollout, task: Task) -> Job:
         """Return the job that scores a rollout. What it comes to is a `_Found`, or `Late`."""
-        reached = self.reached[rollout.rollout_id] = ["compute_reward"]
+        reached, bill = ["compute_reward"], Bill()
+        self.reached[rollout.rollout_id], self.bills[rollout.rollout_id] = reached, bill
+
+        peers = [each.messages for each in self.peers.get(rollout.rollout_id, ())]
 
         async def score() -> _Found | Late:
             started = time.perf_counter()
             if (pool := self._pool) is None:
                 with noted("compute_reward", rollout.rollout_id, task.id):
-                    scored = await ask(self.environment, rollout, task, reached, in_threads=self._in_threads())
+                    in_threads = self._in_threads()
+                    scored = await ask(
+                        self.environment, rollout, task, reached, in_threads=in_threads, bill=bill, peers=peers
+                    )
             else:
                 try:
-                    scored = await ask_process(pool, rollout, task, self.timeout_seconds, self.workers.memory_mib)
+                    limits = (self.timeout_seconds, self.workers.memory_mib)
+                    scored = await ask_process(pool, rollout, task, *limits, peers)
                 except Late as late:
                     return late
             return scored, time.perf_counter() - started
@@ -121,7 +131,7 @@ class Scores:
             logger.warning("a score did not come within %g s; it becomes an error of its rollout", seconds)
         where = self.reached[rollout.rollout_id][-1]
         why = str(late).replace("no result", "ScoringTimeout: no score", 1)
-        return Scored({}, failure=Failure(where, why)), seconds
+        return Scored({}, failure=Failure(where, why), judging=self.bills[rollout.rollout_id].total), seconds
 
     def _check_hangs(self, task: Task, last: Failure | None) -> None:
         """Raise RewardHangs if harmless answers to a task are not scored either, or none could be tried.

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 from rlft.contract.base import BaseEnv
+from rlft.contract.specified import specification_of
 from rlft.errors import EnvironmentSetupError, RewardError, TaskError
 from rlft.progress import Meter, Progress, silent
 from rlft.rewards.one_rollout import Rubric, make_reward
 from rlft.rewards.ranges import score_ranges
 from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
-from rlft.types import Aggregation, Reward, Rewards, Rollouts, Task
+from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task
 from rlft.workers.settings import Workers
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,7 @@ def score_rollouts(
     workers: Workers | None = None,
     aggregation: Aggregation = "sum",
     progress: Progress = silent,
+    peers: Mapping[str, Sequence[Rollout]] | None = None,
 ) -> Rewards:
     """Score every rollout with the environment's `compute_reward`, and return the rewards in the order of the rollouts.
 
@@ -38,7 +41,8 @@ def score_rollouts(
     every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
     `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
     `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
-    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training.
+    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training. `peers` maps rollout
+    ids to what each is compared with by a reward that compares, itself included; `None` means all attempts at its task.
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
     the minimum that it declares leaves `total=None` and an `error` that says where and why, and so does a rollout that
@@ -55,7 +59,8 @@ def score_rollouts(
     maxima = _maxima(environment)
     rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
     check_known(rollouts, tasks)
-    scores = Scores(environment, tasks, timeout_seconds, workers or Workers())
+    group = peers if peers is not None else groups_of(rollouts) if compares(environment) else {}
+    scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=group)
     meter = Meter(progress, len(rollouts), "scores")
     found = scores.of(rollouts.rows, meter)
     rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
@@ -74,6 +79,21 @@ def score_rollouts(
         aggregation=aggregation,
         step_weights={name: float(weight_of(name, steps)) for name in sorted(stepwise)},
     )
+
+
+def compares(environment: BaseEnv) -> bool:
+    """Return whether an environment's reward compares the attempts at a task with each other."""
+    specification = specification_of(environment)
+    return specification is not None and specification.compares
+
+
+def groups_of(rollouts: Rollouts) -> dict[str, list[Rollout]]:
+    """Return {rollout id: all rollouts of its task that did not fail themselves}."""
+    groups: dict[str, list[Rollout]] = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.error is None:
+            groups[rollout.task_id].append(rollout)
+    return {rollout.rollout_id: groups[rollout.task_id] for rollout in rollouts if rollout.error is None}
 
 
 def check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:

@@ -5,6 +5,8 @@
 - `grader`: the base class of graders
 - `texts`, `values`: graders that look at a text, or at a value in it
 - `programs`, `judged`, `judge`: graders that are code, or ask a judge; the protocol of judges
+- `compared`, `scorers`: graders that compare the attempts at a task, and that are scorers of MLflow
+- `billing`: what judges were asked for a score
 - `openai`: OpenAI's graders that compute
 - `templates`, `reading`, `attempt`: places to fill in, where a value stands, and what an attempt is
 - `scoring`: one attempt scored, criterion by criterion

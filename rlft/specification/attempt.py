@@ -41,6 +41,8 @@ class Attempt:
     messages: Sequence[Message]
     item: Mapping[str, Any]
     helpers: Helpers = field(default_factory=Helpers)
+    peers: Sequence[Sequence[Message]] = ()
+    """The attempts of the group, this one among them, where a criterion compares them; else nothing."""
 
     @cached_property
     def text(self) -> str:

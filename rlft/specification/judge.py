@@ -11,6 +11,17 @@ from pydantic import Field
 from rlft.specification.piece import Piece
 
 
+class Prices(Piece):
+    """What a judge's tokens cost, in any one currency."""
+
+    input: float = Field(ge=0, le=1e6, description="Money for a million tokens that it reads.")
+    output: float = Field(ge=0, le=1e6, description="Money for a million tokens that it writes.")
+
+    def of(self, read: int | None, written: int | None) -> float | None:
+        """Return the money for so many tokens; `None` if either number is not known."""
+        return None if read is None or written is None else (read * self.input + written * self.output) / 1e6
+
+
 class JudgeSettings(Piece):
     """The model that answers questions about attempts, behind an OpenAI-compatible address."""
 
@@ -24,6 +35,13 @@ class JudgeSettings(Piece):
         pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$",
         description="Key of the endpoint, as env:NAME for the environment variable that holds it. null sends none.",
     )
+    version: str = Field(
+        default="",
+        max_length=200,
+        description="Which version of the model it is, in your words. It is part of the reward's fingerprint: change "
+        "it when the model has changed under its name, and everything is asked again.",
+    )
+    prices: Prices | None = Field(default=None, description="What its tokens cost. null claims no money.")
     votes: int = Field(
         default=1,
         ge=1,
@@ -40,14 +58,15 @@ class JudgeSettings(Piece):
 
     def scoring(self) -> dict[str, Any]:
         """Return what its answers depend on, as JSON."""
-        return self.model_dump(mode="json", include={"endpoint", "model", "votes", "max_tokens"})
+        return self.model_dump(mode="json", include={"endpoint", "model", "version", "votes", "max_tokens"})
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question about one attempt, or about several side by side; what attempts say is data.
 
-    A judge answers with a number from `least` to `most`, or with one of `labels` if there are any.
+    A judge answers with a number from `least` to `most`, with one of `labels` if there are any, or with a number for
+    each attempt if it `is_ruler`.
     """
 
     messages: Sequence[tuple[str, str]]
@@ -57,20 +76,29 @@ class Question:
     least: float = 0.0
     most: float = 1.0
     labels: tuple[str, ...] = ()
+    is_ruler: bool = False
+    shared: str = ""
+    """What all attempts begin with, shown once."""
+    askers: int = 1
+    """How often the same is asked, once for each attempt that it decides about; all get the same answer or error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A judge's answer: a number within the range of the question, or one of its labels, and its reason."""
+    """A judge's answer: a number within the range of the question, one of its labels, or a number for each attempt.
+
+    `why` is its reason.
+    """
 
     score: float | None = None
     label: str | None = None
     why: str = ""
+    scores: tuple[float, ...] | None = None
 
 
 class Judge(Protocol):
     """Answers questions about attempts. What fails, refuses or cannot be read raises, and is never a 0."""
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer to a question: a number if it has no labels, else a label. Raises where there is none."""
+        """Return the answer to a question, in the form that it asks for. Raises where there is none."""
         ...

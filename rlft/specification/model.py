@@ -7,19 +7,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from rlft.specification.compared import Ruler
 from rlft.specification.grader import Grader
 from rlft.specification.judge import JudgeSettings
 from rlft.specification.judged import Asked, LabelModel, ScoreModel
 from rlft.specification.openai import Multi, StringCheck, TextSimilarity
 from rlft.specification.piece import Piece
 from rlft.specification.programs import Function, Program
+from rlft.specification.scorers import MlflowScorer
 from rlft.specification.templates import Template
 from rlft.specification.texts import Contains, Exact, InLanguage, Lacks, Length, Matches, Similar
 from rlft.specification.values import Citation, Day, Form, Items, Number, Present
 
 AnyGrader = Annotated[
     Exact | Similar | Contains | Lacks | Matches | Length | InLanguage | Number | Day | Items | Form | Present
-    | Citation | Function | Asked | StringCheck | TextSimilarity | Program | ScoreModel | LabelModel | Multi,
+    | Citation | Function | MlflowScorer | Asked | Ruler | StringCheck | TextSimilarity | Program | ScoreModel
+    | LabelModel | Multi,
     Field(discriminator="type"),
 ]  # fmt: skip
 LARGEST = 1e6
@@ -166,8 +169,14 @@ class Specification(Piece):
             waiting.extend(grader.inner())
 
     def functions(self) -> list[str]:
-        """Return the names of the user's functions, each once, in the order of the alphabet."""
-        return sorted({each.function for each in self.graders() if isinstance(each, Function)})
+        """Return the names of the user's functions and scorers, each once, in the order of the alphabet."""
+        functions = {each.function for each in self.graders() if isinstance(each, Function)}
+        return sorted(functions | {each.scorer for each in self.graders() if isinstance(each, MlflowScorer)})
+
+    @property
+    def compares(self) -> bool:
+        """Whether a criterion compares the attempts at a task with each other."""
+        return any(isinstance(each, Ruler) for each in self.graders())
 
     def weights(self) -> dict[str, float]:
         """Return {part: weight}; a gate is shown by a metric, `GATE`."""

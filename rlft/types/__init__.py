@@ -3,6 +3,7 @@
 `Task` -> (harness, engine) -> `Rollout` -> (environment) -> `Reward` -> (advantage, loss) -> next policy.
 """
 
+from rlft.types.judging import Judging, add_judging, judging_in
 from rlft.types.message import FunctionCall, InvalidToolCall, Message, ToolCall
 from rlft.types.report import Effect, Evaluation, EvaluationReport, Interval, Report, TrainReport
 from rlft.types.reward import Aggregation, Reward, Rewards
@@ -19,6 +20,7 @@ __all__ = [
     "FunctionCall",
     "Interval",
     "InvalidToolCall",
+    "Judging",
     "Message",
     "Report",
     "Reward",
@@ -33,4 +35,6 @@ __all__ = [
     "TrainReport",
     "Trajectory",
     "Turn",
+    "add_judging",
+    "judging_in",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from rlft.outcome import FATES, Fate
+from rlft.types.judging import Judging
 
 Effect = Literal["widened", "ahead", "sharpened", "lost", "open"]  # what training did to several attempts at a task
 
@@ -102,9 +103,13 @@ class EvaluationReport:
 class Evaluation(Report):
     """The reports of one policy by split, the wall seconds of sampling and scoring, and the FLOPs of sampling.
 
-    The FLOPs of a model behind an address are `None`, as nobody knows them.
+    The FLOPs of a model behind an address are `None`, as nobody knows them. `judging` is what judges were asked for the
+    scores, `None` if none was; results from the cache have that of the run that did the work.
     """
+
+    passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}
 
     splits: dict[str, EvaluationReport]
     seconds: float = 0.0
     flops: float | None = 0.0
+    judging: Judging | None = None

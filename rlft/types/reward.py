@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rlft.outcome import Failure
+from rlft.types.judging import Judging
 
 Aggregation = Literal["sum", "normalize_then_sum"]
 
@@ -49,6 +50,8 @@ class Reward:
     steps: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     """{part: its scores of the turns, one each}, of the parts that are scored per turn. They are no part of the total;
     `None` is a turn to which the part does not apply."""
+    judging: Judging | None = None
+    """What judges were asked for the score; `None` if none was."""
 
 
 @dataclass(frozen=True, slots=True)

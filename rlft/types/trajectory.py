@@ -61,6 +61,8 @@ class Trajectory(list[Message]):
     """The state of the environment as `setup` and the tools left it, JSON; empty where there is none."""
     truncated: bool
     """Whether a limit of tokens, context or seconds cut the rollout off."""
+    peers: Sequence[Sequence[Message]]
+    """What follows the prompt in each attempt of the group, this one among them, where a reward compares them."""
 
     def __init__(
         self,
@@ -69,11 +71,13 @@ class Trajectory(list[Message]):
         task: Task,
         state: dict[str, Any] | None = None,
         truncated: bool = False,
+        peers: Sequence[Sequence[Message]] = (),
     ) -> None:
         super().__init__(messages)
         self.task = task
         self.state = state or {}
         self.truncated = truncated
+        self.peers = peers
 
     @property
     def text(self) -> str:

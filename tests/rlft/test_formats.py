@@ -115,8 +115,8 @@ def test_a_change_of_a_format_is_noticed_here():
         ["answer", "environment", "group", "id", "info", "prompt", "question_key", "split"],
     )
     assert (formats.REWARDS.newest, sorted(storage.REWARD_SCHEMA.names)) == (
-        3,
-        ["answer", "error", "parts", "rollout_id", "seconds", "solved", "steps", "task_id", "total"],
+        4,
+        ["answer", "error", "judging", "parts", "rollout_id", "seconds", "solved", "steps", "task_id", "total"],
     )
     assert (formats.ROLLOUTS.newest, " ".join(sorted(storage.ROLLOUT_SCHEMA.names))) == (
         1,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlft import storage
 from rlft.calls import make_call
 from rlft.outcome import Failure
-from rlft.types import SPLITS, Reward, Rewards, Rollouts, Task, TaskSet
+from rlft.types import SPLITS, Judging, Reward, Rewards, Rollouts, Task, TaskSet
 from tests.factories import make_reward, make_rollout, make_task, make_task_set, user
 
 texts = st.one_of(st.text(), st.sampled_from(["", "\u2028", "\x00", "null", '"', "\U0001f600", "a\r\nb", "\ufeff"]))
@@ -107,6 +107,7 @@ rewards = st.builds(
     error=failures,
     seconds=st.floats(allow_nan=False),
     steps=st.dictionaries(texts, st.lists(st.none() | st.floats(allow_nan=False), max_size=3).map(tuple), max_size=2),
+    judging=st.none() | st.builds(Judging, calls=st.integers(0, 9), money=st.none() | st.floats(0, 1)),
 )
 
 
@@ -253,3 +254,13 @@ def test_the_hash_of_rewards_ignores_the_clock_alone():
     assert digest(seconds=5.0) == digest()
     others = [{"total": 0.5}, {"parts": {"exact": None}}, {"solved": False}, {"answer": "1"}, {"error": "e"}]
     assert digest() not in {digest(**change) for change in others}
+
+
+def test_what_judges_were_asked_is_no_part_of_a_hash_and_older_tables_lack_it():
+    asked = make_reward(make_rollout(), 1.0, judging=Judging(calls=3, seconds=1.0))
+    known = dataclasses.replace(asked, judging=Judging(cached=3))
+    one, other = (storage.hash_rows([row], storage.REWARD_SCHEMA) for row in (asked, known))
+    assert one == other
+    table = storage.rewards_to_table(Rewards((asked,), {})).drop_columns(["judging"])
+    older = table.replace_schema_metadata({**table.schema.metadata, b"format": b"3"})
+    assert storage.rewards_from_table(older).rows == (dataclasses.replace(asked, judging=None),)

@@ -2,8 +2,9 @@ import pytest
 
 from mlops.summary.controls import controls_that_do
 from mlops.summary.result import best_control, cut_short, description, links_of, result_metrics
-from mlops.summary.sections import Baseline, Difference, Ledger, Promotion, Seconds
+from mlops.summary.sections import Baseline, Difference, JudgeCost, Ledger, Promotion, Seconds
 from mlops.summary.summary import Summary
+from mlops.summary.verdict import judges_effort
 from rlft.types import Interval
 
 
@@ -157,3 +158,24 @@ def test_the_constant_answers_of_several_environments_are_told_one_by_one():
     )
     [said] = controls_that_do(told)
     assert said.startswith("Saying '4' to every task of sums and nothing to every task of words reaches 25.0 %")
+
+
+def test_what_judges_took_is_added_up_over_the_stages_and_money_is_told_only_if_all_of_it_is_known():
+    rounds = JudgeCost(calls=1000, failed=2, cached=50, prompt_tokens=20_000, completion_tokens=500, money=0.125)
+    other = JudgeCost(calls=10, prompt_tokens=200, completion_tokens=5, money=0.25)
+    priced = Summary(status="improved", judges={"rounds": rounds, "evaluation": other})
+    found = {name: value for name, value in result_metrics(priced, gpus=0).items() if "judge" in name}
+    assert found == {
+        "0_result/used/judge_calls": 1010,
+        "0_result/used/judge_tokens": 20_705,
+        "0_result/used/judge_money": 0.375,
+    }
+    assert judges_effort(priced) == (
+        "judges: 1,010 calls, 2 of them without an answer, and 50 votes that were known; 20,200 tokens read and 505 "
+        "written, for 0.375 at the prices of the config"
+    )
+    untold = other.model_copy(update={"money": None, "untold": 7})
+    unknown = priced.model_copy(update={"judges": {"rounds": rounds, "evaluation": untold}})
+    assert "0_result/used/judge_money" not in result_metrics(unknown, gpus=0)
+    assert judges_effort(unknown).endswith("505 written; the tokens of 7 answers are not known")
+    assert judges_effort(IMPROVED) == ""

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from rlft.config.names import SPECIFICATION
 from rlft.config.specified import PLAIN
 from rlft.contract.loading import load_environment
-from rlft.engines import server_requests
+from rlft.environments.specified import ask_anew
 from rlft.errors import ConfigError, EnvironmentSetupError, RewardError
 from rlft.fingerprints.identity import environment_fingerprints
+from rlft.judges.answers import VARIABLE
 from rlft.judges.asking import mark_of, messages_for
 from rlft.judges.reading import agreed, read_answer
-from rlft.rewards.scoring import score_rollouts
 from rlft.specification.judge import Answer, Question
-from tests.rlft.attempts import answered, make_task
+from rlft.types import Judging
+from rlft.workers.settings import Workers
 from tests.rlft.engines.chat_servers import DROP, HANG, ChatServer, completion
+from tests.rlft.judges.judged import KIND, judged, says, scored
 
-TASK = make_task("t", "The capital of Peru?", "Lima")
-KIND = {"kind": {"says": "It is kind.", "grader": {"type": "judge", "question": "Is it kind to {{item.prompt}}?"}}}
 LABEL = {
     "type": "label_model",
     "model": "gpt-x",
@@ -31,26 +31,6 @@ LABEL = {
     "passing_labels": ["good"],
 }
 KEY = "sk-kept-secret-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(server_requests, "_FIRST_WAIT", 0.001)
-    monkeypatch.setattr(server_requests, "_LONGEST_WAIT", 0.01)
-
-
-def judged(server, criteria=KIND, **settings):
-    spec = {"criteria": criteria, "judge": {"endpoint": server.url, "model": "small", "attempts": 2, **settings}}
-    return load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
-
-
-def scored(environment, *texts):
-    limits = {"weights": {}, "full": None, "timeout_seconds": 20}
-    return score_rollouts(answered(TASK, *texts), {"t": TASK}, environment, **limits).rows
-
-
-def says(**answer):
-    return json.dumps({"why": "so", **answer})
 
 
 def test_a_judge_decides_a_criterion_and_reads_the_attempt_as_data():
@@ -196,3 +176,146 @@ def test_the_reason_is_that_of_a_vote_that_says_so():
     assert agreed(numbers).why == "mostly"  # the mean is 0.53
     labels = [Answer(label="bad", why="poor"), Answer(label="good", why="fine"), Answer(label="good", why="nice")]
     assert agreed(labels) == Answer(label="good", why="fine")
+
+
+USAGE = {"prompt_tokens": 300, "completion_tokens": 20}
+PRICES = {"input": 2.0, "output": 10.0}
+
+
+def test_what_was_asked_is_counted_with_the_tokens_and_the_money_of_the_endpoint():
+    busy = (429, "slow down", {"Retry-After": "0"})
+
+    def answer(body, number):
+        return busy if number == 1 else completion(says(score=1), usage=USAGE)
+
+    with ChatServer(answer) as server:
+        first, second = scored(judged(server, prices=PRICES, concurrency=1), "Lima", "Lima")
+    # One is asked, twice as it was busy, and the other is known: 300 * 2 + 20 * 10 = 800 for a million.
+    asked, known = sorted((first.judging, second.judging), key=lambda each: each.cached)
+    assert asked == Judging(
+        calls=1, retries=1, prompt_tokens=300, completion_tokens=20, money=pytest.approx(800e-6), seconds=asked.seconds
+    )
+    assert asked.seconds > 0
+    assert known == Judging(cached=1, money=0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "usage", "money", "untold"),
+    [
+        ({}, USAGE, None, 0),  # without a price no money is claimed
+        ({"prices": PRICES}, None, None, 1),  # nor where the endpoint does not say what it has read
+        ({"prices": PRICES}, {"prompt_tokens": 300}, None, 1),
+        ({"prices": {"input": 0.0, "output": 0.0}}, USAGE, 0.0, 0),
+    ],
+)
+def test_money_is_claimed_only_where_it_is_known(settings, usage, money, untold):
+    with ChatServer(lambda body, number: completion(says(score=1), usage=usage)) as server:
+        [row] = scored(judged(server, **settings), "Lima")
+    assert (row.judging.money, row.judging.untold) == (money, untold)
+
+
+def test_what_failed_was_asked_as_well():
+    with ChatServer(lambda body, number: 503) as server:
+        [gone] = scored(judged(server, prices=PRICES, attempts=3), "Lima")
+    with ChatServer(lambda body, number: completion("nonsense", usage=USAGE)) as server:
+        [nonsense] = scored(judged(server, prices=PRICES), "Lima")
+    with ChatServer(lambda body, number: HANG) as server:
+        [late] = scored(judged(server, timeout_seconds=0.2, attempts=1), "Lima")
+    assert (gone.total, gone.judging.calls, gone.judging.retries, gone.judging.failed) == (None, 1, 2, 1)
+    assert gone.judging.money == 0.0
+    assert (nonsense.total, nonsense.judging.failed, nonsense.judging.prompt_tokens) == (None, 0, 300)
+    assert (late.total, late.judging.failed, late.judging.money) == (None, 1, None)
+
+
+def test_a_reward_without_a_judge_has_no_bill():
+    spec = {"criteria": {"right": {"says": "r", "grader": {"type": "exact"}}}}
+    [row] = scored(load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)}), "Lima")
+    assert (row.total, row.judging) == (1.0, None)
+
+
+def test_votes_of_a_worker_process_are_counted_too():
+    with ChatServer(lambda body, number: completion(says(score=body["seed"] / 2), usage=USAGE)) as server:
+        [row] = scored(judged(server, votes=3), "Lima", workers=Workers(isolation="process"))
+    assert row.total == 0.5
+    assert (row.judging.calls, row.judging.prompt_tokens, row.judging.completion_tokens) == (3, 900, 60)
+
+
+def test_answers_have_a_schema_where_the_endpoint_takes_it():
+    criteria = {**KIND, "label": {"says": "It is good.", "grader": LABEL}}
+    with ChatServer(
+        lambda body, number: says(label="good") if "label" in str(body["response_format"]) else says(score=1)
+    ) as server:
+        [row] = scored(judged(server, criteria, concurrency=1), "Lima")
+        forms = [body["response_format"]["json_schema"] for body in server.bodies]
+    assert row.total == 2.0
+    assert {form["strict"] for form in forms} == {True}
+    kinds = {"score": {"type": "number"}, "label": {"type": "string", "enum": ["good", "bad"]}}
+    asked = [form["schema"]["properties"] for form in forms]
+    assert sorted(asked, key=str) == sorted(
+        ({"why": {"type": "string"}, name: kind} for name, kind in kinds.items()), key=str
+    )
+    assert all(form["schema"]["required"] == list(form["schema"]["properties"]) for form in forms)
+
+
+def test_an_endpoint_that_refuses_schemas_is_asked_in_words_and_that_is_said_once(caplog):
+    def answer(body, number):
+        return (400, "unknown field", {}) if "response_format" in body else says(score=1)
+
+    with ChatServer(answer) as server:
+        rows = scored(judged(server, concurrency=1), "Lima", "Cusco", "Quito")
+        assert ["response_format" in body for body in server.bodies] == [True, False, False, False]
+    assert [row.total for row in rows] == [1.0, 1.0, 1.0]
+    assert sorted(row.judging.retries for row in rows) == [0, 0, 1]
+    [said] = [record.getMessage() for record in caplog.records if "response_format" in record.getMessage()]
+    assert "takes no schema of answers" in said
+    assert "unknown field" in said
+
+
+def test_a_request_that_is_refused_for_something_else_keeps_its_schema(caplog):
+    with ChatServer(lambda body, number: 400 if "Cusco" in str(body) else says(score=1)) as server:
+        refused, kept = scored(judged(server, concurrency=1), "Cusco", "Lima")
+        assert "response_format" in server.bodies[-1]
+    assert (refused.total, kept.total) == (None, 1.0)
+    assert "takes no schema" not in caplog.text
+
+
+def test_what_was_answered_is_not_asked_again_by_another_process_of_the_home(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with ChatServer(lambda body, number: says(score=body["seed"] / 10)) as server:
+        first = scored(judged(server, votes=3), "Lima")[0]
+        again = scored(judged(server, votes=3), "Lima", workers=Workers(isolation="process"))[0]
+        assert len(server.bodies) == 3
+        assert len(list(tmp_path.glob("answers/??/*.json"))) == 3  # a file for each vote
+        assert (first.total, again.total) == (pytest.approx(0.1), pytest.approx(0.1))
+        assert (first.judging.calls, first.judging.cached) == (3, 0)
+        assert (again.judging.calls, again.judging.cached) == (0, 3)
+        scored(judged(server, votes=5), "Lima")  # two more votes of the same judge
+        assert len(server.bodies) == 5
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"model": "other"}, {"version": "2026-11"}, {"max_tokens": 64}, {"votes": 1}],
+    ids=str,
+)
+def test_another_judge_is_asked(monkeypatch, tmp_path, changed):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with ChatServer(lambda body, number: says(score=1)) as server:
+        scored(judged(server, votes=2), "Lima")
+        asked = len(server.bodies)
+        scored(judged(server, **{"votes": 2, "timeout_seconds": 9.0, **changed}), "Lima")
+        assert len(server.bodies) > asked
+
+
+def test_what_is_no_answer_is_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with ChatServer(lambda body, number: "nonsense" if number == 1 else says(score=1)) as server:
+        assert [scored(judged(server), "Lima")[0].total for _ in range(2)] == [None, 1.0]
+
+
+def test_a_judge_that_is_to_answer_anew_does(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with ChatServer(lambda body, number: says(score=number / 10)) as server:
+        assert scored(judged(server), "Lima")[0].total == 0.1
+        ask_anew(again := judged(server))
+        assert scored(again, "Lima")[0].total == 0.2

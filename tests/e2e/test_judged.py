@@ -1,0 +1,90 @@
+"""Runs whose reward asks a judge, a real HTTP server."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.e2e.conftest import TINY
+from tests.rlft.engines.chat_servers import ChatServer, completion
+from tests.rlft.judges.judged import says
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
+
+LOOK = """
+from mlflow.tracking import MlflowClient
+from mlops.home.folder import find_home
+from mlops.ids import REWARDS
+from mlops.runs.finding import find_run
+from mlops.stored.rollouts import stored_output
+from rlft.types import add_judging
+
+run = find_run("{name}")
+stored = stored_output(run, REWARDS, "r000")
+logged = MlflowClient(find_home().tracking_uri).get_run("{id}").data.metrics
+print(json.dumps({{
+    "stored": add_judging(row.judging for row in stored).metrics(),
+    "totals": [row.total for row in stored],
+    "logged": {{name: value for name, value in logged.items() if name.startswith("judge/")}},
+    "used": {{name: value for name, value in logged.items() if name.startswith("0_result/used/judge")}},
+}}))
+"""
+
+
+def spec(server: ChatServer) -> dict:
+    return {
+        "criteria": {
+            "right": {"says": "The number is right.", "grader": {"type": "number"}},
+            "kind": {"says": "It is kind.", "grader": {"type": "judge", "question": "Is it kind?"}, "weight": 0.1},
+        },
+        "judge": {"endpoint": server.url, "model": "small", "prices": {"input": 10.0, "output": 100.0}},
+    }
+
+
+def length_of(body: dict) -> float:
+    """A judge that likes short attempts, and says the same of the same one."""
+    return round(1 / len(body["messages"][-1]["content"].split("\n", 1)[1]), 6)
+
+
+def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(make_home):
+    home = make_home("judged")
+
+    def answer(body, number):
+        return completion(says(score=length_of(body)), usage={"prompt_tokens": 100, "completion_tokens": 10})
+
+    def run(name: str, *more: str) -> dict:
+        content = yaml.safe_load(TINY.read_text()) | {"controls": []}
+        content["reward"] = {"spec": spec(server), "audit": False}  # a judge that likes short answers is a bad one
+        del content["environment"]
+        (home.folder / "judged.yaml").write_text(yaml.safe_dump(content))
+        done = home.rlft("run", "judged.yaml", "--name", name, "--set", "training.rounds=1", *more)
+        assert done.code == 0, done.output
+        assert done.summary is not None
+        return done.summary | {"output": done.output}
+
+    with ChatServer(answer) as server:
+        first = run("first")
+        asked = len(server.bodies)
+        found = home.query(LOOK.format(name="first", id=first["mlflow_run_id"]))
+        again = run("again", "--no-cache")
+        assert len(server.bodies) == asked  # all is done once more, and the judge has said it all
+        repeated = home.query(LOOK.format(name="again", id=again["mlflow_run_id"]))
+
+    assert found["logged"] == found["stored"]
+    assert found["stored"]["judge/calls"] + found["stored"]["judge/cached"] == 32  # a vote for each attempt
+    assert found["stored"]["judge/prompt_tokens"] == 100 * found["stored"]["judge/calls"]
+    # 100 tokens at 10 for a million and 10 at 100: 0.002 for each call.
+    assert found["stored"]["judge/money"] == pytest.approx(0.002 * found["stored"]["judge/calls"])
+    stages = first["judges"]
+    assert set(stages) == {"baseline", "rounds", "validation", "evaluation"}
+    assert stages["rounds"]["calls"] == found["stored"]["judge/calls"]
+    calls = sum(stage["calls"] for stage in stages.values())
+    assert found["used"] == {
+        "0_result/used/judge_calls": calls,
+        "0_result/used/judge_tokens": 110 * calls,
+        "0_result/used/judge_money": pytest.approx(0.002 * calls),
+    }
+    assert f"judges: {calls:,} calls" in first["output"]
+    assert repeated["totals"] == found["totals"]
+    assert repeated["stored"]["judge/calls"] == repeated["stored"]["judge/money"] == 0
+    assert repeated["stored"]["judge/cached"] == 32
