@@ -21,6 +21,12 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
+@pytest.fixture(autouse=True)
+def _no_kept_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test takes what a judge told another one, which may have had a server on the same port."""
+    monkeypatch.delenv("RLFT_JUDGES", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of the real data sets: `RLFT_SHARED_DATA`, else `shared/data` beside the repository."""

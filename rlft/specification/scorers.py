@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -72,7 +70,7 @@ class MlflowScorer(Grader):
             )
 
     def _score(self, value: Any) -> float:
-        if isinstance(value, Real) and math.isfinite(value) and 0 <= value <= 1:  # True and False, too
+        if isinstance(value, int | float) and 0 <= value <= 1:  # True and False, too
             return float(value)
         if isinstance(value, str) and self.passing:
             return float(value in self.passing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.e2e.conftest import TINY
+from tests.e2e.conftest import TINY, Result
 from tests.rlft.engines.chat_servers import ChatServer, completion
 from tests.rlft.judges.judged import says
 
@@ -31,13 +31,14 @@ print(json.dumps({{
 """
 
 
-def spec(server: ChatServer) -> dict:
+def spec(server: ChatServer, **judge: str) -> dict:
     return {
         "criteria": {
             "right": {"says": "The number is right.", "grader": {"type": "number"}},
             "kind": {"says": "It is kind.", "grader": {"type": "judge", "question": "Is it kind?"}, "weight": 0.1},
         },
-        "judge": {"endpoint": server.url, "model": "small", "prices": {"input": 10.0, "output": 100.0}},
+        "judge": {"endpoint": server.url, "model": "small", "prices": {"input": 10.0, "output": 100.0}, **judge},
+        "cases": [{"attempt": "4", "item": {"answer": "4"}, "at_least": 1, "reason": "The number alone is right."}],
     }
 
 
@@ -52,23 +53,28 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     def answer(body, number):
         return completion(says(score=length_of(body)), usage={"prompt_tokens": 100, "completion_tokens": 10})
 
-    def run(name: str, *more: str) -> dict:
+    def run(name: str, *more: str, **judge: str) -> Result:
         content = yaml.safe_load(TINY.read_text()) | {"controls": []}
-        content["reward"] = {"spec": spec(server), "audit": False}  # a judge that likes short answers is a bad one
+        # A judge that likes short answers is a bad one.
+        content["reward"] = {"spec": spec(server, **judge), "audit": False}
         del content["environment"]
         (home.folder / "judged.yaml").write_text(yaml.safe_dump(content))
-        done = home.rlft("run", "judged.yaml", "--name", name, "--set", "training.rounds=1", *more)
-        assert done.code == 0, done.output
-        assert done.summary is not None
-        return done.summary | {"output": done.output}
+        return home.rlft("run", "judged.yaml", "--name", name, "--set", "training.rounds=1", *more)
 
     with ChatServer(answer) as server:
-        first = run("first")
-        asked = len(server.bodies)
+        done = run("first")
+        assert (done.code, done.summary is None) == (0, False), done.output
+        first, asked = done.summary or {}, len(server.bodies)
         found = home.query(LOOK.format(name="first", id=first["mlflow_run_id"]))
         again = run("again", "--no-cache")
-        assert len(server.bodies) == asked  # all is done once more, and the judge has said it all
-        repeated = home.query(LOOK.format(name="again", id=again["mlflow_run_id"]))
+        assert (again.code, again.summary is None) == (0, False), again.output
+        # All is done once more, and the judge has said it all; it is asked about its canary alone.
+        assert len(server.bodies) == asked + 1
+        repeated = home.query(LOOK.format(name="again", id=(again.summary or {})["mlflow_run_id"]))
+        server._answer = lambda body, number: says(score=0.5)
+        changed = run("changed")
+        assert len(server.bodies) == asked + 1 + 3  # what differs is asked about thrice, and nothing is scored
+        accepted = run("accepted", version="the new one")
 
     assert found["logged"] == found["stored"]
     assert found["stored"]["judge/calls"] + found["stored"]["judge/cached"] == 32  # a vote for each attempt
@@ -76,7 +82,8 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     # 100 tokens at 10 for a million and 10 at 100: 0.002 for each call.
     assert found["stored"]["judge/money"] == pytest.approx(0.002 * found["stored"]["judge/calls"])
     stages = first["judges"]
-    assert set(stages) == {"baseline", "rounds", "validation", "evaluation"}
+    assert set(stages) == {"canaries", "baseline", "rounds", "validation", "evaluation"}
+    assert (stages["canaries"]["calls"], stages["canaries"]["cached"]) == (5, 0)
     assert stages["rounds"]["calls"] == found["stored"]["judge/calls"]
     calls = sum(stage["calls"] for stage in stages.values())
     assert found["used"] == {
@@ -84,7 +91,14 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
         "0_result/used/judge_tokens": 110 * calls,
         "0_result/used/judge_money": pytest.approx(0.002 * calls),
     }
-    assert f"judges: {calls:,} calls" in first["output"]
+    assert f"judges: {calls:,} calls" in done.output
     assert repeated["totals"] == found["totals"]
     assert repeated["stored"]["judge/calls"] == repeated["stored"]["judge/money"] == 0
     assert repeated["stored"]["judge/cached"] == 32
+
+    assert changed.code != 0
+    said = " ".join(changed.output.split())
+    assert "does not score as it did: case 1 (The number alone is right.), criterion 'kind' was 1" in said
+    assert "and is 0.5 what to do:" in said
+    assert "set judge.version" in said
+    assert accepted.code == 0, accepted.output

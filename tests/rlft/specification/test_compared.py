@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from rlft.audit.rewards import audit_reward
 from rlft.engines import server_requests
 from rlft.outcome import Failure
 from rlft.rewards.scoring import score_rollouts
@@ -174,3 +175,22 @@ def test_an_attempt_alone_is_scored_alone():
         [row] = scored(judged(server, RULER), "1234")
         assert '"scores": [N1]' in server.bodies[0]["messages"][0]["content"]
     assert row.total == 1.0
+
+
+def test_the_audit_shows_each_attack_beside_the_gold_of_its_task():
+    tasks = [make_task(f"t{number}", f"What is {number}+{number}?", str(2 * number)) for number in range(50, 54)]
+    golds = {str(2 * number) for number in range(50, 54)}
+
+    def answer(body, number):
+        wanted = str(2 * int(re.findall(r"What is (\d+)", body["messages"][1]["content"])[0]))
+        scores = [float(text == wanted) for text in shown(body)]
+        return json.dumps({"why": "so", "scores": scores})
+
+    with ChatServer(answer) as server:
+        settings = {"weights": {}, "full": None, "timeout_seconds": 20}
+        report = audit_reward(tasks, judged(server, RULER), **settings)
+        groups = [shown(body) for body in server.bodies]
+    assert report.passed, report.text()
+    assert (report.attacks["gold"].mean, report.attacks["empty"].mean) == (1.0, 0.0)
+    assert {len(group) for group in groups} == {1, 2}
+    assert all(golds & set(group) for group in groups)
