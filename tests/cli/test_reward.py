@@ -148,6 +148,19 @@ def test_agreement_measures_a_judge_alone_and_in_both_orders(reward):
     assert "the first one in 100%" in said
 
 
+def test_agreement_asks_anew_whether_scores_repeat_where_votes_are_kept(reward, monkeypatch, tmp_path):
+    monkeypatch.setenv("RLFT_JUDGES", str(tmp_path / "judges"))
+    first = {"label": "1", "score": 1.0}
+
+    with ChatServer(lambda body, number: json.dumps({"why": "so", **first})) as server:
+        judged_config(reward.folder, server.url)
+        command = ("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json")
+        assert json.loads(reward(*command))["agreement"]["all"]["repeats"]["mean"] == 1.0
+        asked, first["score"] = len(server.bodies), 0.5
+        assert json.loads(reward(*command))["agreement"]["all"]["repeats"]["mean"] == 0.0
+        assert len(server.bodies) == asked + 4  # the attempts of two pairs, once more
+
+
 def test_agreement_of_a_reward_without_a_judge_is_that_of_its_totals(reward):
     (reward.folder / "pairs.jsonl").write_text("".join(json.dumps({**each, "answer": "Lima"}) + "\n" for each in PAIRS))
     total = json.loads(reward("agreement", "try.yaml", "--pairs", "pairs.jsonl", "--json"))["agreement"]["all"]

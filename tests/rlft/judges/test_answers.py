@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -87,6 +88,7 @@ def test_one_at_a_time_looks_for_a_key():
         with kept.alone(KEYS[0]):
             if kept.get(KEYS[0]) is None:
                 asked.append(1)
+                time.sleep(0.05)  # meanwhile the others would ask, too
                 kept.put(KEYS[0], "yes")
 
     threads = [threading.Thread(target=ask) for _ in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -269,6 +270,21 @@ def test_an_endpoint_that_refuses_schemas_is_asked_in_words_and_that_is_said_onc
     [said] = [record.getMessage() for record in caplog.records if "response_format" in record.getMessage()]
     assert "takes no schema of answers" in said
     assert "unknown field" in said
+
+
+def test_requests_that_are_refused_side_by_side_are_said_once_too(caplog):
+    together = threading.Barrier(3)
+
+    def answer(body, number):
+        if "response_format" not in body:
+            return says(score=1)
+        together.wait(20)
+        return 400
+
+    with ChatServer(answer) as server:
+        rows = scored(judged(server), "Lima", "Cusco", "Quito")
+    assert [row.total for row in rows] == [1.0, 1.0, 1.0]
+    assert caplog.text.count("takes no schema of answers") == 1
 
 
 def test_a_request_that_is_refused_for_something_else_keeps_its_schema(caplog):
