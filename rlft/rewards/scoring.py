@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.specified import specification_of
@@ -41,8 +41,8 @@ def score_rollouts(
     every part that is paid at its maximum, which `reward_maxima` declares. `timeout_seconds` bounds each score.
     `workers.concurrency` rollouts are scored side by side: an `async def` in the environment's event loop, a plain
     `def` in threads of its own; `None` means `ASYNC_CONCURRENCY` of the former, and one plain `def` after the other.
-    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training. `peers` maps rollout
-    ids to what each is compared with by a reward that compares, itself included; `None` means all attempts at its task.
+    The rewards are the same whatever it is. `aggregation` is noted in the rewards, for training. `peers` are the groups
+    that a reward sees which compares attempts (`groups_of`).
 
     A reward that raises, takes too long, returns anything but finite numbers or puts a part above its maximum or below
     the minimum that it declares leaves `total=None` and an `error` that says where and why, and so does a rollout that
@@ -59,15 +59,12 @@ def score_rollouts(
     maxima = _maxima(environment)
     rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
     check_known(rollouts, tasks)
-    group = peers if peers is not None else groups_of(rollouts) if compares(environment) else {}
-    scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=group)
-    meter = Meter(progress, len(rollouts), "scores")
-    found = scores.of(rollouts.rows, meter)
+    peers = groups_of(rollouts, environment) if peers is None else peers
+    scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=peers)
+    found = scores.of(rollouts.rows, Meter(progress, len(rollouts), "scores"))
     rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
     known, stepwise = {name for row in rows for name in row.parts}, {name for row in rows for name in row.steps}
-    _check_apart(known & stepwise)
-    if known:
-        check_weighed(given, sorted(known | stepwise), "no rollout has a part named")
+    _check_names(known, stepwise, given)
     _check_comparable(rows, weights)
     _log_errors(rows)
     names = sorted(known | (set(weights) - {UNNAMED} - stepwise))
@@ -87,8 +84,10 @@ def compares(environment: BaseEnv) -> bool:
     return specification is not None and specification.compares
 
 
-def groups_of(rollouts: Rollouts) -> dict[str, list[Rollout]]:
-    """Return {rollout id: all rollouts of its task that did not fail themselves}."""
+def groups_of(rollouts: Rollouts, environment: BaseEnv) -> dict[str, list[Rollout]]:
+    """Return {rollout id: all rollouts of its task that did not fail themselves}; nothing if none are compared."""
+    if not compares(environment):
+        return {}
     groups: dict[str, list[Rollout]] = defaultdict(list)
     for rollout in rollouts:
         if rollout.error is None:
@@ -107,14 +106,19 @@ def check_known(rollouts: Rollouts, tasks: Mapping[str, Task]) -> None:
             )
 
 
-def _check_apart(both: Collection[str]) -> None:
-    """Raise EnvironmentSetupError for a part that is scored for the attempt as well as per turn."""
-    for name in sorted(both):
+def _check_names(known: Set[str], stepwise: Set[str], given: Mapping[str, float]) -> None:
+    """Raise EnvironmentSetupError for a part that is scored for the attempt as well as per turn.
+
+    Raises ConfigError for one of the `given` weights whose part no rollout has.
+    """
+    for name in sorted(known & stepwise):
         raise EnvironmentSetupError(
             f"part {name!r} is scored for the attempt and per turn, so that its weight could mean either",
             where="compute_step_rewards",
             fix="give one of the two another name",
         )
+    if known:
+        check_weighed(given, sorted(known | stepwise), "no rollout has a part named")
 
 
 def _weights(environment: BaseEnv, method: str) -> dict[str, float]:
