@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,10 @@ SHORT = [part for each in ("training.rounds=1", "controls=[]") for part in ("--s
 
 
 @contextmanager
-def tracker(port: int, folder: Path) -> Iterator[None]:
-    """MLflow's server, which keeps what it has in a folder. It is ready at once and gone at the end.
+def tracker(port: int, folder: Path) -> Iterator[int]:
+    """MLflow's server, which keeps what it has in a folder; yields the number of its process.
+
+    It is ready at once and gone at the end, if it has not died before.
 
     It is a process of its own: vLLM cannot start where Flask has been imported.
     """
@@ -68,9 +70,10 @@ def tracker(port: int, folder: Path) -> Iterator[None]:
             assert psutil.pid_exists(process.pid), log.read_text()
             assert time.monotonic() < until, log.read_text()
             time.sleep(0.05)
-        yield
+        yield process.pid
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
         process.wait(30)
 
 

@@ -258,7 +258,7 @@ train(**pipeline_inputs(config, labels, None))
 
 def test_a_process_without_a_command_leaves_a_run_to_resume_between_steps_too(make_home):
     home = make_home("pod")
-    done = home.python("-c", IN_A_POD.format(config=str(TINY)))
+    done = home.code(IN_A_POD.format(config=str(TINY)))
     assert done.returncode == 143, done.stderr
     sentence = "interrupted; `rlft resume pod` goes on from here"
     assert done.stderr.splitlines()[-1] == sentence

@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from mlflow import MlflowClient
 
 from mlops.registry.history import read_history
-from tests.e2e.conftest import ROOT, free_port
+from tests.e2e.conftest import ROOT, Home, free_port
 from tests.e2e.test_stack import wait_for
 from tests.mlops.registry.small_policy import SmallRegistry
 from tests.needs import need
+from tests.servers_away import tracker
 
 pytestmark = pytest.mark.slow
 # Rolls back, and kills its own process, or the server's, at a write: before it is made, or after it.
@@ -69,22 +72,26 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "MLFLOW_DISABLE_TELEMETRY": "true"} | more
 
 
+@dataclass(frozen=True)
+class Client(Home):
+    """A folder from which a server is asked, with these variables besides."""
+
+    more: dict[str, str]
+
+    def environment(self) -> dict[str, str]:
+        return environment(self.folder, **self.more)
+
+
 def rlft(folder: Path, *arguments: str, dying: tuple[str, ...] = (), **more: str) -> subprocess.CompletedProcess[str]:
-    start = ["-c", DYING, *dying] if dying else ["-m", "cli"]
-    return subprocess.run(
-        [sys.executable, *start, *arguments],
-        cwd=folder,
-        env=environment(folder, **more),
-        capture_output=True,
-        text=True,
-    )
+    client = Client(folder, more)
+    return client.code(DYING, *dying, *arguments) if dying else client.module("cli", *arguments)
 
 
 def test_a_process_that_is_killed_and_a_server_that_dies_leave_a_champion_and_a_true_history(tmp_path):
     """The writes of a rollback are the note, the alias, the note of the end."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    with server(tmp_path, port):
+    with tracker(port, tmp_path):
         registry = SmallRegistry(tmp_path, address=address)
         for _ in range(2):
             registry.register()
@@ -96,14 +103,12 @@ def test_a_process_that_is_killed_and_a_server_that_dies_leave_a_champion_and_a_
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert (registry.champion(), versions(address)) == ("1", ["1", "2", "1"])
     # A server that dies behind the alias: the command says that it does not answer.
-    with server(tmp_path, port) as process:
-        died = rlft(
-            tmp_path, "rollback", *where, "--to", "2", "--reason", "third", dying=(str(-process.pid), "2", "after")
-        )
+    with tracker(port, tmp_path) as victim:
+        died = rlft(tmp_path, "rollback", *where, "--to", "2", "--reason", "third", dying=(str(victim), "2", "after"))
         assert (died.returncode, "did not answer" in died.stderr) == (5, True), died.stderr
         assert "Traceback" not in died.stderr
-        process.wait(30)
-    with server(tmp_path, port):
+        assert not psutil.pid_exists(victim)
+    with tracker(port, tmp_path):
         assert (registry.champion(), versions(address)) == ("2", ["1", "2", "1", "2"])
         shown = json.loads(rlft(tmp_path, "history", *where, "--json").stdout)
         assert [each["confirmed"] for each in shown["history"]] == [True, True, False, False]
