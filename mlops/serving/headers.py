@@ -39,6 +39,7 @@ class Serving:
             "version": version.number,
             "alias": version.alias,
             "weights_sha256": version.weights_hash,
+            "environments": list(version.context.get("members") or {}),
             "engine": self.engine,
             "since": self.current.since.isoformat(timespec="seconds"),
             "is_old": self.newer is not None,

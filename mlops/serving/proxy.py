@@ -17,13 +17,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from mlops.serving.asked import with_context
+from mlops.serving.asked import ENVIRONMENT_HEADER, context_of, with_context
 from mlops.serving.backend import Backend
 from mlops.serving.exchange import INVOCATIONS, LONGEST, TAG_HEADER, TRACE_HEADER, Exchange, read_tags
 from mlops.serving.headers import Serving, passed_on, version_headers
 from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
+ENVIRONMENT_TAG = "rlft.environment"
 _LARGEST = 64 << 20  # bytes of a request
 _CONNECT_SECONDS = 10.0  # an answer itself may take as long as it takes
 
@@ -97,7 +98,7 @@ class Proxy:
             content = await _content(request)
             asked = _json(content)
             try:
-                mark = self._mark(path, request)
+                mark, context = self._mark(path, request), _context(served, path, request)
             except ValueError as wrong:
                 return self._refuse(served, 400, str(wrong))
             if path.startswith("/v1/"):
@@ -109,7 +110,7 @@ class Proxy:
                     return self._refuse(served, 404, f"the model {model!r:.200} is not served here; there is {names}")
                 asked["model"] = served.model
                 if path == _CHAT:
-                    asked = with_context(asked, served.version.context, reads_calls=served.reads_calls)
+                    asked = with_context(asked, context, reads_calls=served.reads_calls)
                 content = json.dumps(asked).encode()
             start = time.time_ns()
             try:
@@ -131,6 +132,8 @@ class Proxy:
     def _mark(self, path: str, request: Request) -> _Mark | None:
         """Return how a conversation is logged; `None` if it is not. Raises ValueError for tags that are none."""
         tags = read_tags(request.headers.getlist(TAG_HEADER))
+        if named := request.headers.get(ENVIRONMENT_HEADER):
+            tags[ENVIRONMENT_TAG] = named
         if self._log is None or path not in _CONVERSATIONS:
             return None
         key = self._log.choose()
@@ -181,6 +184,14 @@ class Proxy:
 
 
 _CONVERSATIONS = frozenset({_CHAT, "/v1/completions", INVOCATIONS})
+
+
+def _context(served: Backend, path: str, request: Request) -> Mapping[str, Any]:
+    """Return what stands before what is asked. Raises ValueError for an environment that cannot be asked for here."""
+    named = request.headers.get(ENVIRONMENT_HEADER)
+    if named is not None and path != _CHAT:
+        raise ValueError(f"the header {ENVIRONMENT_HEADER} is for {_CHAT} alone: nothing is added to what is sent here")
+    return context_of(served.version.context, named)
 
 
 class _PassedOn(StreamingResponse):

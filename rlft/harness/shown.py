@@ -103,6 +103,7 @@ def _of_several(
         tool_marks=tuple(dict.fromkeys(mark for each in found.values() for mark in each.tool_marks)),
         max_turns=max(each.max_turns for each in found.values()),
         note=f"It was trained in several environments ({', '.join(found)}), which show it different system prompts or "
-        "tools, so that none stands before a prompt; send those of the environment that a question is of.",
+        "tools, so that none stands before a prompt; send those of the environment that a question is of, or its name "
+        "to `rlft serve` (the header rlft-environment).",
         members=found,
     )

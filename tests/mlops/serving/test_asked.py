@@ -1,6 +1,6 @@
 import pytest
 
-from mlops.serving.asked import tool_parser, with_context
+from mlops.serving.asked import context_of, tool_parser, with_context
 from tests.mlops.serving.registered import TOOL
 
 SHOWN = {"system_prompt": "Be kind.", "tools": [TOOL], "tool_format": "hermes"}
@@ -64,3 +64,25 @@ def test_vllm_has_these_readers():
     from mlops.serving.asked import PARSERS
 
     assert set(PARSERS.values()) <= set(ToolParserManager.list_registered())
+
+
+SEVERAL = {
+    "system_prompt": "",
+    "tools": [],
+    "tool_format": "hermes",
+    "members": {"kind": SHOWN, "plain": {"tools": []}},
+}
+
+
+def test_calls_are_read_if_any_of_several_environments_has_tools():
+    assert tool_parser(SEVERAL) == "hermes"
+    assert tool_parser(SEVERAL | {"members": {"plain": {"tools": []}}}) is None
+
+
+def test_a_request_names_the_environment_that_it_is_of():
+    assert context_of(SEVERAL, "kind") == SHOWN
+    assert context_of(SEVERAL, None) == SEVERAL
+    with pytest.raises(ValueError, match="names 'other', which is not known; there are kind, plain"):
+        context_of(SEVERAL, "other")
+    with pytest.raises(ValueError, match="this version has the context of one environment"):
+        context_of(SHOWN, "kind")

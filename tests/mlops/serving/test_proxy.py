@@ -44,6 +44,26 @@ def test_the_engine_gets_the_context_its_own_name_and_its_key(engine, client):
     assert headers["host"] == engine.url.removeprefix("http://").removesuffix("/v1")
 
 
+def test_a_question_of_one_of_several_environments_gets_its_context(engine, client):
+    several = {
+        "system_prompt": "",
+        "tools": [],
+        "members": {"kind": SHOWN, "plain": {"system_prompt": "", "tools": []}},
+    }
+    with proxied(Serving(backend(engine, context=several), "vllm", False)) as url:
+        assert client.get(url + "/rlft/version").json()["environments"] == ["kind", "plain"]
+        for name in ("kind", "plain"):
+            assert client.post(url + ASKED, json=BODY, headers={"rlft-environment": name}).status_code == 200
+        unknown = client.post(url + ASKED, json=BODY, headers={"rlft-environment": "other"})
+        elsewhere = client.post(url + "/v1/completions", json={"prompt": "Hi"}, headers={"rlft-environment": "kind"})
+    kind, plain = engine.bodies
+    assert kind["messages"] == [{"role": "system", "content": "Be kind."}, *BODY["messages"]]
+    assert (kind["tools"], plain["messages"], "tools" in plain) == ([TOOL], BODY["messages"], False)
+    assert (unknown.status_code, elsewhere.status_code) == (400, 400)
+    assert "which is not known; there are kind, plain" in unknown.json()["error"]["message"]
+    assert "is for /v1/chat/completions alone" in elsewhere.json()["error"]["message"]
+
+
 def test_every_answer_says_which_version_gave_it(engine, client):
     serving = Serving(backend(engine), "vllm", False)
     own = {"rlft-model": "small", "rlft-version": "1", "rlft-alias": "champion"}
@@ -215,6 +235,13 @@ def test_an_answer_says_which_trace_it_is_and_the_trace_gets_the_clients_tags(en
     assert answer.headers["rlft-trace"] == "tr-000102030405060708090a0b0c0d0e0f"
     (exchange,) = logged.kept
     assert (exchange.key, exchange.tags) == (bytes(range(16)), {"kind": "odd"})
+
+
+def test_a_trace_says_which_environment_was_named(engine, client):
+    logged = Log(bytes(16))
+    with proxied(Serving(backend(engine, context={"members": {"kind": SHOWN}}), "vllm", False), logged) as url:
+        client.post(url + ASKED, json=BODY, headers={"rlft-environment": "kind"})
+    assert [exchange.tags for exchange in logged.kept] == [{"rlft.environment": "kind"}]
 
 
 def test_what_is_not_chosen_is_neither_logged_nor_told(engine, client):
