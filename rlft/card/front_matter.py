@@ -32,7 +32,7 @@ def front_matter(facts: Facts) -> str:
         license_name=(licence.name or None) if licence else None,
         license_link=(licence.link or None) if licence else None,
         tags=["rlft", "grpo", "reinforcement-learning"],
-        datasets=[tasks["path"]] if tasks["source"] == "huggingface" and _is_of_the_hub(tasks["path"]) else None,
+        datasets=list(dict.fromkeys(each["path"] for each in _sources(tasks) if _is_hub_data(each))) or None,
         model_name=_line(facts.name),
         eval_results=list(_results(facts)),
     )
@@ -47,11 +47,12 @@ def _results(facts: Facts) -> Iterator[EvalResult]:
         interval = report.metrics.get(metric)
         if interval is None:
             continue
-        source = tasks if split != _OFF else tasks.get(_OFF) or tasks
+        others = [each[_OFF] for each in _sources(tasks) if each.get(_OFF)] if split == _OFF else []
+        name = ", ".join(dict.fromkeys(map(_data_name, others or _sources(tasks))))
         yield EvalResult(
             task_type="text-generation",
-            dataset_type=_data_name(source),
-            dataset_name=_data_name(source),
+            dataset_type=name,
+            dataset_name=name,
             dataset_split=split,
             metric_type=metric,
             metric_name=f"{metric} (95 % interval {interval.low:.4f} to {interval.high:.4f}, {interval.count} tasks)",
@@ -64,7 +65,16 @@ def _data_name(source: Mapping[str, Any]) -> str:
     path = source.get("path")
     if path is None:
         return _line(str(source.get("generator")))
-    return path if source.get("source") == "huggingface" and _is_of_the_hub(path) else _line(Path(path).name)
+    return path if _is_hub_data(source) else _line(Path(path).name)
+
+
+def _sources(tasks: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the section `tasks` of each of several environments, or the one that there is."""
+    return list((tasks.get("members") or {"": tasks}).values())
+
+
+def _is_hub_data(source: Mapping[str, Any]) -> bool:
+    return source.get("source") == "huggingface" and _is_of_the_hub(source["path"])
 
 
 def _is_of_the_hub(name: str) -> bool:

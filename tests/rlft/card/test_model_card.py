@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rlft.blocks import Caution, Table
 from rlft.card.licence import Licence
 from rlft.card.model_card import model_card
-from tests.rlft.card.facts import CONFIG, make_facts
+from tests.rlft.card.facts import CONFIG, make_facts, report
 
 NASTY = "x\n---\nlicense: mit\n# Owned <script>|`````{{ jinja }}"
 
@@ -36,6 +36,18 @@ def test_a_path_of_this_machine_is_no_name_of_the_hub(tmp_path):
     data = ModelCard(model_card(make_facts(policy=policy, config={**CONFIG, "tasks": tasks}, licence=None))).data
     assert (data.base_model, data.datasets, data.license, data.library_name) == (None, None, None, "transformers")
     assert {(each.dataset_type, each.dataset_name) for each in data.eval_results} == {("rows.jsonl", "rows.jsonl")}
+
+
+def test_the_data_of_several_environments_are_all_named():
+    sums = {"source": "reasoning_gym", "path": None, "generator": "chain_sum", "off_distribution": None}
+    words = {**CONFIG["tasks"], "off_distribution": {"source": "jsonl", "path": "/home/me/harder.jsonl"}}
+    tasks = {**CONFIG["tasks"], "source": "environments", "path": None, "members": {"sums": sums, "words": words}}
+    trained = {split: report(split) for split in ("test", "off_distribution")}
+    facts = make_facts(config={**CONFIG, "tasks": tasks}, reports={"trained": trained})
+    data = ModelCard(model_card(facts)).data
+    assert data.datasets == ["openai/gsm8k"]
+    named = {each.dataset_split: each.dataset_name for each in data.eval_results}
+    assert named == {"test": "chain_sum, openai/gsm8k", "off_distribution": "harder.jsonl"}
 
 
 def test_the_body_tells_results_data_reward_limits_licence_and_loading():
