@@ -14,7 +14,7 @@ from cli.options import Overrides, Stack, Summary, Verbose
 from cli.result import run_id_of
 from cli.resume import claim_early
 from cli.start import check_kept, say_start
-from mlops.display.terminal import console, styled
+from mlops.display.terminal import console, errors, styled
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
@@ -67,6 +67,7 @@ def promote(
         if plan.champion is not None:
             _tell(name, _is_champion(plan), as_json=as_json)
             raise typer.Exit
+        errors.print(f"{name} is over: what it has stored is read, and nothing is trained again", soft_wrap=True)
         if stack is None:
             interrupt.run_name = plan.again.name
             held.callback(back_up, home)

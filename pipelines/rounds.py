@@ -130,23 +130,23 @@ def run_rounds(
     *,
     numbers: range | None = None,
     reference: Artifact | None = None,
+    shown: str = "training",
 ) -> Rounds:
     """Train from `start`, which is the reference policy too if there is no other. `keep` is called after each round.
 
-    `numbers` are those of the rounds that are done, all by default: those of a replay begin later.
+    `numbers` are those of the rounds that are done: all by default, while a replay's begin later. `shown` names them.
     Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
     (`evaluation.patience`), or at a round that had to be undone because its numbers went wrong (`TrainReport.stopped`).
     """
     config = stages.config
-    rounds = Rounds(best=start)
-    policy, draws = start, Draws.begin(stages, tasks, start)
+    rounds, policy, draws = Rounds(best=start), start, Draws.begin(stages, tasks, start)
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
     numbers, reference = numbers or range(config.training.rounds), start if reference is None else reference
     before = _validate(stages, tasks, start, numbers.start, tracker, account)
     rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
     rounds.note_cost(before)
-    for number in _numbers(numbers, stages.show):
+    for number in _numbers(numbers, stages.show, shown):
         started = time.perf_counter()
         scored = draws.sample(policy, number)
         policy, report_artifact = stages.train(policy, reference, scored, number)
@@ -238,9 +238,9 @@ def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int
         tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)
 
 
-def _numbers(numbers: range, show: Show) -> Iterator[int]:
-    """Yield the numbers of rounds, within a stage `training` that shows how many are done."""
-    with show("training") as progress:
+def _numbers(numbers: range, show: Show, name: str) -> Iterator[int]:
+    """Yield the numbers of rounds, within a stage of this name that shows how many are done."""
+    with show(name) as progress:
         for done, number in enumerate(numbers):
             progress(done, len(numbers), "rounds")
             yield number

@@ -120,7 +120,8 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
         if _worth_training(stages, tasks, start, record):
             started = time.perf_counter()
             account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
-            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep)
+            shown = "reading what the run has stored, nothing is trained" if anew else "training"
+            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep, shown=shown)
             record.seconds.rounds = time.perf_counter() - started
             _note_rounds(rounds, record)
             starts = Starts(base, start, other)

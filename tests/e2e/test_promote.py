@@ -27,6 +27,7 @@ def test_a_finished_run_is_decided_on_once_more(finished, tmp_path):
     ]
     told = home.rlft("promote", run, *(part for rule in rules for part in ("--set", rule)), "--json")
     assert told.code == 7, told.output
+    assert "is over: what it has stored is read, and nothing is trained again" in told.output
     found = json.loads(told.output[told.output.index("{\n") : told.output.rindex("}") + 1])
     assert (found["promoted"], found["version"], found["exit_code"]) == (False, "1", 7)
     said = "\n".join(found["reasons"])

@@ -117,6 +117,12 @@ def test_the_best_validated_policy_is_kept_and_the_last_one_trained_on():
     assert tracker.logged[2]["perf/orchestration_seconds"] < 0  # the fake says that training took 2 s
 
 
+def test_rounds_that_are_only_read_are_shown_by_another_name():
+    stages = FakeStages([0.1, 0.3], rounds=1)
+    run_rounds(stages, None, artifact("start"), FakeTracker(), free(), shown="reading")
+    assert stages.shown == ["reading", (0, 1, "rounds")]
+
+
 def test_a_policy_whose_tasks_failed_is_not_the_best_for_that():
     # 0.9 over one of two tasks, with the other as 0, is 0.45
     stages = FakeStages(scores=[0.1, 0.6, 0.9, 0.5], rounds=3, errors_at=(0.9,))
