@@ -11,6 +11,7 @@
 - `registry`: what the commands about versions share
 - `compared`, `compared_sentences`: how runs are printed side by side
 - `evaluated`, `evaluation_tables`: what an evaluation came to
+- `estimated`: what a run, or those of a schedule, will take
 - `sweep`, `variation`: `run --sweep`, and one run of it
 - `conversation`, `scaffold`: how one conversation is printed; the files of a new environment
 - `removing`: what `delete` and `prune` share

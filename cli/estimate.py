@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.estimated import show_estimate, show_schedule
 from cli.guard import guarded
-from cli.options import ConfigPath, Overrides, Verbose
+from cli.options import Overrides, Verbose
 from cli.start import check_start
-from mlops.display.pace import duration
-from mlops.display.terminal import console, errors, styled
+from mlops.display.terminal import console, errors
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
 from rlft.config import Config
@@ -20,13 +21,18 @@ from rlft.config.file import load_config
 if TYPE_CHECKING:  # they import numpy
     from rlft.estimation.estimate import Estimate
     from rlft.estimation.records import PastRun
-    from rlft.estimation.span import Span
+    from rlft.schedule.settings import ScheduleConfig
 
 _SHOWN = 8  # settings that differ from those of the records
 
 
 def estimate(
-    config: ConfigPath,
+    config: Annotated[
+        Path,
+        typer.Argument(
+            help="A YAML file such as configs/demo.yaml, or a schedule such as configs/schedules/weekly.yaml."
+        ),
+    ],
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the estimate as JSON, and nothing else.")] = False,
     price_per_hour: Annotated[
@@ -39,13 +45,15 @@ def estimate(
     """Say before a run how long it takes, how much memory and how many tokens, as ranges.
 
     It rests on the last runs of the same experiment in this home. Where there are none, a probe of at most a minute
-    loads the model, samples a few attempts and trains on them; nothing of it is kept. The exit code is 2 if memory is
+    loads the model, samples a few attempts and trains on them; nothing of it is kept. Of a schedule it says what a run
+    takes within its budget, and what that is by week and by month. The exit code is 2 if memory is
     too small or the run could not start, and 0 otherwise.
     """
     with guarded(verbose, None):
         home = find_home()
         check_entries(home)
-        settings = load_config(config, overrides)
+        schedule = _schedule_of(config)
+        settings = _settings_of(config, schedule, overrides or [])
         check_start(settings, home, stack=None)
         from mlops.stored.past_work import past_runs
 
@@ -55,11 +63,41 @@ def estimate(
             errors.print(f"{why}This machine is probed, for {seconds:g} s at most.")
         found = _from_records(settings, runs) if runs else _from_probe(settings, seconds)
         if as_json:
-            console.write_json(found.as_json(price_per_hour))
+            console.write_json(_as_json(found, schedule, price_per_hour))
         else:
-            _show(found, settings.name, price_per_hour)
+            show_estimate(found, settings.name, price_per_hour)
+            if schedule is not None:
+                show_schedule(found, schedule, price_per_hour)
         if found.room.verdict == "does_not_fit":
             raise typer.Exit(2)
+
+
+def _schedule_of(file: Path) -> ScheduleConfig | None:
+    """Return the schedule of a file; `None` of a config. Raises ConfigError for a schedule that cannot be used."""
+    from rlft.config.file import read_settings
+
+    if "cron" not in read_settings(file):
+        return None
+    from rlft.schedule.file import load_schedule
+
+    return load_schedule(file)[0]
+
+
+def _settings_of(file: Path, schedule: ScheduleConfig | None, overrides: list[str]) -> Config:
+    if schedule is None:
+        return load_config(file, overrides)
+    from rlft.schedule.file import overrides_of
+
+    return load_config(Path(schedule.config), [*overrides_of(schedule), *overrides])
+
+
+def _as_json(found: Estimate, schedule: ScheduleConfig | None, price_per_hour: float | None) -> dict[str, Any]:
+    said = found.as_json(price_per_hour)
+    if schedule is None:
+        return said
+    from rlft.estimation.scheduled import as_json
+
+    return said | {"schedule": as_json(schedule, found, price_per_hour)}
 
 
 def _from_records(config: Config, runs: Sequence[PastRun]) -> Estimate:
@@ -100,36 +138,3 @@ def _from_probe(config: Config, seconds: float) -> Estimate:
     rates, gpus = rates_of_probe(probed, config, work), gpus_here()
     there = min(gpus) if rates.on_gpu and gpus else memory_bytes()
     return estimate_run(config, work, rates, len(gpus), basis_of(probed, config), there)
-
-
-def _show(found: Estimate, name: str, price_per_hour: float | None) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"What a run of {name} takes")
-    for column in ("stage", "time", "what is done"):
-        table.add_column(column)
-    for stage in found.stages:
-        table.add_row(stage.name, _times(stage.seconds), stage.what)
-    table.add_row(styled("in all", "bold"), styled(_times(found.seconds), "bold"), "after a start of about 20 s")
-    console.print(table)
-    console.print(
-        f"Tokens: {_counts(found.sampled)} are sampled in the rounds, {_counts(found.evaluated)} beside them."
-    )
-    console.print(styled(found.room.sentence, "" if found.room.verdict in ("fits", "unknown") else "red"))
-    if found.gpus:
-        hours = found.seconds.times(found.gpus / 3600)
-        console.print(f"GPU-hours: {hours.low:.2g} to {hours.high:.2g} on {found.gpus} GPU{'s' * (found.gpus > 1)}.")
-    if price_per_hour is not None:
-        cost = found.cost(price_per_hour)
-        console.print(f"Cost: {cost.low:,.2f} to {cost.high:,.2f} at {price_per_hour:,g} an hour.")
-    for sentence in (*found.basis, *found.endings):
-        console.print(sentence)
-
-
-def _times(span: Span) -> str:
-    low, high = duration(span.low), duration(span.high)
-    return low if low == high else f"{low} to {high}"
-
-
-def _counts(span: Span) -> str:
-    return f"{span.low:,.0f} to {span.high:,.0f}"

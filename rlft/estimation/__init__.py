@@ -6,6 +6,7 @@
 - `records`, `samples`: the rates of past runs; the rates of a probe
 - `counts`: how many tasks there are to be evaluated
 - `stages`, `estimate`: work times rates, stage by stage; all of it with tokens, cost and budget
+- `scheduled`: what the runs of a schedule take by week and by month
 - `endings`: what an early stop or a budget changes
 - `room`: whether memory is enough, and which settings to lower
 - `busy`: how busy the machine is with other work

@@ -7,6 +7,7 @@ starts processes.
 - `file`: reads one, and says what it changes in the config that it runs
 - `cron`: the five fields of a cron expression
 - `times`: the moments that an expression means in a time zone, also where its clocks are changed
+- `often`: how often it is due, in the mean
 - `due`: which of these moments a run is begun for, and which were missed
 - `reasons`: whether there is a reason to run
 - `tries`: what follows from the exit code of a run

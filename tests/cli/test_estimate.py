@@ -22,7 +22,7 @@ def ask(monkeypatch, tmp_path):
     monkeypatch.setenv("RLFT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def run(*words, runs=ONE, there=10**10, busy=1.0):
+    def run(*words, runs=ONE, there=10**10, busy=1.0, file=file):
         monkeypatch.setattr("cli.estimate.check_start", lambda *_, **__: None)
         monkeypatch.setattr("mlops.stored.past_work.past_runs", lambda *_: list(runs))
         monkeypatch.setattr("rlft.readiness.policy.memory_bytes", lambda: there)
@@ -55,6 +55,26 @@ def test_json_has_the_same_numbers(ask):
     assert found["cost"]["low"] == pytest.approx(found["seconds"]["low"] / 100)
     assert found["tokens"]["rounds"] == {"low": pytest.approx(900), "high": pytest.approx(1620)}
     assert found["memory"]["needed"] == {"low": 1e9, "high": pytest.approx(1.1e9)}
+
+
+def test_a_schedule_is_estimated_by_week_and_month_within_its_budget(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    schedule = {"name": "daily", "config": "config.yaml", "cron": "0 4 * * *", "budget": {"tokens": 500}}
+    (tmp_path / "daily.yaml").write_text(yaml.safe_dump(schedule))
+    alone = json.loads(ask("--json", "--set", "budget.tokens=500").stdout)
+    found = json.loads(ask("--json", "--price-per-hour", "36", file="daily.yaml").stdout)
+    assert found["rounds"] == alone["rounds"] != json.loads(ask("--json").stdout)["rounds"]
+    week = found["schedule"]["week"]
+    assert week["due"] == pytest.approx(7)
+    assert week["seconds"]["low"] == pytest.approx(7 * alone["seconds"]["low"])
+    assert week["cost"]["high"] == pytest.approx(7 * alone["seconds"]["high"] / 100)
+    said = " ".join(ask(file="daily.yaml").output.split())
+    assert "What the schedule daily takes, in the mean" in said
+    assert "runs │ 7 │ 30.4" in said  # the days of a mean month
+    schedule["cron"] = "4 o'clock"
+    (tmp_path / "daily.yaml").write_text(yaml.safe_dump(schedule))
+    wrong = ask(file="daily.yaml")
+    assert (wrong.exit_code, "cron" in wrong.output) == (2, True)
 
 
 def test_too_little_memory_ends_with_2_and_names_settings(ask):
