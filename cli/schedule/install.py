@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.display.terminal import console
 from mlops.home.folder import Home, find_home
-from rlft.errors import RlftError, StorageError
+from rlft.errors import ConfigError, RlftError, StorageError
 from rlft.files import write_file
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ def install(
     cron: Annotated[bool, typer.Option("--cron", help="Put two lines into this user's crontab.")] = False,
     to: Annotated[
         Path | None,
-        typer.Option(help="Folder for the units, or file for the lines of cron, instead of where they are read from."),
+        typer.Option(metavar="FOLDER", help="Only write the files, into this folder, and install nothing."),
     ] = None,
     as_json: ResultAsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Let systemd or cron look at a schedule when it is due."""
+    """Let systemd or cron look at a schedule when it is due.
+
+    The units are written where systemd reads them, and the commands that begin them are printed; lines of cron hold at
+    once. With --to either is only written into a folder, to be looked at, and the commands that install it are printed.
+    """
     with guarded(verbose, None):
         if systemd == cron:
             raise RlftError("it is not said for what", where="rlft schedule install", fix="give --systemd or --cron")
@@ -41,6 +46,8 @@ def install(
         if stored.cluster:
             fix = "`rlft schedule list` shows when it is due next"
             raise RlftError(f"the cluster keeps {name} itself", where="NAME", fix=fix)
+        if to is not None and to.exists() and not to.is_dir():
+            raise ConfigError("this is no folder", where=f"--to {to}", fix="name a folder, which may be a new one")
         try:
             files, commands = _units(home, stored, to) if systemd else _lines(home, stored, to)
         except OSError as cause:
@@ -52,7 +59,9 @@ def install(
         for file in files:
             console.print(f"wrote {file}", soft_wrap=True)
         if commands:
-            console.print("It begins with:")
+            console.print("These commands begin it:")
+        else:
+            console.print("cron looks at it from now on; `crontab -l` shows its two lines")
         for command in commands:
             console.print(f"  {command}", soft_wrap=True)
 
@@ -60,23 +69,28 @@ def install(
 def _units(home: Home, stored: Stored, to: Path | None) -> tuple[list[Path], list[str]]:
     from mlops.schedules.units import systemd_units, unit_name, units_folder
 
-    folder = to or units_folder()
+    folder = units_folder() if to is None else to.absolute()
     files = []
     for name, text in systemd_units(home, stored).items():
         write_file(folder / name, text)
         files.append(folder / name)
-    commands = ["systemctl --user daemon-reload", f"systemctl --user enable --now {unit_name(stored)}.timer"]
+    found = "daemon-reload" if to is None else shlex.join(["link", *map(str, files)])
+    commands = [f"systemctl --user {found}", f"systemctl --user enable --now {unit_name(stored)}.timer"]
     return files, [*commands, "loginctl enable-linger   # if it is to run while you are not logged in"]
 
 
 def _lines(home: Home, stored: Stored, to: Path | None) -> tuple[list[Path], list[str]]:
     from tzlocal import get_localzone_name
 
-    from mlops.schedules.units import cron_lines, install_cron
+    from mlops.schedules.starting import cron_log_file
+    from mlops.schedules.units import cron_lines, install_cron, unit_name
 
     lines = cron_lines(home, stored, get_localzone_name())
-    if to is not None:
-        write_file(to, "\n".join(lines) + "\n")
-        return [to], [f"crontab {to}   # which replaces your crontab: or copy its lines with crontab -e"]
-    install_cron(home, stored, lines)
-    return [Path("crontab")], []
+    cron_log_file(home, stored).parent.mkdir(parents=True, exist_ok=True)  # without it the shell does not begin a line
+    if to is None:
+        install_cron(home, stored, lines)
+        return [Path("crontab")], []
+    file = to.absolute() / f"{unit_name(stored)}.cron"
+    write_file(file, "\n".join(lines) + "\n")
+    added = f"(crontab -l; cat {shlex.quote(str(file))}) | crontab -"
+    return [file], [f"{added}   # adds its lines to your crontab"]

@@ -110,7 +110,6 @@ def cron_lines(home: Home, stored: Stored, machine_zone: str) -> list[str]:
 def install_cron(home: Home, stored: Stored, lines: Sequence[str]) -> None:
     """Put the lines of a schedule into this user's crontab, in the place of those that it has. Raises RlftError."""
     kept = [line for line in _crontab() if not _is_of(line, home, stored.name)]
-    (folder_of(home) / "logs").mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         ["crontab", "-"], input="\n".join([*kept, *lines]) + "\n", text=True, capture_output=True, check=False
     )

@@ -114,10 +114,32 @@ def test_units_are_written_where_they_are_asked_for(folder):
     told = read("install", "weekly", "--systemd", "--to", "units")
     assert sorted(path.name for path in (folder / "units").iterdir()) == ["rlft-weekly.service", "rlft-weekly.timer"]
     assert "OnCalendar=Mon *-*-* 04:00:00 Europe/Berlin\n" in (folder / "units/rlft-weekly.timer").read_text()
-    assert "systemctl --user enable --now rlft-weekly.timer" in told["commands"]
-    read("install", "weekly", "--cron", "--to", "lines")
-    assert [line.split(" cd ")[0] for line in (folder / "lines").read_text().splitlines()][-1] == "@reboot"
+    units = [str(folder / "units" / f"rlft-weekly.{kind}") for kind in ("service", "timer")]
+    assert told["commands"][:2] == [
+        f"systemctl --user link {units[0]} {units[1]}",  # systemd does not look into this folder by itself
+        "systemctl --user enable --now rlft-weekly.timer",
+    ]
+    told = read("install", "weekly", "--cron", "--to", "units")
+    lines = folder / "units/rlft-weekly.cron"
+    assert told["files"] == [str(lines)]
+    assert [line.split(" cd ")[0] for line in lines.read_text().splitlines()][-1] == "@reboot"
+    assert (folder / ".rlft/schedules/logs").is_dir()  # into which the lines write
     assert "give --systemd or --cron" in rlft("install", "weekly").output
+    refused = rlft("install", "weekly", "--cron", "--to", "units/rlft-weekly.cron")
+    assert (refused.exit_code, "this is no folder" in refused.output) == (2, True)
+
+
+def test_the_command_that_adds_lines_of_cron_leaves_others(folder, tmp_path, monkeypatch):
+    rlft("apply", write(folder))
+    [command] = read("install", "weekly", "--cron", "--to", "lines")["commands"]
+    spool, program = tmp_path / "spool", tmp_path / "bin" / "crontab"  # a stand-in for the crontab of whoever runs it
+    spool.write_text("0 1 * * * backup\n")
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nif [ "$1" = -l ]; then cat {spool}; else cat > {spool}.new; fi\n')
+    program.chmod(0o755)
+    subprocess.run(["sh", "-c", command], check=True, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
+    added = (folder / "lines/rlft-weekly.cron").read_text()
+    assert (tmp_path / "spool.new").read_text() == "0 1 * * * backup\n" + added
 
 
 def test_a_run_that_goes_on_is_not_begun_by_hand_too(folder):
