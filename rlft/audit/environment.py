@@ -22,7 +22,7 @@ from rlft.contract.faults import described
 from rlft.contract.loading import load_environment
 from rlft.contract.signatures import check_signatures
 from rlft.contract.tools import ToolSpec
-from rlft.errors import RlftError
+from rlft.errors import RlftError, TaskError
 from rlft.files import files_read, named_files
 from rlft.fingerprints.identity import environment_fingerprints
 from rlft.harness.opening import open_playground
@@ -30,6 +30,7 @@ from rlft.harness.scripted import as_script
 from rlft.progress import Progress, silent
 from rlft.rewards.rubric import TOLERANCE, minimum_of, never_given, weight_of
 from rlft.tasks import read_tasks
+from rlft.tasks.rows import ANSWER_FIELDS
 from rlft.types import Task
 
 _AUDIT_WAY_OUT = "let gold earn 1, or the declared maximum, in every part, and everything else less"
@@ -51,16 +52,33 @@ def check_named(
     """
     try:
         tasks = read_tasks(source, environment=name, progress=progress)
+    except Exception as error:
+        fields = ("this command takes the names of fields as --prompt, --answer and --id",)
+        return CheckReport((str(_problem(error, name)),), notes=fields if isinstance(error, TaskError) else ())
+    try:
         with files_read() as files:
             environment = load_environment(name, kwargs)
             environment_fingerprints(environment, name, kwargs)
             report = check_environment(environment, tasks, timeout_seconds=timeout_seconds, progress=progress)
     except (Exception, SystemExit) as error:
         return CheckReport((str(_problem(error, name)),))
+    if report.gold is not True:
+        report = replace(report, notes=(*report.notes, *_without_answers(tasks, source)))
     unknown = sorted(files - {path.resolve() for path in named_files(kwargs)} - {Path(source.path or "").resolve()})
     if not unknown or environment.data_fingerprint():
         return report
     return replace(report, problems=(*report.problems, str(_unseen(unknown))))
+
+
+def _without_answers(tasks: Sequence[Task], source: SourceConfig) -> tuple[str, ...]:
+    """Return a sentence if no task has an answer and nobody has said which field has it."""
+    if source.answer is not None or any(task.answer is not None for task in tasks):
+        return ()
+    there = ", ".join(dict.fromkeys(key for task in tasks for key in task.info))
+    return (
+        f"no task has a right answer, which is read from {', '.join(ANSWER_FIELDS)}; if another field has it, name "
+        f"that with --answer FIELD (a row has: {there:.200})",
+    )
 
 
 def check_environment(

@@ -488,3 +488,16 @@ def test_arguments_and_rows_that_do_not_fit_are_problems(tmp_path, rows):
     assert "has no field 'missing'" in problem
     (problem,) = check_named(name, {}, rows.model_copy(update={"path": "absent.jsonl"})).problems
     assert problem.startswith("absent.jsonl: no such file")
+
+
+def test_a_field_that_may_have_the_answer_is_pointed_at(tmp_path):
+    (tmp_path / "mine.py").write_text(SOUND + "        return float(text == ground_truth)\n")
+    file = tmp_path / "solved.jsonl"
+    file.write_text('{"prompt": "a", "solution": "b", "level": 3}\n')
+    source, name = SourceConfig(source="jsonl", path=str(file)), f"{tmp_path}/mine.py:E"
+    [note] = [note for note in check_named(name, {}, source).notes if "--answer" in note]
+    assert note.endswith("name that with --answer FIELD (a row has: prompt, solution, level)")
+    report = check_named(name, {}, source.model_copy(update={"answer": "solution"}))
+    assert (report.problems, [note for note in report.notes if "--answer" in note]) == ((), [])
+    [note] = check_named(name, {}, source.model_copy(update={"prompt": "asked"})).notes
+    assert "--prompt, --answer and --id" in note
