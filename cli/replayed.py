@@ -19,7 +19,9 @@ from mlops.display.terminal import console, styled
 from mlops.home.backups import back_up
 from mlops.home.entries import check_entries
 from mlops.home.folder import Home
+from mlops.ids import resumed_name
 from mlops.runs.labels import Labels, make_labels, refuse_taken
+from mlops.runs.naming import run_called
 from mlops.runtime.last_words import write_asked
 from mlops.runtime.signals import keep_from_zenml
 from mlops.summary.replay_blocks import replay_blocks
@@ -49,13 +51,34 @@ def open_home(home: Home, run: str, stack: str | None, held: ExitStack) -> str:
     return tracking_uri if stack else HOME
 
 
-def options_for(source: Source, labels: Labels) -> dict[str, Any]:
-    """Return what `with_options` of a replay takes. Raises RlftError if there is a run of its name."""
+def options_for(home: Home, source: Source, labels: Labels, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `with_options` of a replay takes, which is given these arguments.
+
+    Where a replay of the same name and arguments was cut short it is another attempt at that. Raises RlftError if there
+    is another run of its name.
+    """
     from mlops.record.replay import experiment_of
     from mlops.runs.starting import replay_options
 
-    refuse_taken(labels.name)
-    return replay_options(source.name, experiment_of(source), labels)
+    options = replay_options(source.name, experiment_of(source), labels)
+    if not _was_cut_short(home, labels.name, arguments):
+        refuse_taken(labels.name)
+        return options
+    return options | {"run_name": resumed_name(labels.name)}
+
+
+def _was_cut_short(home: Home, name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the run of a name was given the same arguments, and no attempt at it goes on or has finished."""
+    from mlops.runs.finding import UNFINISHED, attempts_of, is_alive
+
+    if (first := run_called(name)) is None:
+        return False
+    given = {key: value for key, value in (first.config.parameters or {}).items() if key != "labels"}
+    if given != {key: value for key, value in arguments.items() if key != "labels"}:
+        return False
+    return not any(
+        is_alive(home, each) if each.status in UNFINISHED else each.status.is_successful for each in attempts_of(first)
+    )
 
 
 def labels_for(

@@ -51,14 +51,14 @@ def rescore(
 
         plan = plan_rescoring(home, run, settings, rounds or [])
         labels = labels_for("rescore", plan.source.name, name, note, users_commits(config, settings))
-        begin = partial(
-            pipeline.with_options(**options_for(plan.source, labels)),
-            config=settings.model_dump(mode="json"),
-            source=plan.source.name,
-            rounds=list(plan.rounds),
-            tracking_uri=tracking_uri,
-            labels=labels.model_dump(mode="json"),
-        )
+        arguments = {
+            "config": settings.model_dump(mode="json"),
+            "source": plan.source.name,
+            "rounds": list(plan.rounds),
+            "tracking_uri": tracking_uri,
+            "labels": labels.model_dump(mode="json"),
+        }
+        begin = partial(pipeline.with_options(**options_for(home, plan.source, labels, arguments)), **arguments)
         run_id = run_id_of(begin, home, interrupt.started)
         found = finish_replay(home, run_id, summary, as_json=as_json)
         if found["audit"] is not None and not found["audit"]["passed"]:

@@ -17,7 +17,7 @@ from mlops.home.folder import find_home
 from mlops.runs.listing import ListedRun, list_runs, to_json
 from rlft.visible import visible
 
-_COLOURS = {"improved": "green", "failed": "red", "killed": "red", "running": "cyan"}
+_COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}
 
 
 def runs(
@@ -58,6 +58,9 @@ def show_runs(console: Terminal, runs: list[ListedRun], limit: int) -> None:
     console.print(table)
     if left_out := [heading for heading in _COLUMNS if heading not in widths]:
         console.print(f"no room for: {', '.join(left_out)}; a wider terminal shows it, and --json has it")
+    for run in (each for each in shown if each.status == "interrupted"):
+        way_on = f"this goes on with it: {run.again}" if run.again else "giving its command again goes on with it"
+        console.print(f"{run.name} was interrupted; {way_on}", soft_wrap=True)
     if len(shown) < len(runs):
         console.print(f"{len(shown)} of {len(runs)} runs; --limit 0 lists all")
 

@@ -11,6 +11,7 @@ from zenml.execution.pipeline.dynamic.run_context import DynamicPipelineRunConte
 from mlops.display.bars import Display
 from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
+from mlops.runs.identity import typed_command
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime, start_runtime, stop_runtime
 from mlops.stored.artifact_table import keep_artifacts
@@ -48,6 +49,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
     assert context is not None
     run, home, started = context.run, find_home(), time.perf_counter()
     summary = EvaluationSummary(settings.name, settings.main_metric, settings.seed, pipeline_run_id=str(run.id))
+    summary.command = typed_command()
     note_process(home, str(run.id), run.name, resumes=False)
     keep_evaluation(home, summary)  # all that a kill leaves
     show = watched(display.stage)

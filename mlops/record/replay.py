@@ -16,7 +16,7 @@ from mlops.home.folder import find_home
 from mlops.home.processes import forget_process, note_process
 from mlops.ids import REPLAY_TAG
 from mlops.registry.names import RUN_NAME_TAG
-from mlops.runs.identity import identity_facts, identity_tags
+from mlops.runs.identity import identity_facts, identity_tags, typed_command
 from mlops.runs.labels import Labels
 from mlops.stored.artifact_table import keep_artifacts
 from mlops.stored.replayed import Source
@@ -52,10 +52,11 @@ def open_replay(
     """Open the MLflow run of a replay, in the experiment of its source, and write its summary at the end.
 
     `run` is ZenML's. One that fails leaves a summary with the reason, and the error is raised again. A process that is
-    killed leaves one that says `failed`, and the same command goes on from the cache.
+    killed leaves one that says `interrupted`, and the same command goes on from the cache.
     """
     home, root, started = find_home(), str(run.id), time.perf_counter()
     summary.pipeline_run_id, summary.source_mlflow_run_id = root, source.mlflow_run_id
+    summary.command = typed_command()
     note_process(home, root, run.name, resumes=False)
     keep_replay(home, summary)  # all that a kill leaves
     tracker = Tracker.open(
@@ -78,7 +79,7 @@ def open_replay(
         ended = "KILLED"
         raise
     except Exception as cause:
-        summary.error = hide(str(cause))
+        summary.status, summary.error = "failed", hide(str(cause))
         raise
     finally:
         summary.seconds = time.perf_counter() - started

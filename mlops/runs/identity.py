@@ -64,6 +64,12 @@ def identity_facts(fingerprints: EnvironmentFingerprints, labels: Labels) -> dic
     }
 
 
+def typed_command() -> str:
+    """Return the command that was typed, as a shell reads it, without secrets; empty where a program began the run."""
+    words = _command()
+    return shlex.join(words) if len(words) > 1 else ""
+
+
 def _user() -> str:
     """Return the operating system's user; in a pod there may be none of this number."""
     try:

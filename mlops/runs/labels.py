@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from mlops.ids import is_name_of_attempt
+from mlops.ids import OTHERS, is_name_of_attempt
 from mlops.runs.naming import default_name, run_called
 from rlft.config.names import check_name
 from rlft.config.section import Section
@@ -78,10 +78,12 @@ def labels_of(parameter: dict[str, Any] | None, run_name: str = "") -> Labels:
 def refuse_taken(name: str) -> None:
     """Raise RlftError if ZenML has a run of this name. Call once ZenML's set-up is that of the run."""
     if (run := run_called(name)) is not None:
+        trains = run.pipeline is None or run.pipeline.name not in OTHERS
+        goes_on = f"`rlft resume {quote(name)}`" if trains else "the command that it was begun with"
         raise _refused(
             "--name",
-            f"a run is called {name!r} already (begun {run.created:%Y-%m-%d %H:%M} UTC, {run.status.value})",
-            f"give another name; `rlft resume {quote(name)}` goes on with a run that was cut short",
+            f"a run is called {name!r} already (begun {run.created:%Y-%m-%d %H:%M} UTC)",
+            f"give another name; {goes_on} goes on with it if it was cut short (`rlft runs`)",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +42,7 @@ from rlft.errors import FormatVersionError
 
 Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
+_COMPLETED = "completed"  # ZenML's word
 _KINDS = {PIPELINE: "training", EVALUATE: "evaluation", RESCORE: RESCORE, RETRAIN: RETRAIN}
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
@@ -83,10 +84,11 @@ class Attempt:
 class ListedRun:
     """A run with all attempts at it, newest first, and what it has cost and led to.
 
-    `status` is that of its summary, or `running`, `failed`, `killed` or `completed`. `version` is the registered one as
-    (name, version). `aliases` are those of all its versions, and `named` says of each which version it names. `marks`
-    says what else the registry holds about its version: `was champion`, or `waits for approval`. `sweep` is the name of
-    the sweep that it is one of, empty without one.
+    `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
+    cut short is `interrupted`, and `again` is the command that goes on with it, where it is known. `version` is the
+    registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
+    it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
+    `sweep` is the name of the sweep that it is one of, empty without one.
     """
 
     name: str
@@ -100,6 +102,7 @@ class ListedRun:
     named: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     sweep: str = ""
+    again: str = ""
 
     @property
     def began(self) -> datetime:
@@ -137,6 +140,7 @@ class ListedRun:
             "sweep": self.sweep or None,
             "began": self.began.isoformat(),
             "status": self.status,
+            "again": self.again or None,
             "attempts": [attempt.id for attempt in self.attempts],
             "difference": difference and difference.model_dump(),
             "seconds": round(self.seconds, 1),
@@ -201,7 +205,7 @@ def _from_summaries(home: Home, problems: list[str]) -> dict[str, list[Attempt]]
     for file in _summaries(home):
         if summary := _told(problems, read_summary, home, file.stem):
             began = datetime.fromtimestamp(file.stat().st_mtime - summary.seconds.total, UTC)
-            status = {"running": "running", "failed": "failed"}.get(summary.status, "completed")
+            status = {"running": "running", "failed": "failed"}.get(summary.status, _COMPLETED)
             attempt = Attempt(file.stem, file.stem, status, began, summary.seconds.total, summary)
             groups[file.stem] = [attempt]
     return groups
@@ -230,24 +234,33 @@ def _run(
     ids += [one for each in evaluations for one in mlflow_ids(each or {})]
     replays = [_told(problems, read_replay, home, a.id) for a in attempts if a.pipeline in (RESCORE, RETRAIN)]
     ids += [replay["mlflow_run_id"] for replay in replays if replay and replay["mlflow_run_id"]]
+    told = next((each for each in (*evaluations, *replays) if each), {})  # of the newest attempt
+    status = _status(home, attempts, alive, told)
     return ListedRun(
         name,
         tuple(attempts),
-        _status(home, attempts, alive),
+        status,
         sum(own) if own else None,
+        again=str(told.get("command") or "") if status == "interrupted" else "",
         mlflow_runs=tuple(dict.fromkeys(ids)),
     )
 
 
-def _status(home: Home, attempts: list[Attempt], alive: set[str]) -> str:
-    """Return what became of a run: of an attempt that goes on or has finished, else of the newest."""
+def _status(home: Home, attempts: list[Attempt], alive: set[str], told: Mapping[str, Any]) -> str:
+    """Return what became of a run: of an attempt that goes on or has finished, else of the newest.
+
+    `told` is the summary of an evaluation or a replay, empty without one.
+    """
     for attempt in attempts:
         if attempt.id in alive or (attempt.status in _UNFINISHED and goes_on(home, attempt.id, attempt.began)):
             return "running"
     for attempt in attempts:
-        if attempt.status == "completed":
+        if attempt.status == _COMPLETED:
             known = attempt.summary and attempt.summary.status
-            return known if known and known != "running" else "completed"
+            return known if known and known != "running" else "finished"
+    if attempts[0].pipeline != PIPELINE:
+        was_cut_short = not told["error"] if told else attempts[0].status in _UNFINISHED
+        return "interrupted" if was_cut_short else "failed"
     return "killed" if attempts[0].status in _UNFINISHED else "failed"
 
 
@@ -267,7 +280,7 @@ def _with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
         )
         if (name, version) in found
     ]
-    kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs")}
+    kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs", "again")}
     version = (found[0][0], str(found[0][1])) if found else None
     unique, named = tuple(dict.fromkeys(alias for alias, _ in aliases)), tuple(sentence for _, sentence in aliases)
     said, sweep = _marks(database, version) if version else (), _sweep(database, run)

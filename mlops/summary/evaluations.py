@@ -27,13 +27,14 @@ class EvaluationSummary:
     the pairs of models, each with its sentence. `contamination` says by cell and split how many tasks are among the
     train tasks of their source, with each model's score on the others, and `forgetting` how many bits per byte each
     model needs for texts that have nothing to do with the tasks. `mlflow_runs` are {cell: {label: id of its MLflow
-    run}} below `mlflow_run_id`. `status` is `finished`, or `failed` with the reason in `error`.
+    run}} below `mlflow_run_id`. `status` is `finished`, `failed` with the reason in `error`, or `interrupted`,
+    and then the same `command` goes on with it.
     """
 
     suite: str
     metric: str
     seed: int
-    status: str = "failed"
+    status: str = "interrupted"
     pipeline_run_id: str | None = None
     mlflow_run_id: str | None = None
     models: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -44,6 +45,7 @@ class EvaluationSummary:
     mlflow_runs: dict[str, dict[str, str | None]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
+    command: str = ""
     format: int = EVALUATION.newest
 
     def as_text(self) -> str:

@@ -11,8 +11,10 @@ from rlft.blocks import Block, Bullets, Caution, Headline, Table
 def replay_blocks(found: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what the summary of a replay says, as JSON has it, from its headline to its notes."""
     if found["status"] != "finished":
-        yield Headline(f"The {found['kind']} of {found['source']} has failed")
-        yield Caution(found["error"] or "it was cut short; the same command goes on from what is in the cache")
+        failed = bool(found["error"])
+        command = f": {said}" if (said := found.get("command")) else ""
+        yield Headline(f"The {found['kind']} of {found['source']} {'has failed' if failed else 'was interrupted'}")
+        yield Caution(found["error"] or f"the same command goes on from what is in the cache{command}")
         return
     yield from _rescored(found) if found["kind"] == "rescore" else _retrained(found)
     if found["notes"]:
@@ -89,6 +91,11 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
     rows = tuple(_row(each) for each in found["off_policy"])
     columns = ("round", "attempts of", "effective share", "mean weight", "capped", "log-probabilities differ by")
     yield Table("How far from the policy its attempts are", columns, rows)
+    if any(each["on_policy"] for each in found["off_policy"]):
+        yield (
+            "A round of its own attempts is on-policy: nothing is weighted there, so that it says nothing on how well "
+            "attempts of another policy can be used."
+        )
     first, best = found["from_round"], found["best_round"]
     kept = f"that after round {best - 1}" if best > first else f"the one that round {first} began with"
     done = f"{first} to {first + found['rounds'] - 1} (the first is 0)"
@@ -98,9 +105,11 @@ def _retrained(found: Mapping[str, Any]) -> Iterator[Block]:
 def _row(each: Mapping[str, Any]) -> tuple[str, ...]:
     share, apart = each["effective_sample_ratio"], each["logp_difference"]
     mean, capped = each.get("mean_weight"), each.get("capped_ratio")  # a replay of before has none
+    if each["on_policy"]:  # 100 % by what it is, which reads as if it had been found
+        return str(each["round"]), "its own (on-policy)", "", "", "", "" if apart is None else f"{apart:.4f}"
     return (
         str(each["round"]),
-        "its own" if each["on_policy"] else "another policy",
+        "another policy",
         "" if share is None else f"{share:.1%}",
         "" if mean is None else f"{mean:.3g}",
         "" if capped is None else f"{capped:.0%}",

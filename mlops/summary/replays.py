@@ -20,7 +20,8 @@ class ReplaySummary:
     """What all replays have: the run that they are made from, how they ended, and what must be known to read them.
 
     `kind` is `rescore` or `retrain`, `source` the name of the run, with its ids in ZenML and MLflow. `status` is
-    `finished`, or `failed` with the reason in `error`. `notes` are sentences: what it can tell, and what it cannot.
+    `finished`, `failed` with the reason in `error`, or `interrupted`, and then the same `command` goes on with it.
+    `notes` are sentences: what it can tell, and what it cannot.
     """
 
     kind: str
@@ -28,8 +29,9 @@ class ReplaySummary:
     source: str
     source_run_id: str
     source_mlflow_run_id: str | None = None
-    status: str = "failed"
+    status: str = "interrupted"
     error: str | None = None
+    command: str = ""
     pipeline_run_id: str | None = None
     mlflow_run_id: str | None = None
     seconds: float = 0.0

@@ -64,10 +64,15 @@ def source(finished) -> str:
 
 @pytest.fixture(scope="module")
 def retrained(home, source):
-    """Other training that was killed in its second round, and the same command again: the ids, and its summary."""
-    killed = home.rlft("retrain", source, "--from-round", "0", *OTHER, kill_at="steps.train_grpo:train_round:2")
+    """Other training that was killed in its second round, and the same command again: its summary."""
+    command = ["retrain", source, "--from-round", "0", *OTHER, "--name", "other"]
+    killed = home.rlft(*command, kill_at="steps.train_grpo:train_round:2")
     assert killed.code == -9, killed.output
-    return printed(home, "retrain", source, "--from-round", "0", *OTHER, "--name", "other")
+    [cut] = [run for run in json.loads(home.module("cli", "runs", "--json").stdout) if run["name"] == "other"]
+    # The tests' own program began it, so that its command is not known.
+    assert (cut["status"], cut["again"]) == ("interrupted", None)
+    assert "other was interrupted; giving its command again goes on with it" in home.module("cli", "runs").stdout
+    return printed(home, *command)
 
 
 def test_without_a_change_the_same_policies_come_from_the_cache(home, source):
@@ -137,6 +142,14 @@ print(json.dumps({{
     assert read["metrics"]["0_result/test/accuracy"] == pytest.approx(retrained["final"]["accuracy"])
     listed = {run["name"]: run["kind"] for run in json.loads(home.module("cli", "runs", "--json").stdout)}
     assert (listed["other"], listed[name]) == ("retrain", "training")
+
+
+def test_a_replay_that_has_finished_keeps_its_name(home, source, retrained):
+    [run] = [run for run in json.loads(home.module("cli", "runs", "--json").stdout) if run["name"] == "other"]
+    assert (run["status"], run["again"], len(run["attempts"])) == ("finished", None, 2)
+    said = refused(home, "retrain", source, "--from-round", "0", *OTHER, "--name", "other")
+    assert "a run is called 'other' already" in said
+    assert "the command that it was begun with goes on with it if it was cut short" in said
 
 
 def test_a_retraining_is_compared_with_its_run(home, source, retrained):

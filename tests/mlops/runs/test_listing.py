@@ -37,7 +37,7 @@ CREATE TABLE step_run (id TEXT, status TEXT, pipeline_run_id TEXT);
 CREATE TABLE step_run_output_artifact (name TEXT, step_id TEXT, artifact_id TEXT);
 CREATE TABLE run_metadata (id TEXT, key TEXT, value TEXT);
 CREATE TABLE run_metadata_resource (resource_id TEXT, run_metadata_id TEXT);
-INSERT INTO pipeline VALUES ('p', 'train'), ('q', 'other');
+INSERT INTO pipeline VALUES ('p', 'train'), ('q', 'other'), ('x', 'retrain');
 """
 MLFLOW = """
 CREATE TABLE model_versions (name TEXT, version INTEGER, run_id TEXT);
@@ -127,11 +127,31 @@ def test_what_became_of_runs(made):
     runs = list_runs(made.home).runs
     assert {run.name: run.status for run in runs} == {
         "new": "running", "dead": "killed", "alive": "running", "killed": "killed", "failed": "failed",
-        "hard": "too_hard", "bare": "completed",
+        "hard": "too_hard", "bare": "finished",
     }  # fmt: skip
     assert [run.name for run in runs if run.is_resumable] == ["dead", "killed", "failed"]
     assert next(run for run in runs if run.name == "hard").aliases == ("challenger", "champion")
     assert json.loads(json.dumps(to_json(list_runs(made.home))))[0]["name"] == "new"
+
+
+def test_a_replay_that_was_cut_short_is_interrupted_and_names_its_command(made):
+    def replay(name, state, **told):
+        run_id = made.attempt(name, state, 3, tag=name, pipeline="x")
+        summary = RetrainSummary("retrain", name, "sums", "id", pipeline_run_id=run_id, **told)
+        keep_replay(made.home, summary)
+
+    replay("killed", "running", command="rlft retrain sums")
+    replay("ended", "failed", command="rlft retrain sums --name ended")
+    replay("wrong", "failed", status="failed", error="no", command="rlft retrain sums")
+    replay("done", "completed", status="finished", command="rlft retrain sums")
+    made.attempt("before", "failed", 3, tag="before", pipeline="x")  # it has left nothing else
+    assert {run.name: (run.status, run.again) for run in list_runs(made.home).runs} == {
+        "killed": ("interrupted", "rlft retrain sums"),
+        "ended": ("interrupted", "rlft retrain sums --name ended"),
+        "wrong": ("failed", ""),
+        "done": ("finished", ""),
+        "before": ("failed", ""),
+    }
 
 
 def test_past_champions_and_versions_that_wait_are_marked(made):

@@ -48,11 +48,14 @@ def test_how_far_the_attempts_are_from_the_policy():
     blocks = told(retraining(0.1, 0.0, 0.2))
     (table,) = [block for block in blocks if isinstance(block, Table)]
     assert table.rows == (
-        ("3", "its own", "100.0%", "", "", "0.0000"),
+        ("3", "its own (on-policy)", "", "", "", "0.0000"),
         ("4", "another policy", "25.0%", "0.0123", "30%", "0.1000"),
         ("5", "another policy", "", "", "", ""),
     )
     assert "Trained again on rounds 3 to 5 (the first is 0); the best policy is that after round 5." in blocks
+    assert any(
+        str(block).startswith("A round of its own attempts is on-policy: nothing is weighted") for block in blocks
+    )
     assert blocks[-1] == Bullets("What this can tell:", ("no exploration",))
 
 
@@ -100,6 +103,13 @@ def test_an_audit_that_fails_and_one_that_is_off():
 def test_a_replay_that_has_failed_says_why():
     summary = dataclasses.replace(rescoring(), status="failed", error="the judge is away")
     assert told(summary) == [Headline("The rescore of first has failed"), Caution("the judge is away")]
+
+
+def test_a_replay_that_was_interrupted_names_the_command_that_goes_on_with_it():
+    summary = RescoreSummary(kind="rescore", command="rlft rescore first --config c.yaml", **SOURCE)
+    headline, caution = told(summary)
+    assert headline == Headline("The rescore of first was interrupted")
+    assert caution.text == ("the same command goes on from what is in the cache: rlft rescore first --config c.yaml")
 
 
 def test_a_summary_is_read_as_it_was_kept(tmp_path):
