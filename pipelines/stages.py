@@ -157,6 +157,7 @@ class Stages:
                 config.harness.isolation,
                 config.training.per_step_token_budget,
                 config.training.gradient_checkpointing,
+                config.shares,
                 id="warm_start",
             )
 

@@ -31,6 +31,7 @@ def warm_start_policy(
     isolation: Isolation | None = None,
     token_budget: int | None = None,
     checkpointing: bool = False,
+    shares: dict[str, float] | None = None,
 ) -> tuple[Annotated[PolicyFolder, "policy"], Annotated[SftReport, "sft_report"]]:
     """Imitate demonstrations for the configured steps. Training that was cut off goes on from its last checkpoint."""
     del environment_fingerprint  # part of the cache key
@@ -44,6 +45,7 @@ def warm_start_policy(
         tasks.split("train"),
         runtime.environment(environment),
         seed=seed,
+        shares=shares,
         isolation=isolation,
         progress=runtime.lent.progress,
         checkpoints=runtime.checkpoints("warm_start", cache_policies.warm_start_code()),

@@ -99,7 +99,8 @@ def _warm_start(
         began = time.time()
         memory = Memory(config.training.per_step_token_budget, config.training.gradient_checkpointing)
         some = settings.model_copy(update={"steps": steps})
-        run_sft(live, some, tasks.split("train"), environment, seed=config.seed, memory=memory)
+        train_tasks = tasks.split("train")
+        run_sft(live, some, train_tasks, environment, seed=config.seed, shares=config.shares, memory=memory)
         return time.time() - began
 
     first = train(policy, 1)  # demonstrations are chosen and encoded, and what is tried out at a first use

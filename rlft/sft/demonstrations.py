@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from rlft.config import HarnessConfig, WarmStartConfig
 from rlft.contract.base import BaseEnv, prompt_messages
 from rlft.contract.faults import calling
 from rlft.contract.several import Several
+from rlft.curriculum.shares import turns_of
 from rlft.errors import TaskError
 from rlft.harness.scripted import Part, Script, as_script, play_scripts
 from rlft.messages import MessageError
@@ -32,19 +33,21 @@ def choose_demonstrations(
     tasks: Sequence[Task],
     environment: BaseEnv,
     *,
+    shares: Mapping[str, float] | None = None,
     isolation: Isolation | None = None,
     progress: Progress = silent,
 ) -> list[Demonstration]:
     """Return at most `settings.demonstrations`, from `settings.path` or else from the environment for train tasks.
 
-    The environment's are for a sample of the tasks, since the first rows of a file may all be of one kind. They are
-    played through its tools like a policy's answers, which run where `isolation` says. Tasks without one are left out.
+    The environment's are for a sample of the tasks, since the first rows of a file may all be of one kind. With
+    `shares` each of several environments has its share of them, or all of its tasks if these are fewer. They are played
+    through its tools like a policy's answers, which run where `isolation` says. Tasks without one are left out.
 
     Raises TaskError if there are none at all, or if one cannot be read or played.
     """
     if settings.path is not None:
         return read_demonstrations(Path(settings.path), settings.demonstrations)
-    said = [(task, _shown(task, environment)) for task in sample_tasks(tasks, settings.demonstrations)]
+    said = [(task, _shown(task, environment)) for task in _sample(tasks, settings.demonstrations, shares)]
     found = _play(said, environment, isolation, progress)
     if not found:
         raise TaskError(
@@ -53,6 +56,15 @@ def choose_demonstrations(
             fix="give warm_start.path with messages, define gold_completion in the environment, or remove warm_start",
         )
     return found
+
+
+def _sample(tasks: Sequence[Task], limit: int, shares: Mapping[str, float] | None) -> Sequence[Task]:
+    if shares is None:
+        return sample_tasks(tasks, limit)
+    counts, _ = turns_of(shares, limit, 0)
+    own = {name: [task for task in tasks if task.environment == name] for name in shares}
+    chosen = {task.id for name, count in counts.items() for task in sample_tasks(own[name], count)}
+    return [task for task in tasks if task.id in chosen]
 
 
 def all_demonstrations(

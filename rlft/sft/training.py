@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -77,6 +77,7 @@ def run_sft(
     environment: BaseEnv,
     *,
     seed: int,
+    shares: Mapping[str, float] | None = None,
     seconds: float | None = None,
     isolation: Isolation | None = None,
     progress: Progress = silent,
@@ -85,13 +86,14 @@ def run_sft(
 ) -> SftReport:
     """Train `policy` in place on demonstrations of the tasks: for `settings.steps`, or for `seconds` as a control arm.
 
-    `isolation` is that of the harness: where the tools run to which demonstrations are played. With `checkpoints` it
-    goes on where the same training was cut off. Raises as `choose_demonstrations` and `train_sft` do.
+    `shares` are those of several environments. `isolation` is that of the harness: where the tools run to which
+    demonstrations are played. With `checkpoints` it goes on where the same training was cut off. Raises as
+    `choose_demonstrations` and `train_sft` do.
     """
     chat = open_chats(policy, environment, isolation)
     return train_sft(
         policy,
-        choose_demonstrations(settings, tasks, environment, isolation=isolation, progress=progress),
+        choose_demonstrations(settings, tasks, environment, shares=shares, isolation=isolation, progress=progress),
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         warmup_steps=settings.warmup_steps,

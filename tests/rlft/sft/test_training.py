@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import string
+from collections import Counter
 
 import pytest
 import torch
@@ -381,6 +382,30 @@ def test_demonstrations_of_several_environments_describe_their_own_tools():
     assert [ids[: len(prompt)] for (ids, _), prompt in zip(rows, prompts, strict=True)] == prompts
     assert ["look" in tokenizer.decode(prompt) for prompt in prompts] == [False, True]
     assert choose_demonstrations(WarmStartConfig(steps=1), tasks[:1], Plain())[0].environment == ""
+
+
+def test_demonstrations_of_several_environments_come_by_their_shares():
+    class Plain(BaseEnv):
+        def compute_reward(self, completion, ground_truth):
+            return 1.0
+
+    several = Several({"often": Plain(), "seldom": Plain(), "small": Plain()})
+    sizes = {"often": 40, "seldom": 40, "small": 2}
+    tasks = [
+        dataclasses.replace(make_task(f"{name}/{n}", answer="1"), environment=name)
+        for name, size in sizes.items()
+        for n in range(size)
+    ]
+
+    def counts(demonstrations, shares):
+        settings = WarmStartConfig(steps=1, demonstrations=demonstrations)
+        return Counter(each.environment for each in choose_demonstrations(settings, tasks, several, shares=shares))
+
+    assert counts(16, {"often": 3, "seldom": 1}) == {"often": 12, "seldom": 4}
+    # of 20 in thirds of 7, 7 and 6 the small one has two, and nobody takes its place
+    assert counts(20, dict.fromkeys(sizes, 1))["small"] == 2
+    assert counts(20, dict.fromkeys(sizes, 1)).total() in (15, 16)
+    assert counts(1000, {"often": 1, "seldom": 1}) == {"often": 40, "seldom": 40}
 
 
 def replace_task(environment):
