@@ -73,7 +73,7 @@ def check_slices(suite: SuiteConfig, tasks: Mapping[str, Artifact]) -> None:
             continue
         tried = [task for task in tasks[cell.name].load().tasks if task.split in cell.splits]
         columns = sorted({column for task in tried for column in task.info})
-        if missing := [column for column in cell.slices if column not in columns]:
+        if missing := [column for column in cell.slices if column not in (*columns, "environment")]:
             raise ConfigError(
                 f"no task of its splits has the column {missing[0]!r}",
                 where=f"scenarios.{cell.scenario}.slices",

@@ -75,7 +75,8 @@ def _own(config: Config) -> ScenarioConfig:
     if config.tasks.has_off_distribution:
         splits.append("off_distribution")
     attempts = {name: getattr(config.evaluation, name) for name in AttemptsConfig.model_fields}
-    return ScenarioConfig(splits=splits, sampling=[SuiteSampling(**attempts)])
+    slices = ["environment"] if config.environments else []
+    return ScenarioConfig(splits=splits, sampling=[SuiteSampling(**attempts)], slices=slices)
 
 
 def check_suite_variables(suite: SuiteConfig) -> None:

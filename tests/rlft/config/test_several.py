@@ -7,8 +7,9 @@ import pytest
 from rlft.config.file import check_config, check_variables, load_config
 from rlft.config.names import SEVERAL, SPECIFICATION
 from rlft.config.specified import PLAIN, unscored
+from rlft.config.suite_file import suite_of
 from rlft.errors import ConfigError
-from tests.e2e.conftest import TINY
+from tests.e2e.conftest import ROOT, TINY
 
 SPEC = {"says": "A number.", "criteria": {"right": {"says": "Right.", "grader": {"type": "number"}}}}
 
@@ -175,3 +176,9 @@ def test_off_distribution_of_any_environment_may_decide():
     assert list(config.tasks.sources())[-1] == "environments.two.tasks.off_distribution"
     with pytest.raises(ConfigError, match=r"promotion\.suites names off_distribution"):
         read(promotion=suites)
+
+
+def test_as_a_suite_it_tells_of_each_environment():
+    (several,) = suite_of(load_config(ROOT / "configs/several.yaml")).cells()
+    (single,) = suite_of(load_config(TINY)).cells()
+    assert (several.slices, single.slices) == (["environment"], [])
