@@ -27,6 +27,7 @@ def sliced(*columns):
 
 def test_a_column_of_slices_that_no_task_of_the_splits_has_is_refused_with_the_scenario():
     check_slices(sliced("letters", "level"), {"held_out": TASKS})  # some task has each
+    check_slices(sliced("environment"), {"held_out": TASKS})  # which every task has
     for column in ("lettres", "year"):  # misspelt, and of train tasks alone
         with pytest.raises(ConfigError, match=f"no task of its splits has the column '{column}'") as told:
             check_slices(sliced("level", column), {"held_out": TASKS})
