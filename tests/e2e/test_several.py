@@ -106,6 +106,29 @@ def test_a_version_says_that_it_has_no_single_context(ran):
     assert "on the tasks of the environments divisors, sums" in kept["card"]
 
 
+def printed(home: Home, *arguments: str) -> dict:
+    """What a command prints as JSON."""
+    done = home.module("cli", *arguments, "--json")
+    assert done.returncode in (0, 7), done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_its_attempts_are_scored_again_and_trained_on_again(ran):
+    home, result = ran
+    content = yaml.safe_load(SEVERAL.read_text())
+    content["environments"]["sums"]["reward"] = {"weights": {"correct": 4.0}}
+    (home.folder / "dearer.yaml").write_text(yaml.safe_dump(content))
+    total = printed(home, "rescore", "several", "--config", "dearer.yaml", "--name", "dearer")["total"]
+    # Only sums pay, twice as much as before: its attempts are a quarter, as it has 2 of 8 tasks in each round.
+    before, after = total["before"], total["after"]
+    correct = before["rewards/sums/correct"][0]
+    assert after["rewards/sums/correct"] == before["rewards/sums/correct"]
+    assert after["reward"][0] - before["reward"][0] == pytest.approx(2 * correct / 4)
+    same = printed(home, "retrain", "several", "--from-round", "0", "--name", "same")
+    assert same["final"]["accuracy"] == result.summary["final"]["accuracy"]
+    assert [each["on_policy"] for each in same["off_policy"]] == [True, True]
+
+
 def test_the_same_again_comes_from_the_cache_and_another_reward_only_scores_again(ran):
     home, _ = ran
     again = home.rlft("run", str(SEVERAL), "--name", "again")
