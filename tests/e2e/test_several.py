@@ -129,6 +129,22 @@ def test_its_attempts_are_scored_again_and_trained_on_again(ran):
     assert [each["on_policy"] for each in same["off_policy"]] == [True, True]
 
 
+def test_it_is_evaluated_decided_on_exported_and_told_of(ran):
+    home, result = ran
+    found = printed(home, "evaluate", "several:best", "--suite", str(SEVERAL))
+    of_environments = found["scenarios"]["own"]["several-best"]["splits"]["test"]["slices"]["environment"]
+    assert {name: each["accuracy"]["mean"] for name, each in of_environments.items()} == {
+        name: pytest.approx(result.summary["final"][f"environments/{name}/accuracy"]) for name in ("divisors", "sums")
+    }
+    again = printed(home, "promote", "several", "--set", "promotion.max_length_ratio=9")
+    assert (again["version"], again["look"]) == ("1", result.summary["promotion"]["look"] + 1)
+    assert "environment=sums" in " ".join(again["reasons"])
+    printed(home, "export", "several/1", "--to", "exported")
+    assert json.loads((home.folder / "exported/context.json").read_text())["members"].keys() == {"divisors", "sums"}
+    assert "1 past run of this experiment here: several" in printed(home, "estimate", str(SEVERAL))["basis"][0]
+    assert home.rlft("diagnose", "several").code == home.rlft("report", "several").code == 0
+
+
 def test_the_same_again_comes_from_the_cache_and_another_reward_only_scores_again(ran):
     home, _ = ran
     again = home.rlft("run", str(SEVERAL), "--name", "again")
