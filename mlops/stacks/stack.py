@@ -14,6 +14,7 @@ from mlops.home.moved import settle
 from mlops.home.settings import settings_file
 from mlops.home.stores import complete_settings, make_stores
 from mlops.home.variables import use_own_setup
+from mlops.stacks.readers import read_with_own_alone
 from mlops.tracking.address import NO_AUTHENTICATION, use_credentials
 from rlft.config.addresses import refuse_metadata
 from rlft.errors import StackError
@@ -42,6 +43,7 @@ def connect(home: Home, stack: str | None, *, anew: bool = False) -> str:
 
     # ZenML finds steps below this folder, whatever the working directory is.
     source_utils.set_custom_source_root(str(PROJECT))
+    read_with_own_alone()
     if stack is None:
         make_stores(home)
     uri = home.tracking_uri if stack is None else _use_stack(stack)

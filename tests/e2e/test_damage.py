@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from mlops.home.databases import ZENML
+from mlops.home.folder import Home as Settled
 from tests.e2e.conftest import TINY, Home
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.slow]
@@ -102,3 +108,37 @@ def test_files_that_do_not_parse_end_in_a_sentence(finished, tmp_path):
     refused = home.rlft("run", str(TINY), "--name", "after")  # round 0 is traced, and its rewards are read for that
     assert refused.code == 1
     assert "`rlft resume after --redo score_rewards_r000`" in " ".join(refused.output.split())
+
+
+def test_a_home_from_elsewhere_runs_no_code_when_it_is_read(finished, tmp_path):
+    """A database that names ZenML's class for pickles, and a pickle in the place of the rollouts."""
+    home, ran = finished[0].copy(tmp_path), tmp_path / "ran"
+    reader = {
+        "module": "zenml.materializers.cloudpickle_materializer",
+        "attribute": "CloudpickleMaterializer",
+        "type": "internal",
+    }
+    with closing(sqlite3.connect(ZENML.file(Settled(home.folder / ".rlft")))) as database, database:
+        (uri,) = database.execute("SELECT uri FROM artifact_version WHERE uri LIKE '%/generate_rollouts_r000/%'")
+        database.execute(
+            "UPDATE artifact_version SET materializer = ?, content_hash = NULL WHERE uri = ?",
+            (json.dumps(reader), *uri),
+        )
+    shutil.rmtree(uri[0])
+    Path(uri[0]).mkdir()
+    (Path(uri[0]) / "artifact.pkl").write_bytes(pickle.dumps(Opened(str(ran))))
+    (Path(uri[0]) / "python_version.txt").write_text("{}")
+    shown = home.rlft("show", finished[1].summary["pipeline_run_id"], "0")
+    assert not ran.exists()
+    assert shown.code == 1, shown.output
+    assert "its materializer is" in " ".join(shown.output.split())
+
+
+class Opened:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __reduce__(self):
+        return open, (self.file, "w")
