@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlops.home.databases import DATABASES
-from mlops.home.folder import BACKUP, LOCK, REMOVING, Home
+from mlops.home.folder import BACKUP, LOCK, LOGS, REMOVING, RESULTS, SCHEDULES, Home
 from rlft.errors import StorageError
 
 # What is lost with it, and what is not.
@@ -34,7 +34,7 @@ _FOLDERS = {
     "checkpoints": "checkpoints of supervised stages that were cut off, which begin anew without them",
     "judges": "what judges have answered, which is asked and paid for again without it",
     "logs": "traces of errors that were told",
-    "schedules": "which schedules were applied, and what came of their runs. The runs themselves are in runs/",
+    SCHEDULES: "which schedules were applied, and what came of their runs. The runs themselves are in runs/",
     "scratch": _NOTHING,
     "serve-engine": _NOTHING,
 }
@@ -81,6 +81,20 @@ def find_odd(home: Home) -> Iterator[StorageError]:
             yield StorageError(
                 f"{problem}. What should be there holds {lost}", where=str(path), fix=_way_on(path, problem)
             )
+    yield from find_links(home)
+
+
+def find_links(home: Home) -> Iterator[StorageError]:
+    """Yield an error for each link among what schedules have left: rlft puts none there.
+
+    Through one that came with a home from elsewhere rlft would write, or remove, what lies outside of it.
+    """
+    schedules = home.root / SCHEDULES
+    for folder in (schedules, schedules / LOGS, home.root.joinpath(*RESULTS)):
+        for name in _names(folder):
+            if (folder / name).is_symlink():
+                fix = "remove it; RLFT_HOME may name a folder on another disk for all of the home"
+                yield StorageError("this is a link, and is not followed", where=str(folder / name), fix=fix)
 
 
 def _expected(home: Home) -> Iterator[tuple[Path, bool, str]]:

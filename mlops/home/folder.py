@@ -16,7 +16,8 @@ from rlft.files import PARTIAL, make_private
 logger = logging.getLogger(__name__)
 LOCK, BACKUP, REMOVING = "stores.lock", "before-move", "removing.json"
 MAKING = "making-"  # what the names of folders begin with in which databases are made; a process id follows
-RESULTS = ("schedules", "results")  # where scheduled runs leave their summaries
+SCHEDULES, LOGS = "schedules", "logs"  # the folder of schedules, and in it that of what their processes print
+RESULTS = (SCHEDULES, "results")  # where scheduled runs leave their summaries
 _NAME, _GITIGNORE, _VARIABLE = ".rlft", ".gitignore", "RLFT_HOME"
 _HALF = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")  # what a kill may leave of `rlft.files.write_file`
 _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
@@ -24,7 +25,7 @@ _DEMO = {"demo.json", "demo.json.partial"}  # what `make demo` puts into a home
 _CONTENTS = {
     _GITIGNORE, BACKUP, LOCK, "aliases.lock", "backups", "checkpoints", "damaged", "judges", "logs",
     "mlflow-artifacts", "mlflow.db", "mlflow.db-journal", "mlflow.db-shm", "mlflow.db-wal", REMOVING,
-    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", "schedules", "scratch", "serve-engine", "unfinished.json",
+    f"{REMOVING}.lock", f"{REMOVING}.partial", "runs", SCHEDULES, "scratch", "serve-engine", "unfinished.json",
     "unfinished.json.partial", "zenml",
 }  # fmt: skip
 

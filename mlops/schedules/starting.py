@@ -8,7 +8,7 @@ from datetime import UTC
 from pathlib import Path
 
 from mlops.clone import PROJECT
-from mlops.home.folder import Home
+from mlops.home.folder import LOGS, Home
 from mlops.runs.labels import LONGEST_NOTE
 from mlops.schedules.firings import KEPT, Firing
 from mlops.schedules.store import Stored, folder_of
@@ -68,9 +68,9 @@ def forget_results(home: Home, firing: Firing) -> None:
 
 def log_file(home: Home, firing: Firing) -> Path:
     """Return where a firing that a scheduler has begun leaves what its processes print."""
-    return folder_of(home) / "logs" / f"{firing.schedule}-{firing.id}.log"
+    return folder_of(home) / LOGS / f"{firing.schedule}-{firing.id}.log"
 
 
 def cron_log_file(home: Home, stored: Stored) -> Path:
     """Return where the lines of cron leave what they print."""
-    return folder_of(home) / "logs" / f"{stored.name}-cron.log"
+    return folder_of(home) / LOGS / f"{stored.name}-cron.log"

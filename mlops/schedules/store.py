@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mlops.home.folder import Home
+from mlops.home.entries import find_links
+from mlops.home.folder import SCHEDULES, Home
 from rlft.errors import ConfigError, RlftError, StorageError
 from rlft.files import make_private
 from rlft.schedule.file import check_schedule
@@ -64,7 +65,7 @@ class Stored:
 
 def folder_of(home: Home) -> Path:
     """Return the folder of all schedules of a home."""
-    return home.root / "schedules"
+    return home.root / SCHEDULES
 
 
 def as_text(moment: datetime) -> str:
@@ -76,10 +77,13 @@ def as_text(moment: datetime) -> str:
 def opened(home: Home, *, make: bool = True) -> Iterator[sqlite3.Connection]:
     """Open the store for one transaction, which is taken back if an error is raised. Raises StorageError.
 
-    Without `make` a store that is not there is an empty one.
+    Without `make` a store that is not there is an empty one. Whatever is written or removed beside it comes after an
+    opening, by which a link there is refused.
     """
     folder = folder_of(home)
     file = folder / "schedules.db"
+    for link in find_links(home):
+        raise link
     try:
         if make:
             home.make()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -104,6 +105,26 @@ def test_the_folder_is_the_owners_and_belongs_to_the_home(bench):
     renamed = bench.home.root.rename(bench.place / "archive")
     Home(renamed).make()  # of another name: it is narrowed only if it holds nothing but what rlft puts there
     assert renamed.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["schedules.db", "weekly.lock", "logs", "results", "logs/weekly-1.log"])
+@pytest.mark.parametrize("leads", ["somewhere", "nowhere"])
+def test_nothing_is_written_through_a_link_of_a_home_from_elsewhere(bench, tmp_path, name, leads):
+    bench.apply()
+    elsewhere = tmp_path / "elsewhere"
+    if leads == "somewhere":
+        elsewhere.mkdir() if name in ("logs", "results") else elsewhere.write_text("theirs")
+    place = bench.home.root / "schedules" / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(elsewhere)
+    with pytest.raises(StorageError, match=r"this is a link, and is not followed(.|\n)*RLFT_HOME"):
+        bench.at(MONDAY)
+    assert place in [Path(problem.where) for problem in find_odd(bench.home)]
+    if leads == "nowhere":
+        assert not elsewhere.exists()
+    else:
+        assert (list(elsewhere.iterdir()) if elsewhere.is_dir() else elsewhere.read_text()) in ([], "theirs")
 
 
 def test_a_file_in_the_folders_place_is_told(bench):
