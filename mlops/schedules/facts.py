@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mlops.home.databases import MLFLOW
 from mlops.home.faults import check_home
 from mlops.home.folder import Home
 from mlops.schedules.store import Stored, facts_of, facts_to_json
+from mlops.tracking.address import HOME, VARIABLE
+from rlft.config import Config
 from rlft.config.file import load_config
 from rlft.errors import ConfigError, RlftError
 from rlft.files import expanded, file_hash
@@ -22,6 +24,11 @@ from rlft.gates.identity import canonical_json, digest
 from rlft.schedule.file import overrides_of
 from rlft.schedule.reasons import Facts, Score
 from rlft.schedule.settings import ScoreBelow
+from rlft.tasks.from_use import TRACE, is_from_use
+from rlft.types import Task
+
+if TYPE_CHECKING:
+    from rlft.tasks.use import Use
 
 ABSENT = "absent"
 
@@ -55,7 +62,7 @@ def look(home: Home, stored: Stored) -> Look:
     Raises RlftError if tasks, config, suite or tracker cannot be read.
     """
     when = stored.schedule.when
-    tasks = _train_tasks(stored) if when.new_tasks is not None else frozenset[str]()
+    tasks = _train_tasks(home, stored) if when.new_tasks is not None else frozenset[str]()
     values: dict[str, str] = {}
     if when.changed is not None:
         values = {f"file {path}": _content_of(expanded(path)) for path in when.changed.files}
@@ -69,13 +76,37 @@ def look(home: Home, stored: Stored) -> Look:
     return Look(facts) if when.score_below is None else _scored(address, stored, when.score_below, facts)
 
 
-def _train_tasks(stored: Stored) -> frozenset[str]:
-    """Return a fingerprint of the content of every train task, wherever it stands in its source."""
+def _train_tasks(home: Home, stored: Stored) -> frozenset[str]:
+    """Return a fingerprint of the content of every train task that a run would have, wherever it stands in its source.
+
+    A question from use has the same one whichever trace asks it.
+    """
     from rlft.tasks import ingest_tasks
 
     config = load_config(Path(stored.schedule.config), overrides_of(stored.schedule))
-    found = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed)
-    return frozenset(digest([list(task.prompt), task.answer, task.info]) for task in found.split("train"))
+    use = _use(home, stored, config)
+    found = ingest_tasks(config.tasks, environment=config.environment.name, seed=config.tasks.seed, use=use)
+    return frozenset(digest([list(task.prompt), task.answer, _info(task)]) for task in found.split("train"))
+
+
+def _use(home: Home, stored: Stored, config: Config) -> Use | None:
+    """Return what people asked, if the config takes tasks from use and the home has an MLflow by now."""
+    if config.tasks.use is None or not (address := _address(home, stored)):
+        return None
+    from mlops.runs.starting import registry_name
+    from mlops.use.fetch import fetch_use
+    from rlft.sft.overlap import shown_texts
+
+    return fetch_use(
+        config.tasks.use,
+        HOME if stored.schedule.stack is None else address,
+        registry_name(config),
+        shown_texts(config.warm_start),
+    )
+
+
+def _info(task: Task) -> dict[str, Any]:
+    return {key: value for key, value in task.info.items() if key != TRACE or not is_from_use(task)}
 
 
 def _content_of(path: Path) -> str:
@@ -100,7 +131,7 @@ def _address(home: Home, stored: Stored) -> str:
     from mlops.stacks.stack import settle_home
 
     settle_home(home)
-    os.environ["MLFLOW_TRACKING_URI"] = home.tracking_uri
+    os.environ["MLFLOW_TRACKING_URI"] = os.environ[VARIABLE] = home.tracking_uri
     return home.tracking_uri
 
 

@@ -12,9 +12,11 @@ from mlflow import MlflowClient
 
 from mlops.schedules import store
 from mlops.schedules.facts import ABSENT, look, look_of, score_in
+from mlops.serving.conversations import Conversations
 from rlft.errors import ConfigError, RlftError, TaskError
 from rlft.schedule.reasons import Facts, Looks, Score
 from tests.mlops.registry.small_policy import SmallRegistry
+from tests.mlops.use.test_traces import exchange
 
 CONFIG = {
     "name": "capitals",
@@ -60,6 +62,28 @@ def test_new_tasks_are_new_rows_of_the_train_split(bench, look_at):
     after = look_at(new_tasks={}).facts.tasks
     assert before < after  # rows that are added move none
     assert 0 < len(after - before) <= 20
+
+
+def test_new_tasks_from_use_are_new_tasks(bench, look_at):
+    """Conversations with a served model, which a run would take beside the tasks of the file."""
+    use = {"source": "mlflow_traces", "experiment": "small-served", "gold": "none", "validation_share": 0}
+    (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG | {"tasks": CONFIG["tasks"] | {"use": use}}))
+    file = look_at(new_tasks={}).facts.tasks  # the home has no MLflow, and nobody has asked anything
+    logged = Conversations(bench.home.tracking_uri, "small", mask=())
+    logged.start()
+    for number in (1, 2, 3):
+        logged.add(exchange(number, minute=number))
+    logged.add(replace(exchange(2, minute=4), key=bytes([9] * 16)))
+    logged._queue.put(None)
+    logged._thread.join(120)
+    assert logged.lost == 0
+    found = look_at(new_tasks={}).facts.tasks
+    assert (len(found - file), file - found) == (3, set())  # the second question was asked twice
+    # of each question the first trace counts; without that it is the same task
+    use["since"] = "2026-11-01T12:02:30"
+    (bench.place / "demo.yaml").write_text(yaml.safe_dump(CONFIG | {"tasks": CONFIG["tasks"] | {"use": use}}))
+    later = look_at(new_tasks={}).facts.tasks
+    assert (len(later - file), later <= found) == (2, True)
 
 
 def test_another_answer_is_a_new_task(bench, look_at):
