@@ -6,6 +6,7 @@ variable's name does.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -78,7 +79,7 @@ def _post(variable: str, told: dict[str, Any]) -> list[str]:
     def is_passing(error: BaseException) -> bool:
         if isinstance(error, httpx.HTTPStatusError):
             return error.response.status_code >= 500 or error.response.status_code == 429
-        return isinstance(error, httpx.TransportError)
+        return isinstance(error, (httpx.TransportError, TimeoutError))
 
     try:
         address = str(resolve(variable, "notify.webhook")).strip()
@@ -94,17 +95,28 @@ def _post(variable: str, told: dict[str, Any]) -> list[str]:
         return [f"the webhook was not told: {error.what}"]
     except httpx.HTTPStatusError as error:
         return [f"the webhook in {name} was not told: it answered {error.response.status_code}"]
+    except TimeoutError:
+        return [f"the webhook in {name} was not told: it took more than {POST_SECONDS:.0f} s to answer"]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # their texts may hold the address
         return [f"the webhook in {name} was not told: {type(error).__name__}"]
     return []
 
 
 def _post_once(address: str, told: dict[str, Any]) -> None:
+    """Post it, and raise what httpx does, or TimeoutError: httpx itself would bound each byte of an answer alone."""
+
     import httpx
 
-    # Only how it answers counts: what it says may have no end.
-    with httpx.stream("POST", address, json=told, timeout=POST_SECONDS) as answer:
-        answer.raise_for_status()
+    async def post() -> None:
+        # Only how it answers counts: what it says may have no end.
+        async with (
+            asyncio.timeout(POST_SECONDS),
+            httpx.AsyncClient(timeout=POST_SECONDS) as client,
+            client.stream("POST", address, json=told) as answer,
+        ):
+            answer.raise_for_status()
+
+    asyncio.run(post())
 
 
 def _call(command: list[str], told: dict[str, Any], folder: Path) -> list[str]:

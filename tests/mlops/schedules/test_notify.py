@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import pytest
 
@@ -118,6 +120,35 @@ def test_the_webhook_is_told_although_the_command_fails(monkeypatch, tmp_path):
     assert len(tell(NotifyConfig(webhook="env:WEEKLY_HOOK", command=["false"]), TOLD, tmp_path)) == 1
     assert len(made.got) == 1
     made.server.shutdown()
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(monkeypatch, tmp_path):
+    class Dripping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(self.path)
+            with suppress(OSError):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-A: ")
+                for _ in range(600):  # a minute
+                    self.wfile.write(b"a")
+                    over.wait(0.1)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    asked, over, server = list[str](), threading.Event(), ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WEEKLY_HOOK", f"http://127.0.0.1:{server.server_port}/hook")
+    monkeypatch.setattr(notify, "POST_SECONDS", 1.0)
+    began = time.monotonic()
+    try:
+        said = tell(WEBHOOK, TOLD, tmp_path)
+    finally:
+        over.set()
+        server.shutdown()
+    assert said == ["the webhook in WEEKLY_HOOK was not told: it took more than 1 s to answer"]
+    assert asked == ["/hook"] * 4
+    assert time.monotonic() - began < 30  # 4 tries of 1 s; each byte by itself came in time
 
 
 def test_an_answer_without_end_is_not_waited_for(monkeypatch, tmp_path):
