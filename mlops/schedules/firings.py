@@ -7,10 +7,11 @@ ended as `finished`, `failed`, `no_reason`, `skipped` (another run went on) or `
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import psutil
@@ -19,10 +20,14 @@ from mlops.home.processes import is_process
 from mlops.schedules.store import Stored, as_text
 from rlft.schedule.due import find_due
 
+logger = logging.getLogger(__name__)
 State = Literal[
     "due", "queued", "looking", "running", "waiting", "finished", "failed", "no_reason", "skipped", "missed"
 ]
 ENDS = ("finished", "failed", "no_reason", "skipped", "missed")
+_APART = timedelta(
+    minutes=5
+)  # at most so much later may another process have looked, which has not waited for the store
 KEPT = 1000  # firings of a schedule; older ones are forgotten, and their runs stay
 
 
@@ -94,11 +99,16 @@ class Firing:
 def claim_due(store: sqlite3.Connection, stored: Stored, now: datetime) -> Firing | None:
     """Note that something looks at what is due now, and return the firing that this makes; `None` if it makes none.
 
-    In one transaction, and a due time has one firing: so of two that look at once one makes it.
+    In one transaction, and a due time has one firing: so of two that look at once one makes it. A look that lies ahead
+    was by a wrong clock: what is due now, and is not missed by `grace_minutes`, is due all the same.
     """
-    if stored.cluster or now <= stored.looked:
+    if stored.cluster or now <= stored.looked <= now + _APART:
         return None
-    due = None if stored.paused else find_due(stored.schedule, stored.looked, now)
+    looked = stored.looked
+    if looked > now:
+        logger.warning("%s was looked at when the clock said %s UTC", stored.name, f"{looked:%Y-%m-%d %H:%M}")
+        looked = now - max(timedelta(minutes=stored.schedule.grace_minutes), _APART)
+    due = None if stored.paused else find_due(stored.schedule, looked, now)
     store.execute("UPDATE schedules SET looked = ? WHERE name = ?", (as_text(now), stored.name))
     if due is None:
         return None

@@ -93,6 +93,23 @@ def test_a_clock_that_is_set_back_makes_no_second_firing(bench):
     assert len(bench.firings()) == 1
 
 
+def test_a_clock_that_was_ahead_once_stops_no_schedule(bench, caplog):
+    bench.apply()
+    bench.look(MONDAY + 52 * WEEK)  # which makes a firing of that time
+    assert [firing.due for firing in bench.look(MONDAY)][1:] == [MONDAY]
+    assert "weekly was looked at when the clock said 2027-11-22 04:00 UTC" in caplog.text
+    assert [firing.due for firing in bench.look(MONDAY + WEEK)][2:] == [MONDAY + WEEK]
+
+
+def test_a_look_of_another_process_that_is_a_little_later_counts(bench, caplog):
+    bench.apply()
+    bench.look(MONDAY + timedelta(minutes=1))
+    bench.look(MONDAY + timedelta(seconds=30))  # read before, and it had to wait for the store
+    assert (bench.states(), "when the clock said" in caplog.text) == (["due"], False)
+    with store.opened(bench.home) as opened:
+        assert store.find(opened, "weekly").looked == MONDAY + timedelta(minutes=1)
+
+
 def test_what_a_cluster_keeps_is_not_due_here(bench):
     bench.apply()
     with store.opened(bench.home) as opened:
