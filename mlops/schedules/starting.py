@@ -32,9 +32,10 @@ def run_command(stored: Stored, firing: Firing, run: str, summary: Path) -> list
     note = f"Schedule {stored.name}, due {due}: {firing.reason}."[:LONGEST_NOTE]
     changes = [word for each in overrides_of(stored.schedule) for word in ("--set", each)]
     return rlft_command(
-        *("run", stored.schedule.config, "--name", run, "--tag", f"schedule={stored.name}", "--note", note),
+        *("run", "--name", run, "--tag", f"schedule={stored.name}", "--note", note),
         *changes,
         *_ends(stored, summary),
+        *("--", stored.schedule.config),  # which may begin with a dash
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import signal
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from cli.app import app
 from mlops.schedules import store
 from mlops.schedules.facts import Look
 from mlops.schedules.firings import Try, change, fire_now, read_firing, unfinished
@@ -36,7 +39,7 @@ def test_a_run_is_rlft_run_with_the_schedules_budget_and_promotion(bench):
         budget={"minutes": 30}, promotion={"approval": "required"}, timezone="Europe/Berlin", cron="0 5 * * mon"
     )
     [command] = bench.at(MONDAY).commands
-    assert command[:2] == ["run", "demo.yaml"]
+    assert (command[0], command[-2:]) == ("run", ["--", "demo.yaml"])
     assert option(command, "--set") == ["budget.minutes=30.0", 'promotion.approval="required"']
     assert option(command, "--name") == ["weekly-1-2026-11-23-0400Z"]
     assert option(command, "--tag") == ["schedule=weekly"]
@@ -45,6 +48,13 @@ def test_a_run_is_rlft_run_with_the_schedules_budget_and_promotion(bench):
     [firing] = bench.firings()
     assert (firing.state, firing.status, firing.run) == ("finished", "improved", "weekly-1-2026-11-23-0400Z")
     assert firing.said == "it finished, improved, version 3 of demo became champion"
+
+
+def test_a_config_whose_name_begins_with_a_dash_is_no_option(bench):
+    bench.apply(config="-x.yaml", promotion={"approval": "required"})
+    [command] = bench.at(MONDAY).commands
+    given = get_command(app).commands["run"].make_context("run", command[1:]).params
+    assert (given["config"], given["name"]) == (Path("-x.yaml"), "weekly-1-2026-11-23-0400Z")
 
 
 def test_on_a_stack_it_is_run_and_resumed_there(bench):
