@@ -33,6 +33,7 @@ def apply(
         from cli.schedule.listing import seen_of, to_json
         from mlops.schedules import store
         from mlops.schedules.notify import check_notify
+        from mlops.schedules.variables import with_variables
         from rlft.config.file import load_config
         from rlft.schedule.file import load_schedule, overrides_of
 
@@ -44,7 +45,9 @@ def apply(
             from rlft.config.suite_file import load_suite
 
             load_suite(Path(schedule.when.score_below.suite))
-        for missing in check_notify(schedule.notify):
+        with with_variables(home, schedule.name):
+            unset = check_notify(schedule.notify)
+        for missing in unset:
             _warn(f"{missing}: nobody is told there unless it is set for the run")
         for problem in _missing_files(config.tasks):
             _warn(f"{problem}: a run fails unless it is there when the schedule is due")
@@ -104,7 +107,7 @@ def _tell(home: Home, stored: Stored, now: datetime, *, changed: bool) -> None:
         console.print(f"it is due next {shown_time(stored, following)}")
     if stored.cluster:
         console.print(f"the cluster keeps it, as the ZenML schedule {stored.cluster}")
-    elif (units_folder() / f"{unit_name(stored)}.timer").is_file() or installed_in_cron(home, stored.name):
+    elif (units_folder() / f"{unit_name(home, stored)}.timer").is_file() or installed_in_cron(home, stored.name):
         console.print(f"to write changed times anew: rlft schedule install {stored.name} --systemd, or --cron")
     else:
         install = f"rlft schedule install {stored.name} --systemd, or --cron, or rlft schedule run"

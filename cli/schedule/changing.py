@@ -86,7 +86,7 @@ def _left(home: Home, stored: Stored) -> list[str]:
     """Return the commands that remove what `rlft schedule install` has put elsewhere."""
     from mlops.schedules.units import installed_in_cron, unit_name, units_folder
 
-    unit = units_folder() / f"{unit_name(stored)}.timer"
+    unit = units_folder() / f"{unit_name(home, stored)}.timer"
     found = []
     if unit.is_file():
         found.append(f"systemctl --user disable --now {unit.name} && rm {unit.with_suffix('.*')}")

@@ -9,7 +9,7 @@ systemd or cron), what looks after one firing, and `rlft run` itself. All that t
 - `watch`: one firing, while no other run of its schedule goes on; `watching`: what that works with
 - `settling`: from the reason of a firing to its end; `judging`: whether it has a reason; `ending`: what came of it
 - `starting`: the commands of a run; `outcome`: what came of one
-- `notify`: who is told
+- `notify`: who is told; `variables`: what a schedule has in its environment, such as the address for that
 - `scheduler`: what waits for the time
 - `units`: files for systemd and lines for cron
 - `cluster`: schedules that a cluster keeps

@@ -24,14 +24,9 @@ _LONGEST_LINE = 998  # characters of a line that cron takes
 _QUARTERS = (0, 15, 30, 45)
 
 
-def unit_name(stored: Stored) -> str:
-    """Return what the units of a schedule are called."""
-    return f"rlft-{stored.name}"
-
-
-def variables_file(home: Home, stored: Stored) -> Path:
-    """Return the file in which variables of a schedule may stand, as NAME=value, such as a webhook's address."""
-    return folder_of(home) / f"{stored.name}.env"
+def unit_name(home: Home, stored: Stored) -> str:
+    """Return what the units of a schedule are called; those of another home's schedule of this name are others."""
+    return f"rlft-{stored.name}-{_mark_of(home)}"
 
 
 def systemd_units(home: Home, stored: Stored) -> dict[str, str]:
@@ -46,10 +41,9 @@ Description=rlft schedule {stored.name}
 
 [Service]
 Type=oneshot
-WorkingDirectory={_specified(str(stored.folder))}
+WorkingDirectory={_specified(str(stored.folder))}/
 Environment={_quoted(f"RLFT_HOME={home.root}", "%")}
 Environment={_quoted(f"PYTHONPATH={PROJECT}", "%")}
-EnvironmentFile=-{_specified(str(variables_file(home, stored)))}
 ExecStart={command}
 TimeoutStopSec=60
 """
@@ -66,7 +60,7 @@ AccuracySec=1s
 [Install]
 WantedBy=timers.target
 """
-    name = unit_name(stored)
+    name = unit_name(home, stored)
     return {f"{name}.service": service, f"{name}.timer": timer}
 
 
@@ -93,12 +87,11 @@ def cron_lines(home: Home, stored: Stored, machine_zone: str) -> list[str]:
     if not is_same_clock(machine_zone, schedule.zone, stored.applied):
         minutes = sorted({(minute + quarter) % 60 for minute in cron.minutes for quarter in _QUARTERS})
         fields = f"{_short(minutes, 0, 59)} * * * *"
-    variables, log = variables_file(home, stored), cron_log_file(home, stored)
-    paths = (stored.folder, home.root, PROJECT, variables, log)
-    folder, root, path, given, log = (shlex.quote(str(each)) for each in paths)
+    paths = (stored.folder, home.root, PROJECT, cron_log_file(home, stored))
+    folder, root, path, log = (shlex.quote(str(each)) for each in paths)
     call = (
-        f"cd {folder} && {{ [ ! -f {given} ] || {{ set -a; . {given}; set +a; }}; }} && RLFT_HOME={root} "
-        f"PYTHONPATH={path} {shlex.join(_command(stored))} >> {log} 2>&1 {_mark(home, stored.name)}"
+        f"cd {folder} && RLFT_HOME={root} PYTHONPATH={path} {shlex.join(_command(stored))} >> {log} 2>&1 "
+        f"{_mark(home, stored.name)}"
     )
     lines = [f"{when} {call}".replace("%", r"\%") for when in (fields, "@reboot")]
     if len(lines[0]) > _LONGEST_LINE:
@@ -146,7 +139,11 @@ def _command(stored: Stored) -> list[str]:
 
 
 def _mark(home: Home, name: str) -> str:
-    return f"# rlft schedule {name} of {hashlib.sha256(str(home.root).encode()).hexdigest()[:12]}"
+    return f"# rlft schedule {name} of {_mark_of(home)}"
+
+
+def _mark_of(home: Home) -> str:
+    return hashlib.sha256(str(home.root).encode()).hexdigest()[:12]
 
 
 def _is_of(line: str, home: Home, name: str) -> bool:
@@ -180,6 +177,7 @@ def _two(values: Sequence[int]) -> str:
 
 
 def _specified(text: str) -> str:
+    """Return a path as systemd reads it. A `/` is to follow: a blank at the end or a backslash would mean something."""
     return text.replace("%", "%%")
 
 

@@ -12,6 +12,7 @@ from mlops.schedules import store
 from mlops.schedules.firings import Firing, read_firing, release, take, unfinished
 from mlops.schedules.lock import schedule_lock
 from mlops.schedules.settling import settle
+from mlops.schedules.variables import with_variables
 from mlops.schedules.watching import PAUSE_SECONDS, ScheduleGoneError, Watch
 
 
@@ -24,7 +25,7 @@ def carry_out(watch: Watch, number: int) -> Firing | None:
         firing = take(opened, number)
     if firing is None:
         return None
-    with suppress(ScheduleGoneError):
+    with suppress(ScheduleGoneError), with_variables(watch.home, firing.schedule):
         while not watch.is_ended:
             with schedule_lock(watch.home, firing.schedule, lambda: _wait(watch, number)) as lock:
                 if lock is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,20 +113,21 @@ def test_a_schedule_that_is_not_there_is_told(folder, command):
 def test_units_are_written_where_they_are_asked_for(folder):
     rlft("apply", write(folder))
     told = read("install", "weekly", "--systemd", "--to", "units")
-    assert sorted(path.name for path in (folder / "units").iterdir()) == ["rlft-weekly.service", "rlft-weekly.timer"]
-    assert "OnCalendar=Mon *-*-* 04:00:00 Europe/Berlin\n" in (folder / "units/rlft-weekly.timer").read_text()
-    units = [str(folder / "units" / f"rlft-weekly.{kind}") for kind in ("service", "timer")]
+    timer, service = sorted((folder / "units").iterdir(), key=lambda path: path.suffix, reverse=True)
+    assert (service.name, timer.name) == (f"{timer.stem}.service", f"{timer.stem}.timer")
+    assert re.fullmatch(r"rlft-weekly-[0-9a-f]{12}", timer.stem)
+    assert "OnCalendar=Mon *-*-* 04:00:00 Europe/Berlin\n" in timer.read_text()
     assert told["commands"][:2] == [
-        f"systemctl --user link {units[0]} {units[1]}",  # systemd does not look into this folder by itself
-        "systemctl --user enable --now rlft-weekly.timer",
+        f"systemctl --user link {service} {timer}",  # systemd does not look into this folder by itself
+        f"systemctl --user enable --now {timer.name}",
     ]
     told = read("install", "weekly", "--cron", "--to", "units")
-    lines = folder / "units/rlft-weekly.cron"
+    lines = timer.with_suffix(".cron")
     assert told["files"] == [str(lines)]
     assert [line.split(" cd ")[0] for line in lines.read_text().splitlines()][-1] == "@reboot"
     assert (folder / ".rlft/schedules/logs").is_dir()  # into which the lines write
     assert "give --systemd or --cron" in rlft("install", "weekly").output
-    refused = rlft("install", "weekly", "--cron", "--to", "units/rlft-weekly.cron")
+    refused = rlft("install", "weekly", "--cron", "--to", lines)
     assert (refused.exit_code, "this is no folder" in refused.output) == (2, True)
 
 
@@ -138,7 +140,7 @@ def test_the_command_that_adds_lines_of_cron_leaves_others(folder, tmp_path, mon
     program.write_text(f'#!/bin/sh\nif [ "$1" = -l ]; then cat {spool}; else cat > {spool}.new; fi\n')
     program.chmod(0o755)
     subprocess.run(["sh", "-c", command], check=True, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
-    added = (folder / "lines/rlft-weekly.cron").read_text()
+    [added] = [file.read_text() for file in (folder / "lines").iterdir()]
     assert (tmp_path / "spool.new").read_text() == "0 1 * * * backup\n" + added
 
 

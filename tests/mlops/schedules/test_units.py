@@ -14,7 +14,7 @@ import pytest
 from mlops.home.folder import Home
 from mlops.schedules import units
 from mlops.schedules.store import apply_schedule
-from mlops.schedules.units import calendar, cron_lines, install_cron, installed_in_cron, systemd_units
+from mlops.schedules.units import calendar, cron_lines, install_cron, installed_in_cron, systemd_units, unit_name
 from rlft.errors import ConfigError
 from rlft.schedule.cron import read_cron
 from rlft.schedule.times import next_due
@@ -44,11 +44,21 @@ def home_of(stored) -> Home:
     return Home(stored.folder / ".rlft")
 
 
+def write_units(stored, place):
+    """The units in a folder, and their paths as words."""
+    found = systemd_units(home_of(stored), stored)
+    for name, text in found.items():
+        (place / name).write_text(text)
+    return [str(place / name) for name in found]
+
+
+def unit(stored, kind: str) -> str:
+    return systemd_units(home_of(stored), stored)[f"{unit_name(home_of(stored), stored)}.{kind}"]
+
+
 def test_the_units_are_those_of_systemd(stored, tmp_path):
     program = need_systemd()
-    for name, text in systemd_units(home_of(stored), stored).items():
-        (tmp_path / name).write_text(text)
-    files = [str(tmp_path / name) for name in ("rlft-weekly.service", "rlft-weekly.timer")]
+    files = write_units(stored, tmp_path)
     done = subprocess.run([program, "verify", "--man=no", *files], capture_output=True, text=True)
     ours = [line for line in done.stderr.splitlines() if "rlft-weekly" in line]
     assert (done.returncode, ours) == (0, [])
@@ -56,7 +66,7 @@ def test_the_units_are_those_of_systemd(stored, tmp_path):
 
 def test_a_broken_unit_is_refused_by_that_check(stored, tmp_path):
     program = need_systemd()
-    text = systemd_units(home_of(stored), stored)["rlft-weekly.timer"].replace("OnCalendar=Mon", "OnCalendar=Monn")
+    text = unit(stored, "timer").replace("OnCalendar=Mon", "OnCalendar=Monn")
     (tmp_path / "rlft-weekly.timer").write_text(text)
     done = subprocess.run(
         [program, "verify", "--man=no", str(tmp_path / "rlft-weekly.timer")], capture_output=True, text=True
@@ -65,15 +75,35 @@ def test_a_broken_unit_is_refused_by_that_check(stored, tmp_path):
 
 
 def test_the_service_runs_in_the_folder_with_the_home(stored):
-    text = systemd_units(home_of(stored), stored)["rlft-weekly.service"]
+    text = unit(stored, "service")
     folder = str(stored.folder).replace("%", "%%")
-    assert f"WorkingDirectory={folder}\n" in text
-    assert f"EnvironmentFile=-{folder}/.rlft/schedules/weekly.env\n" in text
+    assert f"WorkingDirectory={folder}/\n" in text
     quoted = folder.replace('"', '\\"')
     assert f'Environment="RLFT_HOME={quoted}/.rlft"\n' in text
     assert re.search(
         r'^ExecStart="/.*python.*" "-P" "-m" "cli" "schedule" "run" "weekly" "--once"$', text, re.MULTILINE
     )
+
+
+@pytest.mark.parametrize("end", ["\\", " "])
+def test_the_end_of_a_folders_name_means_nothing_to_systemd(tmp_path, end):
+    program, folder = need_systemd(), tmp_path / f"mine{end}"
+    folder.mkdir()
+    stored = apply_schedule(Home(folder / ".rlft"), CONTENT, folder, MONDAY)
+    files = write_units(stored, tmp_path)
+    done = subprocess.run([program, "verify", "--man=no", *files], capture_output=True, text=True)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "rlft-weekly" in line]) == (0, [])
+    # systemd joins a line that ends with a backslash with the next, and takes no blank at an end
+    assert f"WorkingDirectory={folder}/\nEnvironment=" in unit(stored, "service")
+
+
+def test_schedules_of_one_name_in_two_homes_have_their_own_units(tmp_path):
+    names = set()
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        stored = apply_schedule(Home(tmp_path / place / ".rlft"), CONTENT, tmp_path / place, MONDAY)
+        names |= set(systemd_units(home_of(stored), stored))
+    assert len(names) == 4
 
 
 @pytest.mark.parametrize("cron", CRONS)
@@ -145,12 +175,12 @@ def test_the_shell_reads_the_line_as_it_is_meant(stored, tmp_path):
     command = line.removeprefix("0 4 * * 1 ").replace(r"\%", "%")  # as cron hands it to the shell
     shown = tmp_path / "shown"
     words = shlex.join(units._command(stored))
-    command = command.replace(words, f"sh -c 'pwd; echo $RLFT_HOME; echo $HOOK' > {shown}", 1).replace(
-        ">> ", "; : >> ", 1
-    )
-    (stored.folder / ".rlft/schedules/weekly.env").write_text('HOOK="http://a.example/x"\n')
+    command = command.replace(words, f"sh -c 'pwd; echo $RLFT_HOME' > {shown}", 1).replace(">> ", "; : >> ", 1)
+    # No shell reads the variables: what stands in them would be run.
+    (stored.folder / ".rlft/schedules/weekly.env").write_text(f"HOOK=a&b$(touch {tmp_path}/ran)\n")
     subprocess.run(["sh", "-c", command], check=False, env={"PATH": os.environ["PATH"]})
-    assert shown.read_text().splitlines() == [str(stored.folder), f"{stored.folder}/.rlft", "http://a.example/x"]
+    assert shown.read_text().splitlines() == [str(stored.folder), f"{stored.folder}/.rlft"]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_lines_take_the_place_of_earlier_ones_and_leave_others(stored, monkeypatch, tmp_path):
