@@ -18,6 +18,8 @@ Personal = Literal[
 ]
 """The kinds that are found, by Presidio's names."""
 PERSONAL: tuple[Personal, ...] = get_args(Personal)
+LONGEST = 1 << 16
+"""Characters of a text that is masked of a client's: telephone numbers alone take seconds for so many."""
 # Presidio's scores: what its weakest forms find (any nine digits in a row) stays below, a telephone number has 0.4.
 _LEAST_SCORE = 0.35
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 255  # characters of an address of mail before and behind the @ (RFC 5321)
@@ -30,13 +32,13 @@ class Masker:
     """
 
     def __init__(self, kinds: Iterable[Personal] = PERSONAL) -> None:
-        self._kinds = tuple(sorted(set(kinds)))
-        self._recognizers = _recognizers(self._kinds)
+        self.kinds = tuple(sorted(set(kinds)))
+        self._recognizers = _recognizers(self.kinds)
         self.counts: Counter[str] = Counter()
 
     def text(self, text: str) -> str:
         """Return the text with all that is found masked. Where two findings overlap the surer one, else the longer."""
-        found = [each for recognizer in self._recognizers for each in recognizer.analyze(text, self._kinds, None)]
+        found = [each for recognizer in self._recognizers for each in recognizer.analyze(text, self.kinds, None)]
         found = [each for each in found if each.score >= _LEAST_SCORE]
         found.sort(key=lambda each: (-each.score, each.start - each.end, each.start, each.entity_type))
         masked, taken = bytearray(len(text)), list[Any]()

@@ -5,8 +5,10 @@
 - `engines`, `child`: starting vLLM or MLflow's server for a version; a program that is watched and ended
 - `backend`: an engine that has a version; loading another version beside it
 - `proxy`, `headers`: the HTTP application; what every answer says of the version
+- `origin`: requests that a page in a browser may have made, which are refused
 - `watch`: noticing that an alias names another version, and following it
 - `exchange`, `answered`: the conversations of a request and its answer; what an engine has answered
-- `conversations`: conversations as MLflow traces
+- `traces`: what MLflow gets of them, without secrets and personal data
+- `conversations`: writes these beside the answers
 - `server`: all of it together, until a signal ends it
 """

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import queue
 import random
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import TraceInfo, TraceLocation, TraceState
+from mlflow.entities import Span, TraceInfo, TraceLocation
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.client import TracingClient
 
-from mlops.serving.exchange import Exchange, conversations_of
-from mlops.tracking.reach import check_reachable
-from mlops.tracking.spans import chat_span, trace_id
-from mlops.tracking.traces import PREVIEW
-from mlops.tracking.values import reason_of, redact
+from mlops.serving.exchange import Exchange
+from mlops.serving.traces import traces_of
+from mlops.tracking.reach import REFUSALS, check_reachable
+from mlops.tracking.values import reason_of
 from rlft.privacy import PERSONAL, Masker, Personal
-from rlft.visible import visible
 
 logger = logging.getLogger(__name__)
-_WAITING = 1000  # conversations that wait to be written; later ones are dropped
+_WAITING, _WAITING_BYTES = 1000, 32 << 20  # conversations that wait to be written, at most; later ones are dropped
 _ENDS_WITHIN = 2.0  # seconds for what still waits when the server ends
 _PAUSE = 30.0  # seconds for which a store that failed is left alone
 
@@ -47,6 +43,9 @@ class Conversations:
     written: int = 0
     lost: int = 0
     _queue: queue.Queue[Exchange | None] = field(default_factory=lambda: queue.Queue(_WAITING))
+    _held: int = 0  # bytes that wait
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _told: set[str] = field(default_factory=set)
     _thread: threading.Thread | None = None
     _experiment: str | None = None
     _masker: Masker = field(default_factory=lambda: Masker(()))
@@ -65,10 +64,12 @@ class Conversations:
 
     def add(self, exchange: Exchange) -> None:
         """Let an exchange be written soon; never waits, and drops it if too many wait already."""
-        try:
-            self._queue.put_nowait(exchange)
-        except queue.Full:
-            self._lose("too many conversations wait to be written")
+        with self._lock:
+            if self._queue.full() or self._held + exchange.size > _WAITING_BYTES:
+                self._lose("conversations are dropped, and answers go on", "too many wait to be written")
+            else:
+                self._held += exchange.size
+                self._queue.put_nowait(exchange)
 
     def close(self) -> None:
         """Write what waits, for two seconds at most, and say how many were lost."""
@@ -81,39 +82,41 @@ class Conversations:
 
     def _run(self) -> None:
         while (exchange := self._queue.get()) is not None:
+            with self._lock:
+                self._held -= exchange.size
             if time.monotonic() < self._quiet_until:
                 self.lost += 1
                 continue
             try:
-                self._write(exchange)
+                made = traces_of(exchange, self._masker, self.tracking_uri)
+            except Exception as cause:  # whatever a client can send: it must cost nobody else's conversation
+                self._lose("a conversation is not logged, and others are", reason_of(cause, self.tracking_uri))
+                continue
+            try:
+                self._write(made)
                 self.written += 1
             except Exception as cause:  # whatever a store throws: an answer must not depend on it
-                self._quiet_until = time.monotonic() + _PAUSE
+                if getattr(cause, "error_code", None) not in REFUSALS:
+                    self._quiet_until = time.monotonic() + _PAUSE
                 reason = reason_of(cause, self.tracking_uri)
-                self._lose(f"MLflow does not take them: {reason}")
+                self._lose("conversations are not logged, and answers go on", f"MLflow does not take them: {reason}")
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, what: str, why: str) -> None:
+        """Count a conversation that is not written, and tell of the first that is lost in this way."""
         self.lost += 1
-        if self.lost == 1:
-            logger.warning("conversations are not logged, and answers go on: %s", why)
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("%s: %s", what, why)
 
-    def _write(self, exchange: Exchange) -> None:
+    def _write(self, made: Sequence[tuple[Span, TraceInfo]]) -> None:
         check_reachable(self.tracking_uri)
         if self._experiment is None:
             self._experiment = experiment_id(self.tracking_uri, f"{self.name}-served")
         client = TracingClient(self.tracking_uri)
-        tags = self._hidden(dict(exchange.tags))
-        for key, *said in conversations_of(exchange):
-            asked, answered = map(self._hidden, said)
-            error = answered[0]["content"][:PREVIEW] if exchange.failed and answered else None
-            shown = [] if exchange.failed else answered
-            span = chat_span(key, "answer", (exchange.start, exchange.end), asked, shown, error)
+        for span, info in made:
+            info.trace_location = TraceLocation.from_experiment_id(self._experiment)
             client.log_spans(self._experiment, [span])
-            client.start_trace(_info(key, self._experiment, exchange, asked, answered, tags))
-
-    def _hidden(self, content: Any) -> Any:
-        """Return JSON values without secrets and personal data."""
-        return self._masker.value(json.loads(redact(json.dumps(content, ensure_ascii=False), self.tracking_uri)))
+            client.start_trace(info)
 
 
 def experiment_id(tracking_uri: str, name: str) -> str:
@@ -127,39 +130,3 @@ def experiment_id(tracking_uri: str, name: str) -> str:
     found = client.get_experiment_by_name(name)
     assert found is not None
     return found.experiment_id
-
-
-def _info(
-    key: bytes,
-    experiment: str,
-    exchange: Exchange,
-    asked: Sequence[Mapping[str, Any]],
-    answered: Sequence[Mapping[str, Any]],
-    given: Mapping[str, str],
-) -> TraceInfo:
-    version = exchange.version
-    tags = {"rlft.model": version.name, "rlft.version": version.number, "rlft.weights_hash": version.weights_hash}
-    return TraceInfo(
-        trace_id=trace_id(key),
-        trace_location=TraceLocation.from_experiment_id(experiment),
-        request_time=exchange.start // 1_000_000,
-        execution_duration=(exchange.end - exchange.start) // 1_000_000,
-        state=TraceState.ERROR if exchange.failed else TraceState.OK,
-        request_preview=_preview(asked),
-        response_preview=_preview(answered),
-        trace_metadata={"mlflow.trace_schema.version": "3"}
-        | ({"mlflow.modelId": version.model_id} if version.model_id else {}),
-        tags={
-            **given,
-            "mlflow.traceName": exchange.path,
-            "mlflow.trace.spansLocation": "TRACKING_STORE",  # as in `mlops.tracking.traces`
-            **tags,
-            **({"rlft.alias": version.alias} if version.alias else {}),
-        },
-    )
-
-
-def _preview(messages: Sequence[Mapping[str, Any]]) -> str:
-    content = messages[-1].get("content") if messages else ""
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    return visible(text[:PREVIEW])[:PREVIEW]

@@ -14,7 +14,7 @@ from mlops.serving.answered import answered_messages
 from mlops.serving.version import ServedVersion
 
 INVOCATIONS = "/invocations"
-LONGEST = 1 << 20  # bytes of an answer that are kept
+LONGEST_REQUEST, LONGEST_ANSWER = 1 << 18, 1 << 20  # bytes: a longer request is not logged, an answer is cut
 TAG_HEADER, TRACE_HEADER = "rlft-tag", "rlft-trace"
 _MOST_TAGS = 10
 _TAG = re.compile(r"([A-Za-z][\w.-]{0,49})=([^,\x00-\x1f]{1,250})", re.ASCII)
@@ -26,13 +26,14 @@ Messages = list[dict[str, Any]]
 class Exchange:
     """A request and its answer.
 
-    Times are nanoseconds since the epoch; `answer` is what was sent, up to `LONGEST`. `key` is the 16 bytes of the
-    trace's id, `tags` are those that the client gave.
+    `asked` is the body that the engine got, and `answer` what it sent, up to `LONGEST_ANSWER`: as bytes, so that their
+    size is known while they wait. Times are nanoseconds since the epoch. `key` is the 16 bytes of the trace's id,
+    `tags` are those that the client gave.
     """
 
     version: ServedVersion
     path: str
-    asked: Mapping[str, Any]
+    asked: bytes
     status: int
     content_type: str
     answer: bytes
@@ -45,6 +46,11 @@ class Exchange:
     def failed(self) -> bool:
         """Whether the answer is an error."""
         return self.status >= 400
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+        return len(self.asked) + len(self.answer)
 
 
 def read_tags(headers: Iterable[str]) -> dict[str, str]:
@@ -72,18 +78,37 @@ def conversations_of(exchange: Exchange) -> list[tuple[bytes, Messages, Messages
     A chat, or a prompt of the completions route, is one. A request to `/invocations` may hold several, each with one
     answer: the first has the exchange's own key. One that cannot be taken apart is one conversation, as it was sent.
     """
+    body = _read(exchange.asked)
     if exchange.path == INVOCATIONS and not exchange.failed:
-        asked, answered = _invoked(exchange.asked), _predicted(exchange.answer)
+        asked, answered = _invoked(body), _predicted(exchange.answer)
         if asked and len(asked) == len(answered):
             pairs = zip(asked, answered, strict=True)
             return [(_key(exchange.key, n), each, [_assistant(text)]) for n, (each, text) in enumerate(pairs)]
-    messages = exchange.asked.get("messages")
-    asked = messages if isinstance(messages, list) else [{"role": "user", "content": _text(exchange.asked)}]
-    return [(exchange.key, asked, answered_messages(exchange.content_type, exchange.answer))]
+    return [(exchange.key, _asked(body), answered_messages(exchange.content_type, exchange.answer))]
 
 
-def _invoked(asked: Mapping[str, Any]) -> list[Messages]:
+def _read(body: bytes) -> Any:
+    """Return a body of JSON; as text if it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", errors="replace")
+
+
+def _asked(body: Any) -> Messages:
+    """Return the messages of a request, or its prompt as one; what has neither is one message, as it was sent."""
+    given = body if isinstance(body, dict) else {}
+    messages, prompt = given.get("messages"), given.get("prompt")
+    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+        return messages
+    text = next((each for each in (prompt, body) if isinstance(each, str)), None)
+    return [{"role": "user", "content": json.dumps(body, ensure_ascii=False) if text is None else text}]
+
+
+def _invoked(asked: Any) -> list[Messages]:
     """Return the conversations of a request in one of the forms of MLflow's server; none if it has another form."""
+    if not isinstance(asked, dict):
+        return []
     given = next((asked[name] for name in ("inputs", "instances", "dataframe_records") if name in asked), None)
     try:
         return conversations(given)
@@ -105,8 +130,3 @@ def _assistant(text: str) -> dict[str, Any]:
 
 def _key(key: bytes, number: int) -> bytes:
     return hashlib.sha256(key + number.to_bytes(4, "big")).digest()[:16] if number else key
-
-
-def _text(asked: Mapping[str, Any]) -> str:
-    prompt = asked.get("prompt")
-    return prompt if isinstance(prompt, str) else json.dumps(asked, ensure_ascii=False)

@@ -19,8 +19,17 @@ from starlette.types import Receive, Scope, Send
 
 from mlops.serving.asked import ENVIRONMENT_HEADER, context_of, with_context
 from mlops.serving.backend import Backend
-from mlops.serving.exchange import INVOCATIONS, LONGEST, TAG_HEADER, TRACE_HEADER, Exchange, read_tags
+from mlops.serving.exchange import (
+    INVOCATIONS,
+    LONGEST_ANSWER,
+    LONGEST_REQUEST,
+    TAG_HEADER,
+    TRACE_HEADER,
+    Exchange,
+    read_tags,
+)
 from mlops.serving.headers import Serving, passed_on, version_headers
+from mlops.serving.origin import refusal
 from mlops.tracking.spans import trace_id
 
 _CHAT = "/v1/chat/completions"
@@ -52,11 +61,12 @@ class _Mark:
 class Proxy:
     """Passes requests for `paths` on to the engine that has the version served now, and nothing else.
 
-    `log` gets every conversation that it has chosen, if there is one.
+    `log` gets every conversation that it has chosen, if there is one. `local` says that it listens on loopback, where
+    pages of other hosts in a browser of this machine must not ask anything.
     """
 
-    def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None) -> None:
-        self.serving, self._paths, self._log = serving, paths, log
+    def __init__(self, serving: Serving, paths: frozenset[str], log: Log | None = None, *, local: bool = True) -> None:
+        self.serving, self._paths, self._log, self._local = serving, paths, log, local
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS), limits=limits, trust_env=False
@@ -92,13 +102,15 @@ class Proxy:
 
     async def _pass_on(self, request: Request) -> Response:
         served, path = self.serving.current, request.url.path
+        if refused := refusal(request.method, request.headers, local=self._local):
+            return self._refuse(served, *refused)
         served.in_flight += 1  # counted before anything is awaited: a version is not freed between
         handed_over = False
         try:
             content = await _content(request)
             asked = _json(content)
             try:
-                mark, context = self._mark(path, request), _context(served, path, request)
+                mark, context = self._mark(path, request, len(content)), _context(served, path, request)
             except ValueError as wrong:
                 return self._refuse(served, 400, str(wrong))
             if path.startswith("/v1/"):
@@ -120,7 +132,7 @@ class Proxy:
             handed_over = True
             headers = passed_on(answer.headers) | self._headers(served)
             headers |= {TRACE_HEADER: trace_id(mark.key)} if mark else {}
-            return _PassedOn(self._passing(served, path, asked or {}, answer, start, mark), headers, answer, served)
+            return _PassedOn(self._passing(served, path, content, answer, start, mark), headers, answer, served)
         except ClientDisconnect:
             return Response(status_code=499)
         except _TooLargeError:
@@ -129,12 +141,12 @@ class Proxy:
             if not handed_over:
                 served.in_flight -= 1
 
-    def _mark(self, path: str, request: Request) -> _Mark | None:
+    def _mark(self, path: str, request: Request, size: int) -> _Mark | None:
         """Return how a conversation is logged; `None` if it is not. Raises ValueError for tags that are none."""
         tags = read_tags(request.headers.getlist(TAG_HEADER))
         if named := request.headers.get(ENVIRONMENT_HEADER):
             tags[ENVIRONMENT_TAG] = named
-        if self._log is None or path not in _CONVERSATIONS:
+        if self._log is None or path not in _CONVERSATIONS or size > LONGEST_REQUEST:
             return None
         key = self._log.choose()
         return None if key is None else _Mark(key, tags)
@@ -152,7 +164,7 @@ class Proxy:
         self,
         served: Backend,
         path: str,
-        asked: dict[str, Any],
+        asked: bytes,
         answer: httpx.Response,
         start: int,
         mark: _Mark | None,
@@ -161,8 +173,8 @@ class Proxy:
         kept, kind = bytearray(), answer.headers.get("content-type", "")
         try:
             async for part in answer.aiter_raw():
-                if mark is not None and len(kept) < LONGEST:
-                    kept += part[: LONGEST - len(kept)]
+                if mark is not None and len(kept) < LONGEST_ANSWER:
+                    kept += part[: LONGEST_ANSWER - len(kept)]
                 yield part
         except httpx.HTTPError:
             if "event-stream" not in kind:

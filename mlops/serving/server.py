@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import shutil
 import signal
@@ -108,7 +109,8 @@ class _Server:
             if given.log_conversations
             else None
         )
-        proxy = Proxy(serving, given.engine.paths, conversations)
+        local = ipaddress.ip_address(given.listener.getsockname()[0]).is_loopback
+        proxy = Proxy(serving, given.engine.paths, conversations, local=local)
         server = _Uvicorn(
             uvicorn.Config(
                 proxy.app(), log_config=None, access_log=False, lifespan="off", server_header=False,

@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from mlops.serving.conversations import Conversations
 from mlops.serving.exchange import Exchange
 from mlops.serving.version import ServedVersion
+from rlft.privacy import LONGEST
 from tests.e2e.conftest import free_port
 
 VERSION = ServedVersion("small", "3", "champion", "abc", "m-1")
@@ -17,7 +18,8 @@ SECRET = "sk-abcdefghijklmnopqrstuvwxyz123456"
 
 
 def exchange(content="Hi", answer="Hello", status=200, version=VERSION, key=None, tags=None):
-    asked = {"messages": [{"role": "user", "content": content}]}
+    messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
+    asked = json.dumps({"messages": messages}).encode()
     message = {"role": "assistant", "content": answer}
     body = json.dumps({"choices": [{"message": message}]} if status == 200 else {"error": {"message": answer}})
     times = 10**18, 10**18 + 5 * 10**6
@@ -62,6 +64,58 @@ def test_secrets_are_hidden(uri):
     (trace,) = written(uri, exchange(f"my key is {SECRET}", f"so it is {SECRET}"))
     assert SECRET not in trace.to_json()
     assert "my key is ***" in trace.info.request_preview
+
+
+def test_secrets_are_hidden_wherever_they_stand(uri):
+    keys = [SECRET, "ghp_Ab3dEf6hIj9lMn2pQr5tUv8xYz01Ab3d", "AKIAIOSFODNN7EXAMPLE", "hunter2Xy9z", "abc123def456ghi"]
+    lines = f"own:\n{keys[0]}\n{keys[1]}\n\t{keys[2]}\npassword={keys[3]}\nDB_PASSWORD: {keys[3]}"
+    call = {"type": "function", "function": {"name": "f", "arguments": json.dumps({"api_key": keys[3]})}}
+    talk = [
+        {"role": "user", "content": lines},
+        {"role": "assistant", "content": f"--api-key={keys[4]}", "tool_calls": [call]},
+        {"role": "user", "content": "Hi", "metadata": {"password": keys[3], keys[0]: 1}},
+    ]
+    (trace,) = written(uri, exchange(talk, lines))
+    said = trace.to_json()
+    assert [key for key in keys if key in said] == []
+    assert "own:" in said
+
+
+def test_a_secret_takes_nothing_with_it_of_other_messages(uri):
+    texts = ["-----BEGIN PRIVATE KEY-----", "run x --password hunter2Xy9z", "the question -----END X----- tail"]
+    (trace,) = written(uri, exchange([{"role": "user", "content": text} for text in texts]))
+    shown = [message["content"] for message in trace.data.spans[0].inputs["messages"]]
+    assert shown == ["***", "run x --password ***", texts[2]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "run x --password hunter2Xy9z",
+        "see https://hooks.slack.com/services/T0/B0/abc",
+        "a\ud800b",
+        [1, 2, "x"],
+        [{"role": "user", "content": None}],
+        [],
+    ],
+)
+def test_whatever_is_asked_is_logged_and_costs_nothing_of_others(uri, content):
+    written(uri, exchange(content), exchange("honest"))
+
+
+def test_what_cannot_be_logged_is_lost_alone_and_told_once(uri, caplog):
+    deep = json.loads("[" * 900 + "]" * 900)
+    long = "x" * LONGEST
+    logged = Conversations(uri, "small", mask=())
+    logged.start()
+    for content in ([{"role": "user", "content": "Hi", "more": deep}], long, "honest", long, "honest"):
+        logged.add(exchange(content))
+    logged._queue.put(None)
+    logged._thread.join(120)
+    assert (logged.written, logged.lost) == (2, 3)
+    told = [record.getMessage() for record in caplog.records if record.name == "mlops.serving.conversations"]
+    assert len(told) == 1
+    assert told[0].startswith("a conversation is not logged, and others are: ")
 
 
 def test_personal_data_is_masked_in_all_that_is_stored(uri):
@@ -130,3 +184,16 @@ def test_more_than_can_wait_is_dropped_without_waiting(uri):
     for _ in range(1003):
         logged.add(exchange())
     assert logged.lost == 3
+
+
+def test_what_waits_is_bounded_in_bytes(uri, monkeypatch):
+    each = exchange("x" * 1000)
+    monkeypatch.setattr("mlops.serving.conversations._WAITING_BYTES", 3 * each.size)
+    logged = Conversations(uri, "small", mask=())
+    for _ in range(5):
+        logged.add(each)
+    assert logged.lost == 2
+    logged.start()
+    logged._queue.put(None)
+    logged._thread.join(120)
+    assert (logged.written, logged._held) == (3, 0)

@@ -13,7 +13,8 @@ USER = {"role": "user", "content": "Hi"}
 
 
 def exchange(path, asked, answer, status=200):
-    return Exchange(VERSION, path, asked, status, "application/json", json.dumps(answer).encode(), 0, 1, KEY)
+    asked, answer = json.dumps(asked).encode(), json.dumps(answer).encode()
+    return Exchange(VERSION, path, asked, status, "application/json", answer, 0, 1, KEY)
 
 
 def said(path, asked, answer, status=200):
@@ -65,12 +66,20 @@ def test_several_prompts_of_one_request_are_several_conversations_with_ids_of_th
         ({"inputs": 5}, {"predictions": ["a"]}, 200),
         ({"other": "Hi"}, {"predictions": ["a"]}, 200),
         ({"inputs": ["Hi"]}, {"error": "no"}, 400),
+        ({"messages": [1, 2, "x"]}, {"error": "no"}, 400),
+        ({"messages": 5}, {"error": "no"}, 400),
+        ([USER], {"error": "no"}, 400),
     ],
 )
 def test_what_cannot_be_taken_apart_is_one_conversation_as_it_was_sent(asked, answer, status):
     ((shown, answered),) = said("/invocations", asked, answer, status)
     assert shown == [{"role": "user", "content": json.dumps(asked)}]
     assert answered == assistant(json.dumps(answer))
+
+
+def test_a_body_that_is_no_json_is_one_message_as_it_was_sent():
+    given = Exchange(VERSION, "/invocations", b"a,b\nHi", 415, "text/plain", b"no", 0, 1, KEY)
+    assert conversations_of(given) == [(KEY, [{"role": "user", "content": "a,b\nHi"}], assistant("no"))]
 
 
 def test_tags_are_read_from_one_header_or_several():

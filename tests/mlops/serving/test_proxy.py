@@ -8,7 +8,9 @@ import time
 import httpx
 import pytest
 
+from mlops.serving.exchange import LONGEST_REQUEST
 from mlops.serving.headers import Serving
+from mlops.serving.origin import refusal
 from tests.mlops.serving.registered import TOOL
 from tests.mlops.serving.small_app import backend, proxied
 from tests.rlft.engines.chat_servers import ASKED, DROP, ChatServer, completion
@@ -99,7 +101,7 @@ def test_another_model_is_refused(engine, client, name):
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
 def test_what_is_no_request_is_refused(engine, client, content):
     with proxied(Serving(backend(engine), "vllm", False)) as url:
-        answer = client.post(url + ASKED, content=content)
+        answer = client.post(url + ASKED, content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["message"] == "the body is no JSON object"
 
@@ -222,7 +224,7 @@ def test_conversations_are_logged_as_the_model_was_asked(engine, client):
         client.post(url + ASKED, json=BODY)
         client.get(url + "/v1/models")
     (exchange,) = logged.kept
-    assert exchange.asked["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert json.loads(exchange.asked)["messages"][0] == {"role": "system", "content": "Be kind."}
     assert json.loads(exchange.answer) == completion("yes")
     assert (exchange.version.number, exchange.status, exchange.path) == ("1", 200, ASKED)
     assert exchange.end > exchange.start
@@ -258,3 +260,39 @@ def test_a_tag_that_is_none_is_refused_before_the_engine_is_asked(engine, client
     assert answer.status_code == 400
     assert "write NAME=VALUE" in answer.json()["error"]["message"]
     assert engine.bodies == []
+
+
+def test_a_request_that_is_too_long_to_be_logged_is_answered_and_neither_logged_nor_told(engine, client):
+    logged = Log(b"k" * 16, b"l" * 16)
+    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+        long = client.post(url + ASKED, json={"messages": [{"role": "user", "content": "x" * LONGEST_REQUEST}]})
+        client.post(url + ASKED, json=BODY)
+    assert (long.status_code, "rlft-trace" in long.headers) == (200, False)
+    assert [exchange.key for exchange in logged.kept] == [b"k" * 16]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415),
+        ({"content-type": ""}, 415),
+        ({"content-type": "application/json", "host": "rebound.example:8000"}, 403),
+        ({"content-type": "application/json", "origin": "http://page.example"}, 403),
+        ({"content-type": "application/json", "origin": "null"}, 403),
+        ({"content-type": "application/json; charset=utf-8", "origin": "http://localhost:3000"}, 200),
+    ],
+)
+def test_what_a_page_in_a_browser_may_have_sent_is_refused(engine, client, headers, status):
+    logged = Log(bytes(16))
+    with proxied(Serving(backend(engine), "vllm", False), logged) as url:
+        answer = client.post(url + ASKED, content=json.dumps(BODY), headers=headers)
+    assert answer.status_code == status
+    assert len(logged.kept) == len(engine.bodies) == (status == 200)
+
+
+def test_a_server_for_other_machines_answers_whatever_name_it_has_there():
+    json_body = {"content-type": "application/json"}
+    assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=True)
+    assert refusal("POST", {"host": "gpu.example:8000"} | json_body, local=False) is None
+    assert refusal("POST", {"host": "[::1]:8000"} | json_body, local=True) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -24,7 +25,7 @@ PEOPLE = {name: AssessmentSource("HUMAN", name) for name in ("ana", "ben", "defa
 def exchange(number, *, minute=0, status=200, **tags):
     start = round((NOON.timestamp() + 60 * minute) * 1e9)
     body = b'{"choices": [{"message": {"role": "assistant", "content": "Yes"}}]}'
-    asked = {"messages": [{"role": "user", "content": f"question {number}?"}]}
+    asked = json.dumps({"messages": [{"role": "user", "content": f"question {number}?"}]}).encode()
     given = VERSION, "/v1/chat/completions", asked, status, "application/json", body, start, start + 10**7
     return Exchange(*given, bytes([number] * 16), tags)
 
