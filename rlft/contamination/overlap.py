@@ -102,7 +102,7 @@ def find_contamination(
     rest = {id: pieces(text, common) for id, text in asked.items()}
     index = _Index()
     for found in rest.values():
-        for piece, length in _looked_for(found):
+        for piece, length in looked_for(found):
             index.want(piece, length)
     left = [pieces(text, common) for text in others]
     for number, found in enumerate(left):
@@ -129,7 +129,7 @@ def compare_splits(tasks: TaskSet, splits: Sequence[Split], demonstrations: Sequ
     return find_contamination({name: tasks.split(name) for name in splits}, tasks.split("train"), demonstrations)
 
 
-def _looked_for(rest: Sequence[list[str]]) -> list[tuple[list[str], int]]:
+def looked_for(rest: Sequence[list[str]]) -> list[tuple[list[str], int]]:
     """Return the pieces of a text that are looked for, and the length of the runs that make an overlap with each."""
     if long := [piece for piece in rest if len(piece) >= RUN]:
         return [(piece, RUN) for piece in long]
@@ -141,7 +141,7 @@ def _longest(
 ) -> tuple[int, list[str]] | None:
     """Return the number of the text that shares the longest run of words with a task, and these words."""
     best: tuple[int, list[str]] | None = None
-    for piece, length in _looked_for(rest):
+    for piece, length in looked_for(rest):
         seen, starts, place = index.seen.get(length, {}), runs(piece, length), 0
         while place < len(starts):
             count = 0

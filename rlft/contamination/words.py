@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from rlft.contamination.lookalikes import as_seen
 from rlft.nfkc import nfkc
 
 SIGNS = frozenset("+-*/%^=<>")
@@ -25,14 +26,15 @@ class _Parts(dict[int, str]):
 def words(text: str) -> list[str]:
     """Return the words of a text as they are compared, in a time that grows with its length.
 
-    The text is brought into NFKC and case-folded. A word is a run of letters, digits and combining marks; a point
-    between two digits belongs to it, so that 1.5 is one word. Apostrophes are left out ("don't" is `dont`). All other
-    punctuation, symbols and white space only separate words, but for the signs of arithmetic: `+ - * / % ^ = < >` and
-    other mathematical symbols (category Sm) are words of their own, as sums would all be the same without them. A
+    The text is brought into NFKC and case-folded, without what nobody sees, such as a space of no width, and with Latin
+    letters for those of other scripts that look like them. A word is a run of letters, digits and combining marks; a
+    point between two digits belongs to it, so that 1.5 is one word. Apostrophes are left out ("don't" is `dont`). All
+    other punctuation, symbols and white space only separate words, but for the signs of arithmetic: `+ - * / % ^ = < >`
+    and other mathematical symbols (category Sm) are words of their own, as sums would all be the same without them. A
     hyphen or slash between two letters is punctuation. A Chinese or Japanese character is a word of its own, as these
     languages put no spaces between words.
     """
-    plain = _JOINING.sub(" ", nfkc(text).casefold().replace("_", " "))
+    plain = _JOINING.sub(" ", as_seen(nfkc(text).casefold()).replace("_", " "))
     return _POINT.sub("_", plain).translate(_Parts()).split()
 
 

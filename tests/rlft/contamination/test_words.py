@@ -29,6 +29,8 @@ from rlft.contamination.words import runs, words
             "\u0939\u093f\u0928\u094d\u0926\u0940 \u0939\u0948",
             "\u0939\u093f\u0928\u094d\u0926\u0940 \u0939\u0948",
         ),  # vowel signs
+        ("Pe\u200bru \ufeffso\u00adft v\ufe0fs", "peru soft vs"),  # what nobody sees
+        ("P\u0435ru \u0421\u03bf\u0501\u0435", "peru code"),  # letters of Cyrillic and Greek that look like Latin
         ("\ud800?!", ""),
     ],
 )
