@@ -175,7 +175,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
             )
     other = stages.initialize_other(tasks)
     base, prompts = stages.initialize(tasks)
-    if prompts.load().too_long:
+    if prompts.load().left_out:
         tasks = stages.leave_out(tasks, prompts)
         _note_tasks(tasks.load(), moved, record, stages.config)
     record.tracker.log_tasks(tasks.load(), tasks.load().notes["tasks"]["source"])

@@ -13,6 +13,7 @@ from rlft.harness.preparing import prepare_policy
 from rlft.policy import PolicyFolder, save_policy
 from rlft.policy.create import create_policy
 from rlft.policy.prompts import PromptCheck, check_prompts
+from rlft.tasks.from_use import texts_from_use
 from rlft.types import TaskSet
 
 
@@ -45,6 +46,7 @@ def initialize_policy(
         max_completion_length=max_completion_length,
         context_length=engine.context_length(live.context_length),
         encoded=map(prompt, tasks.tasks),
+        from_use=texts_from_use(tasks.tasks),
         progress=runtime.lent.progress,
     )
     folder = save_policy(live, runtime.new_folder(), stage="base")

@@ -12,6 +12,5 @@ from rlft.types import TaskSet
 
 @step(enable_cache=False, output_materializers=TaskSetMaterializer)
 def leave_out_tasks(tasks: TaskSet, prompts: PromptCheck) -> Annotated[TaskSet, "tasks"]:
-    """Return the tasks that fit the model's context. Not cached, as it is cheap and warns each time."""
-    assert prompts.context_length is not None
-    return leave_out(tasks, prompts.too_long, prompts.context_length)
+    """Return the tasks that the model can read. Not cached, as it is cheap and warns each time."""
+    return leave_out(tasks, prompts.too_long, prompts.unreadable, prompts.context_length)

@@ -10,6 +10,7 @@ from rlft.config import HarnessConfig, RewardConfig
 from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several, places_of
 from rlft.progress import Progress, silent
+from rlft.tasks.from_use import without_use
 from rlft.types import Task
 
 
@@ -24,12 +25,13 @@ def audit_by(
 ) -> AuditReport:
     """Audit the reward with these (train) tasks by `audit_reward`, and raise what it raises.
 
+    Tasks from use are left out, as `rlft audit` has none: what a person said of one must not end a run.
     Of several environments each is audited with its own tasks, reward and settings, and all have to pass; the kinds of
     attack and the findings begin with the environment's name.
     """
     if not isinstance(environment, Several):
         return audit_reward(
-            tasks,
+            without_use(tasks),
             environment,
             weights=settings.weights,
             full=settings.full,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from transformers import PreTrainedTokenizerBase
 
@@ -18,13 +19,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PromptCheck(Report):
-    """Names the tasks whose prompt leaves no token of the model's context (in tokens) for an answer, by their ids.
+    """Names, by their ids, the tasks that the model cannot read.
 
-    `context_length` is `None` for a model without a limit.
+    The prompts of `too_long` leave no token of the model's context (in tokens; `context_length` is `None` for a model
+    without a limit) for an answer, and `unreadable` ones, tasks from use alone, have a character without a token.
     """
 
     context_length: int | None
     too_long: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.too_long, *(id for id in self.unreadable if id not in self.too_long))
 
 
 def check_prompts(
@@ -34,23 +42,29 @@ def check_prompts(
     max_completion_length: int,
     context_length: int | None,
     encoded: Iterable[Sequence[int]] | None = None,
+    from_use: Mapping[str, str] = MappingProxyType({}),
     progress: Progress = silent,
 ) -> PromptCheck:
     """Check every prompt, and return which are too long for the model's `context_length` (tokens).
 
-    `prompts` are (task id, messages), and `encoded` the tokens of each (by default those of `render_prompt`). Raises
-    PolicyError that names the task for a prompt without tokens or with a character that has none, and when no prompt at
-    all fits.
+    `prompts` are (task id, messages), and `encoded` the tokens of each (by default those of `render_prompt`).
+    `from_use` are the ids of tasks that anybody may have asked, with the texts of their answers. Raises PolicyError
+    that names the task for a prompt without tokens or with a character that has none, if it is not one of these, and
+    when no prompt at all fits.
     Prompts that leave less than `max_completion_length` tokens are warned of, as their answers are cut short.
     """
     meter = Meter(progress, len(prompts), "prompts")
     lengths: dict[str, int] = {}
     rendered = (render_prompt(tokenizer, messages) for _, messages in prompts) if encoded is None else encoded
+    unreadable = list[str]()
     for (task_id, messages), ids in zip(prompts, rendered, strict=True):
-        lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
+        if task_id in from_use and _lacks(tokenizer, messages, ids, from_use[task_id]):
+            unreadable.append(task_id)
+        else:
+            lengths[task_id] = _check_prompt(tokenizer, task_id, messages, ids)
         meter.add()
     if context_length is None:
-        return PromptCheck(None)
+        return PromptCheck(None, unreadable=tuple(unreadable))
     too_long = tuple(task_id for task_id, length in lengths.items() if length >= context_length)
     if lengths and len(too_long) == len(lengths):
         raise PolicyError(
@@ -68,7 +82,14 @@ def check_prompts(
             max_completion_length,
             context_length,
         )
-    return PromptCheck(context_length, too_long)
+    return PromptCheck(context_length, too_long, tuple(unreadable))
+
+
+def _lacks(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ids: Sequence[int], answer: str) -> bool:
+    """Return whether a prompt or an answer has a character without a token, or the prompt no tokens."""
+    text = "\n".join(message["content"] for message in messages)
+    unknown = tokenizer.unk_token_id in ids and unknown_characters(tokenizer, text)
+    return not ids or bool(unknown or unknown_characters(tokenizer, answer))
 
 
 def _check_prompt(

@@ -54,6 +54,12 @@ def gold_of(records: Sequence[Record], settings: UseConfig) -> Gold | None:
     return next((Gold(answer) for _, answer in right.values()), None)
 
 
+def kind_of_answer(answer: Any) -> str:
+    """Return of which kind of JSON value an answer is: two kinds cannot both be right for one reward."""
+    names = {bool: "truth value", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+    return names.get(type(answer), "nothing")
+
+
 def has_feedback(record: Record, wanted: dict[str, Any]) -> bool:
     """Return whether people have given all the feedback that is wanted, {name: value}, by their last words."""
     last = {(said.name, _key(said.value)) for said in _last_words(s for s in record.said if s.kind == "feedback")}
@@ -100,11 +106,11 @@ def _is_answer(value: Any) -> bool:
 
 
 def _key(value: Any) -> str:
-    """Return a text that is equal for answers which are the same."""
+    """Return a text that is equal for answers which are the same; an empty one for what JSON cannot hold."""
     try:
         return canonical_json(_plain(to_json(value, "answer")))
     except FieldError:
-        return repr(value)
+        return ""
 
 
 def _plain(value: Any) -> Any:

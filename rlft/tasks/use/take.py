@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 from collections import Counter
@@ -12,13 +13,13 @@ from typing import Any
 
 from rlft.config import UseConfig
 from rlft.gates.identity import prompt_key
-from rlft.privacy import Masker
+from rlft.privacy import LONGEST, Masker
 from rlft.tasks.duplicates import Claims
 from rlft.tasks.fields import FieldError
 from rlft.tasks.from_use import STRATUM, TRACE
 from rlft.tasks.rows import content_id
 from rlft.tasks.use.distinct import leave_out_known, leave_out_near_validation, leave_out_trained_before
-from rlft.tasks.use.gold import PeopleDisagreeError, gold_of, has_feedback
+from rlft.tasks.use.gold import PeopleDisagreeError, gold_of, has_feedback, kind_of_answer
 from rlft.tasks.use.prompts import NoQuestionError, read_prompt
 from rlft.tasks.use.records import REASONS, Account, Record, Use
 from rlft.tasks.use.strata import draw_evenly
@@ -52,6 +53,7 @@ def take_from_use(
     account, masker = Account(), Masker(settings.mask)
     asked = _read(use.records, settings, masker, account)
     tasks = _with_gold(asked, settings, environment, masker, account)
+    tasks = _with_gold_like(others, tasks, account)
     tasks = leave_out_known(tasks, others, use.demonstrations, claims, account)
     tasks = leave_out_trained_before(tasks, use.trained_before, account)
     tasks = [replace(task, split=split_of(task.question_key, settings.validation_share)) for task in tasks]
@@ -102,12 +104,15 @@ def _read(records: Iterable[Record], settings: UseConfig, masker: Masker, accoun
             account.leave_out("no_prompt")
         except NoQuestionError:
             account.leave_out("not_a_question")
+        except _TooLongError:
+            account.leave_out("too_long")
     return asked
 
 
 def _masked(record: Record, settings: UseConfig, masker: Masker) -> _Asked:
-    """Read and mask a record. Raises FieldError and NoQuestionError, as `read_prompt`."""
+    """Read and mask a record. Raises FieldError and NoQuestionError, as `read_prompt`, and _TooLongError."""
     prompt, columns = read_prompt(record.inputs, settings.prompt)
+    _check_length([prompt, columns], masker)
     by = settings.strata
     kind = _NO_STRATUM if by is None else str(record.tags.get(by, columns.get(by, _NO_STRATUM)))
     info = masker.value(columns | {STRATUM: kind}) | {TRACE: record.id}
@@ -125,8 +130,12 @@ def _with_gold(
     for question, same in questions.items():
         try:
             gold = None if settings.gold == "none" else gold_of([each.record for each in same], settings)
+            _check_length(gold and gold.answer, masker)
         except PeopleDisagreeError:
             account.leave_out("people_disagree", len(same))
+            continue
+        except _TooLongError:
+            account.leave_out("too_long", len(same))
             continue
         if gold is None and settings.gold == "required":
             account.leave_out("no_gold", len(same))
@@ -134,6 +143,27 @@ def _with_gold(
         account.leave_out("repeated", len(same) - 1)
         tasks.append(_task(same[0], question, masker.value(gold.answer) if gold else None, environment))
     return tasks
+
+
+class _TooLongError(ValueError):
+    """More text than is masked."""
+
+
+def _check_length(content: Any, masker: Masker) -> None:
+    """Raise _TooLongError for a JSON value of more characters than are masked, if any are."""
+    if masker.kinds and len(json.dumps(content, ensure_ascii=False)) > LONGEST:
+        raise _TooLongError
+
+
+def _with_gold_like(others: Sequence[Task], tasks: Sequence[Task], account: Account) -> list[Task]:
+    """Return the tasks without those whose answer is of a kind that the answers of `others` are not, if these have any.
+
+    A person who writes the number 5 where the reward expects a text would end the run, or teach nothing.
+    """
+    known = {kind_of_answer(task.answer) for task in others if task.answer is not None}
+    kept = [task for task in tasks if task.answer is None or not known or kind_of_answer(task.answer) in known]
+    account.leave_out("other_gold", len(tasks) - len(kept))
+    return kept
 
 
 def _task(asked: _Asked, question: str, answer: Any, environment: str) -> Task:

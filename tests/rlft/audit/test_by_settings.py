@@ -1,6 +1,7 @@
 """The audit of several environments: each by its own settings, and all have to pass."""
 
 import json
+from dataclasses import replace
 
 from rlft.audit.by_settings import audit_by
 from rlft.audit.rewards import audit_reward
@@ -51,6 +52,13 @@ def test_one_environment_is_audited_as_before():
     limits = {"weights": {}, "full": 1.0, "timeout_seconds": 30.0}
     assert found == audit_reward(tasks, Pays(exact), **limits, harness=HarnessConfig(), seed=3)
     assert "members" not in found.to_json()
+
+
+def test_tasks_from_use_are_not_audited():
+    tasks = [task for task in TASKS if task.environment == "good"]
+    wrong = replace(tasks[0], id="use", answer={"not": "a text"}, info={"trace_id": "tr-1", "stratum": "(none)"})
+    given = RewardConfig(), [*tasks, wrong], Pays(exact)
+    assert audit_by(*given, harness=HarnessConfig(), seed=3).num_tasks == len(tasks)
 
 
 def test_the_golds_of_all_stand_first_whatever_attacks_earn():

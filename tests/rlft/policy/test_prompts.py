@@ -50,3 +50,13 @@ def test_every_prompt_is_looked_at():
     prompts = [("good", [user("p")]), ("bad", [user("p"), user("Z")])]
     with pytest.raises(PolicyError, match="task bad"):
         check_prompts(TOKENIZER, prompts, max_completion_length=1, context_length=64)
+
+
+def test_tasks_from_use_that_cannot_be_read_are_named_and_others_refused():
+    prompts = [("t1", [user("pad")]), ("t2", [user("Zad")]), ("t3", [user("pad")]), ("t4", [user("")])]
+    from_use = {"t1": "pad", "t2": "pad", "t3": "Z", "t4": "pad"}
+    found = check_prompts(TOKENIZER, prompts, max_completion_length=4, context_length=16, from_use=from_use)
+    assert found == PromptCheck(16, (), ("t2", "t3", "t4"))
+    assert found.left_out == ("t2", "t3", "t4")
+    with pytest.raises(PolicyError, match="task t2"):
+        check_prompts(TOKENIZER, prompts, max_completion_length=4, context_length=16, from_use={"t3": "", "t4": ""})

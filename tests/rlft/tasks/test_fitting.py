@@ -21,7 +21,7 @@ def task_set(**ids: list[str]) -> TaskSet:
 
 def test_they_are_gone_and_named_by_split(caplog):
     before = task_set(train=["a", "b", "c"], gate=["d", "e"], test=["f"])
-    after = leave_out(before, ["b", "c", "e"], 512)
+    after = leave_out(before, ["b", "c", "e"], [], 512)
     assert [task.id for task in after.tasks] == ["a", "d", "f"]
     assert after.notes == {
         "rows_per_split": {"train": 1, "gate": 1, "test": 1},
@@ -34,5 +34,15 @@ def test_they_are_gone_and_named_by_split(caplog):
 
 
 def test_a_split_that_is_left_empty_is_an_error():
-    with pytest.raises(TaskError, match="all tasks of gate are longer"):
-        leave_out(task_set(train=["a", "b"], gate=["d"]), ["a", "d"], 9)
+    with pytest.raises(TaskError, match="no task of gate is left, as their prompts are longer"):
+        leave_out(task_set(train=["a", "b"], gate=["d"]), ["a", "d"], [], 9)
+    with pytest.raises(TaskError, match="no task of gate is left, as people used characters"):
+        leave_out(task_set(train=["a", "b"], gate=["d"]), [], ["d"], None)
+
+
+def test_those_with_unknown_characters_are_named_apart(caplog):
+    after = leave_out(task_set(train=["a", "b", "c"]), ["a"], ["c"], 512)
+    assert [task.id for task in after.tasks] == ["b"]
+    assert after.notes["prompts_too_long"] == {"train": ["a"]}
+    assert after.notes["prompts_unreadable"] == {"train": ["c"]}
+    assert "1 of 3 tasks are left out, as people used characters in them" in caplog.text

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from rlft.config import TasksConfig
 from rlft.contamination.texts import text_of_demonstration
 from rlft.gates.identity import prompt_key, task_hash
+from rlft.privacy import LONGEST
 from rlft.tasks import ingest_tasks
 from rlft.tasks.use import Record, Said, Use
 from rlft.tasks.use.take import most_beside, split_of
 from rlft.types import TaskSet
 
+DEEP = json.loads("[" * 470 + "]" * 470)
 HALF = {"validation_share": 0.5, "max_share": 0.9}
 LONG = "A train leaves the station at nine and reaches the sea by noon, how many hours does it take"
 
@@ -90,6 +92,10 @@ def left_out(tmp_path, records, **more):
          {"not_a_question": 1}),
         ([record("a?", None)], {"no_gold": 1}),
         ([record("a?", "1"), record(" A? ", "2", id="t2", person="ben")], {"people_disagree": 2}),
+        ([record("a?", 5), record("b?", {"a": 1}), record("c?", [1, 2]), record("d?", True)], {"other_gold": 4}),
+        ([record("x" * LONGEST), record("b?", "y" * LONGEST)], {"too_long": 2}),
+        ([Record("t", {"messages": [{"role": "user", "content": "a?", "more": DEEP}]})], {"no_prompt": 1}),
+        ([record("a?", DEEP)], {"no_gold": 1}),
         ([record("a?"), record("A?", None, id="t2"), record("a?", id="t3")], {"repeated": 2}),
         ([record("FILE 3?")], {"in_train": 1}),
         ([record("gate?"), record("test?"), record("measured 1?")], {"in_held_out": 3}),
@@ -109,6 +115,54 @@ def test_what_overlaps_with_a_row_of_the_file_is_left_out(tmp_path, split, reaso
     # 19 words in a row are shared, and the prompts differ
     rows = [{"question": f"{LONG}, by day?", "answer": "3", "split": split}]
     assert left_out(tmp_path, [record(f"{LONG}, roughly?")], rows=rows) == {reason: 1}
+
+
+SHORT = "What is the capital of Peru?"
+TWELVE = "how many kilometres is it from Lima to Cusco by the coast"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"{SHORT} Please answer.",
+        f"Q: {SHORT}",
+        "What is the capital of P\u0435ru?",  # a Cyrillic letter
+        "What is the capital of Pe\u200bru?",  # a space of no width
+        f"{TWELVE} please answer",
+        f"dear model {TWELVE} thank you very much",
+        " ".join(TWELVE.split()[:11]),
+        " ".join(f"{word[0]}\u2060{word[1:]}" for word in f"{LONG}, by day?".split()),
+    ],
+)
+def test_a_held_out_question_within_another_one_or_in_disguise_is_left_out(tmp_path, asked):
+    rows = [{"question": each, "answer": "3", "split": "gate"} for each in (SHORT, TWELVE, f"{LONG}, by day?")]
+    found = left_out(tmp_path, [record(asked), record("What is the capital of Chile?")], rows=rows)
+    assert sum(found.values()) == 1
+    assert set(found) <= {"in_held_out", "near_held_out"}
+
+
+def test_an_earlier_turn_may_not_hold_a_held_out_question_either(tmp_path):
+    talk = [("user", SHORT), ("assistant", "Lima"), ("user", "Are you sure?")]
+    messages = [{"role": role, "content": content} for role, content in talk]
+    asked = Record("t", {"messages": messages}, said=record("x").said)
+    rows = [{"question": SHORT, "answer": "Lima", "split": "gate"}]
+    assert left_out(tmp_path, [asked], rows=rows) == {"near_held_out": 1}
+
+
+def test_a_train_task_in_which_one_of_validation_stands_is_left_out_unless_that_is_short(tmp_path):
+    def place(question):
+        return split_of(prompt_key([{"role": "user", "content": question}]), 0.5)
+
+    # Of each pair the first stands in the second; 9 words are looked for within others, and 2 are not.
+    for words, is_found in ((9, True), (2, False)):
+        pairs = [(story := " ".join(f"w{n}x{i}" for i in range(words)), f"{story} roughly?") for n in range(20)]
+        parted = [pair for pair in pairs if (place(pair[0]), place(pair[1])) == ("validation", "train")]
+        turned = [pair for pair in pairs if (place(pair[0]), place(pair[1])) == ("train", "validation")]
+        assert parted
+        assert turned
+        tasks = ingest(tmp_path, [record(each) for pair in pairs for each in pair], use=HALF)
+        count = (len(parted) + len(turned)) * is_found
+        assert tasks.notes["use"]["left_out"] == ({"near_held_out": count} if count else {})
 
 
 def test_what_is_demonstrated_is_left_out(tmp_path):
@@ -148,6 +202,15 @@ def test_answers_are_left_out_or_optional_if_the_settings_say_so(tmp_path):
     assert [t.answer for t in tasks.split("train")[-3:]] == [None] * 3
     assert tasks.notes["use"]["without_answer"] == 3
     assert tasks.notes["use"]["left_out"] == {"repeated": 1}
+
+
+def test_what_is_not_masked_may_be_long(tmp_path):
+    assert left_out(tmp_path, [record("x" * LONGEST)], use={"mask": []}) == {}
+
+
+def test_feedback_that_is_no_value_of_json_is_another_one(tmp_path):
+    told = Record("t", {"question": "a?"}, said=(Said("ana", "feedback", "correct", DEEP, 1),))
+    assert left_out(tmp_path, [told], use={"feedback": {"correct": False}}) == {"other_feedback": 1}
 
 
 def test_only_records_with_the_feedback_that_is_wanted_are_taken(tmp_path):
