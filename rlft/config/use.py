@@ -79,6 +79,13 @@ class UseConfig(Section):
         description="Tag, or field of the inputs, by whose values tasks are drawn evenly where not all may be taken. "
         "null means by nothing.",
     )
+    strata_values: list[Text] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="The values of `strata` that count each by itself; all others are one stratum, `(other)`. null "
+        "means all that occur, which whoever can ask the model can invent.",
+    )
     most: int | None = Field(default=None, ge=1, le=MOST, description="At most this many tasks are taken.")
     max_share: float = Field(
         default=0.5,
@@ -111,6 +118,10 @@ class UseConfig(Section):
             raise ValueError("source mlflow_dataset needs `dataset`, and takes no `experiment`")
         if not traces and (self.feedback or self.approval):
             raise ValueError("a record of a data set has no feedback; remove `feedback` and `approval`")
+        if self.strata_values is not None and self.strata is None:
+            raise ValueError(
+                "strata_values are values of a tag or field; name it in `strata`, or remove `strata_values`"
+            )
         if self.gold == "none" and self.approval:
             raise ValueError("gold is none, so no answer is approved; remove `approval`, or set gold to optional")
         return self

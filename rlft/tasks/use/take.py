@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 USE_SPLITS: tuple[Split, ...] = ("train", "validation")
 """The splits that tasks from use may be in. Nothing is decided on them."""
 """Columns of a task's `info`: the id of its record, and its kind."""
-_NO_STRATUM = "(none)"
+_NO_STRATUM, _OTHER_STRATUM = "(none)", "(other)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,16 @@ def _masked(record: Record, settings: UseConfig, masker: Masker) -> _Asked:
     """Read and mask a record. Raises FieldError and NoQuestionError, as `read_prompt`, and _TooLongError."""
     prompt, columns = read_prompt(record.inputs, settings.prompt)
     _check_length([prompt, columns], masker)
-    by = settings.strata
-    kind = _NO_STRATUM if by is None else str(record.tags.get(by, columns.get(by, _NO_STRATUM)))
+    kind = _kind(record, columns, settings)
     info = masker.value(columns | {STRATUM: kind}) | {TRACE: record.id}
     return _Asked(record, tuple(masker.value(message) for message in prompt), info)
+
+
+def _kind(record: Record, columns: Mapping[str, Any], settings: UseConfig) -> str:
+    """Return the stratum of a record: what its tag or column says, if that is one of the values that count."""
+    by, known = settings.strata, settings.strata_values
+    kind = _NO_STRATUM if by is None else str(record.tags.get(by, columns.get(by, _NO_STRATUM)))
+    return kind if known is None or kind in known else _OTHER_STRATUM
 
 
 def _with_gold(

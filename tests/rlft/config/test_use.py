@@ -26,6 +26,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
         ({"source": "mlflow_dataset"}, "needs `dataset`"),
         (DATASET | {"experiment": "small-served"}, "takes no `experiment`"),
         (DATASET | {"feedback": {"correct": True}}, "remove `feedback` and `approval`"),
+        (TRACES | {"strata_values": ["sea"]}, "name it in `strata`"),
         (DATASET | {"approval": "correct"}, "remove `feedback` and `approval`"),
         (TRACES | {"gold": "none", "approval": "correct"}, "set gold to optional"),
         (TRACES | {"days": 7.0, "since": "2026-11-01"}, "`days` is a period of its own"),

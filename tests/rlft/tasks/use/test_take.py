@@ -253,6 +253,15 @@ def test_shares_and_numbers_are_bounded_and_drawn_evenly(tmp_path):
     assert (most["strata"], most["left_out"]) == ({"a": 5, "b": 5}, {"beyond_most": 70})
 
 
+def test_strata_that_are_not_named_are_one_so_that_inventing_some_wins_nothing(tmp_path):
+    records = [record(f"honest {n}?", tags={"topic": "sea"}) for n in range(100)]
+    records += [record(f"flood {n}?", tags={"topic": f"t{n}"}) for n in range(300)]
+    use = {"strata": "topic", "max_share": 0.5}  # 100 places beside the 100 tasks of the file
+    assert ingest(tmp_path, records, use=use).notes["use"]["strata"]["sea"] == 1
+    named = ingest(tmp_path, records, use=use | {"strata_values": ["sea", "land"]}).notes["use"]
+    assert named["strata"] == {"(other)": 50, "sea": 50}
+
+
 @given(st.integers(0, 10**6), st.floats(0.01, 0.9))
 def test_so_many_are_at_most_the_share_and_one_more_would_not_be(others, share):
     most = most_beside(others, share)
