@@ -1,9 +1,12 @@
 """What of a text is masked, what stays, and in which time."""
 
+import re
 import socket
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlft.privacy import PERSONAL, Masker
 
@@ -64,6 +67,35 @@ def test_what_is_no_personal_data_by_its_form_stays(masker, text):
     assert masker.text(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("_john@example.com_ and __john@example.com__.", " and ".join(["_<EMAIL_ADDRESS>_", "__<EMAIL_ADDRESS>__."])),
+        ("john@example.com_x", "<EMAIL_ADDRESS>_x"),
+        ("jane_a.doe_@example.com", "<EMAIL_ADDRESS>"),
+        ("to john%40example.com&x", "to <EMAIL_ADDRESS>&x"),
+        ("\U0001f642 john\uff20example.com \uff1f", "\U0001f642 <EMAIL_ADDRESS> \uff1f"),  # a wide @
+        ("so\u00ad: jo\u200bhn\u200b@exam\u2060ple.com\u200b!", "so\u00ad: <EMAIL_ADDRESS>\u200b!"),
+        ("root@corp.local", "<EMAIL_ADDRESS>"),
+        ("is de89370400440532013000 or de89 3704 0044 0532 0130 00 mine", "is <IBAN_CODE> or <IBAN_CODE> mine"),
+        ("_4111111111111111_", "_<CREDIT_CARD>_"),
+        ("4111.1111.1111.1111", "<CREDIT_CARD>"),
+        ("my SSN is 536904399, ssn: 536904399", "my SSN is <US_SSN>, ssn: <US_SSN>"),
+    ],
+)
+def test_other_ways_to_write_them_are_found(masker, text, masked):
+    assert masker.text(text) == masked
+
+
+@given(st.lists(st.sampled_from([*FOUND.values(), "%40", "\u200b", "_", " ", "\ufdfa", "\uff20", "e\u0301", "x"])))
+def test_what_is_not_masked_stays_sign_by_sign(parts):
+    text = "".join(parts)
+    # What is between the masks stands in the text, in this order.
+    place = 0
+    for kept in re.split("|".join(f"<{kind}>" for kind in PERSONAL), Masker().text(text)):
+        place = text.index(kept, place) + len(kept)
+
+
 def test_where_two_kinds_overlap_the_surer_one_counts(masker):
     # Presidio finds 536-90-4399 as a telephone number (0.4) and as a social security number (0.5).
     assert masker.text("536-90-4399") == "<US_SSN>"
@@ -90,7 +122,9 @@ def test_an_address_behind_a_long_word_is_found(masker):
     assert masker.text("x" * 100 + "@example.com") == "x" * 36 + "<EMAIL_ADDRESS>"
 
 
-@pytest.mark.parametrize("unit", ["a.", "a@", "a@b.com ", "@a.", "1-", "1:", "DE89 3704 ", "+49 30 ", "("])
+@pytest.mark.parametrize(
+    "unit", ["a.", "a@", "a@b.com ", "@a.", "1-", "1:", "_", "a_", "%40", "DE89 3704 ", "+49 30 ", "("]
+)
 def test_the_time_grows_with_the_length(masker, unit):
     # Presidio's own form of an address takes 16 s for "a." x 6,250 + "@", and 16 times as much for four times as much.
     def seconds(count):
