@@ -49,8 +49,9 @@ class Masker:
         plain, places = _as_compared(text) if self._recognizers else ("", None)
         found = [each for recognizer in self._recognizers for each in recognizer.analyze(plain, self.kinds, None)]
         found = [each for each in found if each.score >= _LEAST_SCORE]
-        for each in found if places is not None else ():
-            each.start, each.end = places[each.start], places[each.end - 1] + 1
+        if places is not None:
+            for each in found:
+                each.start, each.end = places[each.start], places[each.end - 1] + 1
         found.sort(key=lambda each: (-each.score, each.start - each.end, each.start, each.entity_type))
         masked, taken = bytearray(len(text)), list[Any]()
         for each in found:
