@@ -96,18 +96,12 @@ def _as_compared(text: str) -> tuple[str, list[int] | None]:
     return _EMPHASIS.sub(lambda found: " " * len(found[0]), text), places
 
 
-@cache
-def _recognizers(kinds: Sequence[Personal]) -> list[Any]:
-    if not kinds:
-        return []
+def _email(base: Any) -> Any:
     import tldextract
 
-    # It says at every start that it has no settings for languages of its own.
-    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
-    from presidio_analyzer import Pattern
-    from presidio_analyzer import predefined_recognizers as known
+    domains = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
-    class Email(known.EmailRecognizer):
+    class Email(base):
         """Presidio's, around each @ and with the list of domains that a package has.
 
         The original asks the internet for a newer list, and takes a minute for `a.a.a.a` of 20,000 characters.
@@ -129,12 +123,28 @@ def _recognizers(kinds: Sequence[Personal]) -> list[Any]:
             found = domains(pattern_text)
             return bool(found.top_domain_under_public_suffix) or found.domain.lower() in _PRIVATE
 
-    class Iban(known.IbanRecognizer):
+    return Email()
+
+
+def _iban(base: Any) -> Any:
+    class Iban(base):
         """Presidio's, for numbers in small letters, too."""
 
         def analyze(self, text: str, entities: Any, nlp_artifacts: Any = None, regex_flags: Any = None) -> list[Any]:
             given = text, text.translate(_UPPER)
             return [each for form in given for each in super(Iban, self).analyze(form, entities)]
+
+    return Iban()
+
+
+@cache
+def _recognizers(kinds: Sequence[Personal]) -> list[Any]:
+    if not kinds:
+        return []
+    # It says at every start that it has no settings for languages of its own.
+    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
+    from presidio_analyzer import Pattern
+    from presidio_analyzer import predefined_recognizers as known
 
     points = Pattern("with points", r"\b[0-9]{4}\.[0-9]{4}\.[0-9]{4}\.[0-9]{3,4}\b", 0.3)
     named = Pattern(
@@ -142,16 +152,15 @@ def _recognizers(kinds: Sequence[Personal]) -> list[Any]:
         r"\b(?=[0-9]{9}\b)(?<=\b(?:ssn|social security(?: number| no)?)\W{0,3}(?:is\W{1,3})?)[0-9]{9}",
         0.5,
     )
-    domains = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
     made: dict[Personal, Any] = {
-        "EMAIL_ADDRESS": Email,
+        "EMAIL_ADDRESS": partial(_email, known.EmailRecognizer),
         "PHONE_NUMBER": known.PhoneRecognizer,
         "CREDIT_CARD": partial(
             known.CreditCardRecognizer,
             patterns=[*known.CreditCardRecognizer.PATTERNS, points],
             replacement_pairs=[(sign, "") for sign in "- ."],
         ),
-        "IBAN_CODE": Iban,
+        "IBAN_CODE": partial(_iban, known.IbanRecognizer),
         "IP_ADDRESS": known.IpRecognizer,
         "MAC_ADDRESS": known.MacAddressRecognizer,
         "US_SSN": partial(known.UsSsnRecognizer, patterns=[*known.UsSsnRecognizer.PATTERNS, named]),
