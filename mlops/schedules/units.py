@@ -15,7 +15,7 @@ from pathlib import Path
 from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.schedules.starting import cron_log_file, rlft_command
-from mlops.schedules.store import Stored, folder_of
+from mlops.schedules.store import Stored
 from rlft.errors import ConfigError, RlftError
 from rlft.schedule.cron import WEEKDAYS, Cron, read_cron
 from rlft.schedule.times import is_same_clock
