@@ -102,23 +102,24 @@ def said_of_settings(found: dict[str, Any], names: Names) -> Iterator[str]:
     if len(groups) == 1:
         yield "All runs have the same setting, and differ in their seed at most."
         return
-    for number, group in enumerate(groups, start=1):
-        yield f"setting {number}: {_listed(group, names)}"
-    said = [_said_of_setting(pair, [len(group) for group in groups]) for pair in found["of_settings"]]
+    for number, (group, seeds) in enumerate(zip(groups, found["seeds"], strict=True), start=1):
+        reruns = f" ({_counted(seeds)}; runs of one seed count as one)" if seeds < len(group) else ""
+        yield f"setting {number}: {_listed(group, names)}{reruns}"
+    said = [_said_of_setting(pair, found["seeds"]) for pair in found["of_settings"]]
     yield from said
     if any(_BY_SPREAD in line for line in said):
         yield "How far seeds spread on these tasks, three runs of one setting with other seeds tell: begin with these."
 
 
-def _said_of_setting(pair: dict[str, Any], sizes: list[int]) -> str:
+def _said_of_setting(pair: dict[str, Any], seeds: list[int]) -> str:
     first, second = (f"setting {pair[side] + 1}" for side in ("first", "second"))
     text = f"{second} minus {first}: {pair['difference']:+.3f}"
     if pair["obstacle"] is not None:
         return f"{text}: no evidence, as {pair['obstacle']}"
     if pair["low"] is None:
-        counts = [sizes[pair[side]] for side in ("first", "second")]
+        counts = [seeds[pair[side]] for side in ("first", "second")]
         had = f"{first} had {_counted(counts[0])} and {second} had {_counted(counts[1])}"
-        why = had if 1 in counts else "all of their runs have the same mean"
+        why = had if 1 in counts else "all of their seeds have the same mean"
         return f"{text}: nobody can say which is better, as {why}. {_seeds(pair)}".rstrip()
     text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}] over seeds ({100 * pair['confidence']:.4g} %)"
     if pair["over_tasks"] is not None:

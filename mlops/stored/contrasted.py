@@ -14,8 +14,9 @@ from mlops.stored.contrasted_models import (
     of_same_weights,
     of_settings,
     of_training,
+    seeds_of,
 )
-from rlft.contrasts import differing, match, renamed, same_setting, solved_by_one, why_none
+from rlft.contrasts import by_seed, differing, match, renamed, same_setting, solved_by_one, why_none
 from rlft.errors import RlftError
 from rlft.types import EvaluationReport
 
@@ -53,6 +54,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "sampling": differing({name: run.sampling for name, run in runs.items()}),
         "same_weights": of_same_weights(runs),
         "groups": groups,
+        "seeds": [len(by_seed(group, seeds_of(runs))) for group in groups],
         "pairs": of_pairs(reports, metric, runs),
         "of_settings": of_settings(groups, reports, metric, runs),
         "solved_by_one": _tasks(runs, reports, ids, count),

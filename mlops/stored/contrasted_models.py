@@ -123,12 +123,17 @@ def _interval(found: Comparison | None) -> dict[str, float] | None:
     return {"mean": found.difference.mean, **ends, "tasks": found.difference.count}
 
 
+def seeds_of(runs: Mapping[str, StoredRun]) -> dict[str, Any]:
+    """Return the seed of each run; `None` where no config is stored."""
+    return {name: run.settings.get("seed") for name, run in runs.items()}
+
+
 def of_settings(
     groups: Sequence[Sequence[str]], reports: Reports, metric: str, runs: Mapping[str, StoredRun]
 ) -> list[dict[str, Any]]:
     """Return the comparison of each two settings, which are groups of runs."""
     made = []
-    for pair in compare_settings(groups, reports, metric):
+    for pair in compare_settings(groups, reports, metric, seeds_of(runs)):
         obstacle = _obstacle_of_settings(*([runs[name] for name in groups[each]] for each in (pair.first, pair.second)))
         seeds = pair.seeds.items() if obstacle is None else ()
         made.append(

@@ -1,6 +1,6 @@
 """Puts runs side by side: what differs between them, which model is better, and whether a setting is.
 
-- `configs`: settings that differ, and runs that differ in nothing but their seed
+- `configs`: settings that differ, runs that differ in nothing but their seed, and reruns of one seed
 - `matching`: the tasks that several runs share, whatever their ids
 - `pairs`: two models of two runs, task by task
 - `seed_power`: how many seeds would find a difference, over seeds and over tasks
@@ -9,7 +9,7 @@
 - `tasks`: tasks that one model solves and another does not
 """
 
-from rlft.contrasts.configs import differing, same_setting
+from rlft.contrasts.configs import by_seed, differing, same_setting
 from rlft.contrasts.matching import Asked, match, renamed, why_none
 from rlft.contrasts.pairs import Pair, compare_pairs
 from rlft.contrasts.seed_power import seeds_needed
@@ -22,6 +22,7 @@ __all__ = [
     "Pair",
     "SettingPair",
     "better_starts",
+    "by_seed",
     "compare_pairs",
     "compare_settings",
     "differing",

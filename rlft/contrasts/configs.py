@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 # What the trained weights do not depend on: the name, what is told to MLflow and the registry, what is compared,
@@ -45,6 +45,14 @@ def same_setting(settings: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     for run, each in settings.items():
         kept = {name: value for name, value in flat(each).items() if not _is_aside(name)}
         groups.setdefault(repr(sorted(kept.items())), []).append(run)
+    return list(groups.values())
+
+
+def by_seed(runs: Iterable[str], seeds: Mapping[str, Hashable]) -> list[list[str]]:
+    """Return the runs in groups of one seed each, in their order: a rerun of a seed tells little of another one."""
+    groups: dict[Hashable, list[str]] = {}
+    for run in runs:
+        groups.setdefault(seeds[run], []).append(run)
     return list(groups.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, isfinite
@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 from scipy import stats
 
 from rlft.comparison import Comparison, compare
+from rlft.contrasts.configs import by_seed
 from rlft.contrasts.pairs import FAMILY, excludes_zero, holm
 from rlft.contrasts.seed_power import TaskSpread, seeds_needed, task_spread
 from rlft.noninferiority import obstacle_of
@@ -23,8 +24,8 @@ SPREADS = (0.02, 0.05, 0.1, 0.2)  # between seeds, in the metric, where it is no
 class SettingPair:
     """The setting `second` minus `first`, each the number of a group of runs.
 
-    `difference` is that of the mean of the runs' means, `low` and `high` Welch's interval over seeds at `confidence`;
-    they are `None` where a setting has one run, or all runs the same mean. `over_tasks` compares the mean scores of
+    `difference` is that of the mean of the seeds' means, `low` and `high` Welch's interval over seeds at `confidence`;
+    they are `None` where a setting has one seed, or all seeds the same mean. `over_tasks` compares the mean scores of
     each task. `stands` says that the difference is one over seeds and over tasks, by Holm's procedure over all pairs.
     `seeds` is how many runs of each setting would find this difference four times out of five, at the level of the
     family divided by the number of pairs: by the spread that the runs have, under the key `None`, or for each of
@@ -45,16 +46,27 @@ class SettingPair:
 
 
 def compare_settings(
-    groups: Sequence[Sequence[str]], reports: Mapping[str, EvaluationReport], metric: str, *, family: float = FAMILY
+    groups: Sequence[Sequence[str]],
+    reports: Mapping[str, EvaluationReport],
+    metric: str,
+    seeds: Mapping[str, Hashable],
+    *,
+    family: float = FAMILY,
 ) -> list[SettingPair]:
     """Compare each two of the groups of runs, which differ in their seed alone within a group.
 
-    The interval over seeds is Welch's t-interval (1947, Biometrika 34) of the runs' means on these tasks. It takes them
-    for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a report lacks
-    the metric.
+    `seeds` has the seed of each run. Runs of one setting and one seed count as one with their mean scores: a rerun of a
+    seed repeats it, but for what a GPU rounds in another order, and shows nothing of how far seeds spread.
+
+    The interval over seeds is Welch's t-interval (1947, Biometrika 34) of the seeds' means on these tasks. It takes
+    them for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a report
+    lacks the metric.
     """
-    means = [[fmean(reports[run].per_task[metric].values()) for run in group] for group in groups]
-    averages = [average([reports[run] for run in group], metric) for group in groups]
+    draws = [
+        [average([reports[run] for run in reruns], metric) for reruns in by_seed(group, seeds)] for group in groups
+    ]
+    means = [[fmean(draw.per_task[metric].values()) for draw in group] for group in draws]
+    averages = [average(group, metric) for group in draws]
     pairs = list(combinations(range(len(groups)), 2))
 
     def over_tasks(pair: tuple[int, int], level: float) -> Comparison | None:
@@ -73,7 +85,7 @@ def compare_settings(
         low, high = _welch(means[pair[1]], means[pair[0]], level) or (None, None)
         difference = fmean(means[pair[1]]) - fmean(means[pair[0]])
         found = over_tasks(pair, level)
-        first, second = ([reports[run] for run in groups[number]] for number in pair)
+        first, second = (draws[number] for number in pair)
         spread, strictest = task_spread(second, first, metric, found), family / len(pairs)
         least = inf if spread is None else spread.needed(inf, strictest)
         seeds = _seeds(difference, [means[number] for number in pair], strictest, spread)

@@ -230,6 +230,16 @@ def test_each_setting_is_said_to_have_its_own_number_of_seeds():
     assert "nobody can say which is better, as setting 1 had one seed and setting 2 had 2 seeds." in said
 
 
+def test_reruns_of_a_seed_are_told_and_count_as_one():
+    again = [run("a", 10), run("a-again", 11), run("b", 36, rate=1e-2), run("b-again", 37, rate=1e-2)]
+    found = compared(*again)
+    assert (found["groups"], found["seeds"]) == ([["a", "a-again"], ["b", "b-again"]], [1, 1])
+    assert not found["of_settings"][0]["stands"]
+    said = " ".join(shown(found).split())
+    assert "setting 1: a, a-again (one seed; runs of one seed count as one)" in said
+    assert "nobody can say which is better, as setting 1 had one seed and setting 2 had one seed." in said
+
+
 def test_long_names_stand_once_in_a_list_and_letters_stand_for_them():
     name = "a-run-whose-name-is-far-too-long"
     found = compared(run(name, 10), run("short", 36, rate=1e-2, tasks=41))

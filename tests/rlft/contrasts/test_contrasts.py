@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from rlft.comparison import compare
-from rlft.contrasts import compare_pairs, compare_settings, differing, same_setting, seeds_needed, solved_by_one
+from rlft.contrasts import compare_pairs, differing, same_setting, seeds_needed, solved_by_one
+from rlft.contrasts import compare_settings as settings_by_seed
 from rlft.contrasts.seed_power import TaskSpread, task_spread
 from rlft.contrasts.seeds import average
 from rlft.statistics import IMAGINED_OF_DIFFERENCE, SHARE, bounds
@@ -15,6 +16,11 @@ from rlft.types import EvaluationReport
 def report(scores, **more) -> EvaluationReport:
     per_task = {"accuracy": {f"t{number:03d}": float(score) for number, score in enumerate(scores)}}
     return EvaluationReport("test", "p", 1, {}, per_task, **more)
+
+
+def compare_settings(groups, reports, metric):
+    """Settings whose runs all have seeds of their own."""
+    return settings_by_seed(groups, reports, metric, {run: number for number, run in enumerate(reports)})
 
 
 def share(solved, tasks=100):
@@ -189,6 +195,30 @@ def test_equal_settings_are_told_apart_at_most_as_often_as_the_level_says():
         for _ in range(300)
     ]
     assert np.mean(found) <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
+
+
+def test_a_rerun_of_a_seed_is_no_other_seed():
+    # Two settings without a difference, whose seeds spread by 0.1. A rerun answers 5 % of the 200 tasks anew. Each
+    # setting with one seed, three times: of one seed nobody can say. (Taken for three seeds, half of them are "better".)
+    random = np.random.default_rng(0)
+
+    def reruns(count):
+        rate, drawn = random.normal(0.5, 0.1), random.random(200)
+        for _ in range(count):
+            again = np.where(random.random(200) < 0.05, random.random(200), drawn)
+            yield report(again < rate)
+
+    for _ in range(10):
+        runs = dict(zip("abcdef", (*reruns(3), *reruns(3)), strict=True))
+        (pair,) = settings_by_seed(["abc", "def"], runs, "accuracy", dict.fromkeys("abc", 0) | dict.fromkeys("def", 1))
+        assert (pair.low, pair.stands) == (None, False)
+    # Seeds 0 and 1, of which the first was run twice: means 0.40 (of 0.39 and 0.41) and 0.50, so 0.45.
+    runs = {"a": share(39), "a2": share(41), "b": share(50), "c": share(70), "d": share(72)}
+    (pair,) = settings_by_seed(
+        [["a", "a2", "b"], ["c", "d"]], runs, "accuracy", {"a": 0, "a2": 0, "b": 1, "c": 0, "d": 1}
+    )
+    assert pair.difference == pytest.approx(0.71 - 0.45)
+    assert pair.over_tasks.difference.mean == pytest.approx(0.71 - 0.45)
 
 
 def test_errors_of_several_runs_add_up_and_tasks_keep_their_mean():
