@@ -118,12 +118,11 @@ def _said_of_setting(pair: dict[str, Any], seeds: list[int]) -> str:
         return f"{text}: no evidence, as {pair['obstacle']}"
     if pair["low"] is None:
         counts = [seeds[pair[side]] for side in ("first", "second")]
-        had = f"{first} had {_counted(counts[0])} and {second} had {_counted(counts[1])}"
-        why = had if 1 in counts else "all of their seeds have the same mean"
+        why = "all of their seeds have the same mean" if pair["over_tasks"] else "no task was scored for both"
+        if 1 in counts:
+            why = f"{first} had {_counted(counts[0])} and {second} had {_counted(counts[1])}"
         return f"{text}: nobody can say which is better, as {why}. {_seeds(pair)}".rstrip()
-    text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}] over seeds ({100 * pair['confidence']:.4g} %)"
-    if pair["over_tasks"] is not None:
-        text += f", {interval(pair['over_tasks'])} over tasks"
+    text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}] over seeds and tasks ({100 * pair['confidence']:.4g} %)"
     if pair["stands"]:
         return f"{text}: {second if pair['difference'] > 0 else first} is better"
     return f"{text}: no difference is shown. {_seeds(pair)}".rstrip()

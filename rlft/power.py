@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from rlft.gates.looks import confidence_at
@@ -144,16 +145,12 @@ def smallest_mean(
     count, width = int(effective), ends.high - ends.low
     if count < 2:
         return None
-    sides = np.resize([-1.0, 1.0], count)
-    sides = (sides - sides.mean()) / sides.std()
 
     def is_found(gain: float) -> bool:
         """Return whether the bound is above the minimum where the measured gain is one that 1 - `power` fall below."""
         spread = math.sqrt(max(0.0, min(variance, width**2 - gain**2)))
-        values = gain + spread * (sides - float(norm.ppf(power)) / math.sqrt(count))
-        imagined = IMAGINED_OF_DIFFERENCE
-        low, _ = bounds(values, np.ones(count), ends.minus(ends), imagined=imagined, confidence=confidence)
-        return float(low) > minimum
+        measured = gain - spread * float(norm.ppf(power)) / math.sqrt(count)
+        return float(lower_bounds(measured, spread, count, ends, confidence=confidence)) > minimum
 
     low, high = minimum, width
     if low >= high or not is_found(high):
@@ -162,6 +159,22 @@ def smallest_mean(
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
     return high
+
+
+def lower_bounds(
+    means: ArrayLike, spreads: ArrayLike, groups: int, ends: Range, *, confidence: float = 0.95
+) -> NDArray[np.float64]:
+    """Return the lower bound of the interval of each of some measured means of differences [...].
+
+    `spreads` [...] are the standard deviations of the differences between so many groups, at least two; half of them
+    lie above the mean. `ends` is the range of the scores of which they are differences.
+    """
+    sides = np.resize([-1.0, 1.0], groups)
+    sides = (sides - sides.mean()) / sides.std()
+    values = np.asarray(means)[..., None] + np.asarray(spreads)[..., None] * sides
+    imagined = IMAGINED_OF_DIFFERENCE
+    low, _ = bounds(values, np.ones_like(values), ends.minus(ends), imagined=imagined, confidence=confidence)
+    return low
 
 
 def gate_sentence(

@@ -160,20 +160,27 @@ def gain_of(scores: Sequence[Score]) -> Mean:
     """Return the mean of after minus before, with its interval over seeds and over tasks.
 
     Runs of a sweep share their test tasks and often the start that they are measured beside, so their gains resemble
-    each other in what these happen to be, and seeds alone do not show it. So an end is as far from the mean as the
-    root of the sum of the squares of two distances, as variances add up: that of Student's interval over seeds, and
-    that of the mean end of the runs' own intervals over tasks. The latter is no closer than the end for the tasks' mean
-    scores over seeds, as the deviation of a mean is at most the mean of the deviations. Without the runs' own intervals
-    there is none, nor for one run or equal gains.
+    each other in what these happen to be, and seeds alone do not show it. So two intervals enter (`over_both`):
+    Student's over seeds, and over tasks the mean end of the runs' own intervals. The latter is no closer than the end
+    for the tasks' mean scores over seeds, as the deviation of a mean is at most the mean of the deviations. Without the
+    runs' own intervals there is none, nor for one run or equal gains.
     """
     found = mean_over_runs([score.after - score.before for score in scores])
     lows = [score.gain_low for score in scores if score.gain_low is not None]
     highs = [score.gain_high for score in scores if score.gain_high is not None]
     if found.low is None or found.high is None or not len(lows) == len(highs) == len(scores):
         return Mean(found.value, None, None)
-    below = hypot(found.value - found.low, found.value - fmean(lows))
-    above = hypot(found.value - found.high, found.value - fmean(highs))
-    return Mean(found.value, found.value - below, found.value + above)
+    return over_both(found.value, (found.low, found.high), (found.value - fmean(lows), fmean(highs) - found.value))
+
+
+def over_both(value: float, over_seeds: tuple[float, float], over_tasks: tuple[float, float]) -> Mean:
+    """Return a mean over seeds and tasks with its interval, for which variances add up.
+
+    `over_seeds` are the ends of the interval over seeds, `over_tasks` the distances below and above of the ends of that
+    over tasks. An end is as far from the mean as the root of the sum of the squares of both distances.
+    """
+    below, above = hypot(value - over_seeds[0], over_tasks[0]), hypot(over_seeds[1] - value, over_tasks[1])
+    return Mean(value, value - below, value + above)
 
 
 def _result(changes: Changes, scores: Sequence[Score | None]) -> SettingResult:

@@ -144,6 +144,9 @@ def of_settings(
                 "low": pair.low,
                 "high": pair.high,
                 "confidence": pair.confidence,
+                "over_seeds": None
+                if pair.over_seeds is None
+                else dict(zip(("low", "high"), pair.over_seeds, strict=True)),
                 "over_tasks": _interval(pair.over_tasks),
                 "stands": pair.stands and obstacle is None,
                 "obstacle": obstacle,

@@ -1,4 +1,4 @@
-"""Says how many runs of two settings would find a difference, which must be one over seeds and over tasks."""
+"""Says how many runs of two settings would find a difference over seeds and tasks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from math import inf, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from rlft.comparison import Comparison, ends_of
 from rlft.noninferiority import obstacle_of
-from rlft.power import smallest_mean
+from rlft.power import lower_bounds
 from rlft.statistics import Range
 from rlft.types import EvaluationReport
 
 POWER = 0.8
 MOST_SEEDS = 1000
 _POINTS = 400  # of the distribution of a measured spread, over which the power is averaged
+_DIFFERENCES = 201  # between which what is needed is interpolated; the error is below 0.0002 of the range
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,20 @@ class TaskSpread:
     noise: float
     errors: float
 
-    def needed(self, runs: float, level: float) -> float:
-        """Return the least measured difference whose interval over tasks excludes 0 with so many runs, or infinity."""
-        variance = self.apart + self.noise / runs
-        found = smallest_mean(variance, self.effective, self.ends, confidence=1 - level, power=0.5)
-        return inf if found is None else found + self.errors
+    def needed(self, runs: float, level: float, over_seeds: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return the least measured difference that is found with so many runs; infinity where none is.
+
+        It is found if the root of the sum of the squares of two distances is below it: `over_seeds` [...], of an end
+        over seeds, and that of the end over tasks.
+        """
+        count, width = int(self.effective), self.ends.high - self.ends.low
+        if count < 2:
+            return np.full(np.shape(over_seeds), inf)
+        measured = np.linspace(0, width, _DIFFERENCES)
+        spreads = np.sqrt(np.clip(self.apart + self.noise / runs, 0, width**2 - measured**2))
+        low = lower_bounds(measured, spreads, count, self.ends, confidence=1 - level) - self.errors
+        room = np.maximum.accumulate(measured**2 - (measured - low) ** 2)
+        return np.interp(np.square(over_seeds), room, measured, right=inf)
 
 
 def task_spread(
@@ -77,8 +87,9 @@ def seeds_needed(
 ) -> int | None:
     """Return how many runs of each of two settings find a difference with this power; `None` if `MOST_SEEDS` do not.
 
-    `spread` is the standard deviation between seeds, of both settings. It is found if both the two-sided t-test of two
-    means with 2n - 2 degrees of freedom and the interval over `tasks`, where they are given, exclude 0 at this `level`.
+    `spread` is the standard deviation between seeds, of both settings. It is found if the interval over seeds, that
+    of the t-test of two means with 2n - 2 degrees of freedom, and over `tasks`, where they are given, excludes 0 at
+    this `level` (`TaskSpread.needed`).
     The power is that of means that are normal, whose measured spread follows the chi distribution.
     """
     if difference == 0:
@@ -98,7 +109,7 @@ def _power(difference: float, spread: float, runs: int, level: float, tasks: Tas
     measured = error * np.sqrt(stats.chi2.ppf(chances, freedom) / freedom)
     bar = stats.t.ppf(1 - level / 2, freedom) * measured
     if tasks is not None:
-        bar = np.maximum(bar, tasks.needed(runs, level))
+        bar = tasks.needed(runs, level, bar)
     return float(stats.norm.sf((bar - difference) / error).mean())
 
 

@@ -12,9 +12,10 @@ from scipy import stats
 
 from rlft.comparison import Comparison, compare
 from rlft.contrasts.configs import by_seed
-from rlft.contrasts.pairs import FAMILY, excludes_zero, holm
+from rlft.contrasts.pairs import FAMILY, holm
 from rlft.contrasts.seed_power import TaskSpread, seeds_needed, task_spread
 from rlft.noninferiority import obstacle_of
+from rlft.sweep import over_both
 from rlft.types import EvaluationReport
 
 SPREADS = (0.02, 0.05, 0.1, 0.2)  # between seeds, in the metric, where it is not known
@@ -24,9 +25,10 @@ SPREADS = (0.02, 0.05, 0.1, 0.2)  # between seeds, in the metric, where it is no
 class SettingPair:
     """The setting `second` minus `first`, each the number of a group of runs.
 
-    `difference` is that of the mean of the seeds' means, `low` and `high` Welch's interval over seeds at `confidence`;
-    they are `None` where a setting has one seed, or all seeds the same mean. `over_tasks` compares the mean scores of
-    each task. `stands` says that the difference is one over seeds and over tasks, by Holm's procedure over all pairs.
+    `difference` is that of the mean of the seeds' means, `low` and `high` its interval over seeds and tasks at
+    `confidence`. `over_seeds` is Welch's interval, and `over_tasks` compares the mean scores of each task. Without
+    either there is none: where a setting has one seed, all seeds have the same mean, or no task was scored for both.
+    `stands` says that the interval excludes 0 by Holm's procedure over all pairs.
     `seeds` is how many runs of each setting would find this difference four times out of five, at the level of the
     family divided by the number of pairs: by the spread that the runs have, under the key `None`, or for each of
     `SPREADS`; `None` where a thousand would not. `least` is the smallest difference that runs without end find on these
@@ -39,6 +41,7 @@ class SettingPair:
     low: float | None
     high: float | None
     confidence: float
+    over_seeds: tuple[float, float] | None
     over_tasks: Comparison | None
     stands: bool
     seeds: dict[float | None, int | None]
@@ -58,9 +61,10 @@ def compare_settings(
     `seeds` has the seed of each run. Runs of one setting and one seed count as one with their mean scores: a rerun of a
     seed repeats it, but for what a GPU rounds in another order, and shows nothing of how far seeds spread.
 
-    The interval over seeds is Welch's t-interval (1947, Biometrika 34) of the seeds' means on these tasks. It takes
-    them for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a report
-    lacks the metric.
+    Seeds and tasks vary at once, so both their intervals enter (`rlft.sweep.over_both`): over tasks with errors counted
+    against the difference, and over seeds Welch's t-interval (1947, Biometrika 34) of the seeds' means on these tasks.
+    It takes them for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a
+    report lacks the metric.
     """
     draws = [
         [average([reports[run] for run in reruns], metric) for reruns in by_seed(group, seeds)] for group in groups
@@ -73,18 +77,17 @@ def compare_settings(
         return compare(averages[pair[1]], averages[pair[0]], metric, confidence=1 - level)
 
     def is_shown(pair: tuple[int, int], level: float) -> bool:
-        over_seeds, found = _welch(means[pair[1]], means[pair[0]], level), over_tasks(pair, level)
-        if over_seeds is None or found is None or obstacle_of(found, "") is not None:
-            return False
-        return (over_seeds[0] > 0 or over_seeds[1] < 0) and excludes_zero(found)
+        found = over_tasks(pair, level)
+        ends = _ends(means[pair[1]], means[pair[0]], found, level)
+        return ends is not None and obstacle_of(found, "") is None and (ends[0] > 0 or ends[1] < 0)
 
     levels = holm(pairs, is_shown, family)
     made = []
     for pair in pairs:
         level = levels.get(pair, family / max(1, len(pairs) - len(levels)))
-        low, high = _welch(means[pair[1]], means[pair[0]], level) or (None, None)
         difference = fmean(means[pair[1]]) - fmean(means[pair[0]])
         found = over_tasks(pair, level)
+        low, high = _ends(means[pair[1]], means[pair[0]], found, level) or (None, None)
         first, second = (draws[number] for number in pair)
         spread, strictest = task_spread(second, first, metric, found), family / len(pairs)
         least = inf if spread is None else spread.needed(inf, strictest)
@@ -96,6 +99,7 @@ def compare_settings(
                 low,
                 high,
                 1 - level,
+                _welch(means[pair[1]], means[pair[0]], level),
                 found,
                 pair in levels,
                 seeds,
@@ -121,6 +125,19 @@ def average(reports: Sequence[EvaluationReport], metric: str) -> EvaluationRepor
         groups={task: group for report in reports for task, group in report.groups.items()},
         errors={task: sum(report.errors.get(task, 0) for report in reports) for task in failed},
     )
+
+
+def _ends(
+    ours: Sequence[float], theirs: Sequence[float], over_tasks: Comparison | None, level: float
+) -> tuple[float, float] | None:
+    """Return the interval of the difference of means over seeds and tasks; `None` without either."""
+    over_seeds = _welch(ours, theirs, level)
+    if over_seeds is None or over_tasks is None:
+        return None
+    mean = over_tasks.difference.mean
+    distances = mean - over_tasks.low_with_errors, over_tasks.high_with_errors - mean
+    found = over_both(fmean(ours) - fmean(theirs), over_seeds, distances)
+    return found.low, found.high
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float], level: float) -> tuple[float, float] | None:

@@ -84,7 +84,7 @@ def test_settings_with_several_seeds_are_compared_over_them():
     assert pair["stands"]
     said = shown(found)
     assert "setting 2: b0, b1, b2" in said
-    assert "over tasks: setting 2 is better" in said
+    assert "over seeds and tasks (95 %): setting 2 is better" in said
     assert "begin with these" not in said  # the spread is known
     mixed = shown(compared(run("a", 10), run("b", 12), run("c", 36, reward="other")))
     assert "Tasks that b solves more often than a: 2" in mixed  # one reward scored these two
