@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlft.contrasts import is_too_few
+
 Names = Mapping[str, str]  # what each run is called in the output
 _MOST_STARTS = 5  # sentences on better starts
 _BY_SPREAD = "if they spread by"
@@ -119,8 +121,10 @@ def _said_of_setting(pair: dict[str, Any], seeds: list[int]) -> str:
     if pair["low"] is None:
         counts = [seeds[pair[side]] for side in ("first", "second")]
         why = "all of their seeds have the same mean" if pair["over_tasks"] else "no task was scored for both"
-        if 1 in counts:
+        if is_too_few(*counts):
             why = f"{first} had {_counted(counts[0])} and {second} had {_counted(counts[1])}"
+        if min(counts) == 2 < max(counts):
+            why += ": two seeds beside more are too few, and a third makes three"
         return f"{text}: nobody can say which is better, as {why}. {_seeds(pair)}".rstrip()
     text += f" [{pair['low']:+.3f}, {pair['high']:+.3f}] over seeds and tasks ({100 * pair['confidence']:.4g} %)"
     if pair["stands"]:

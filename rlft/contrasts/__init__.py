@@ -13,7 +13,7 @@ from rlft.contrasts.configs import by_seed, differing, same_setting
 from rlft.contrasts.matching import Asked, match, renamed, why_none
 from rlft.contrasts.pairs import Pair, compare_pairs
 from rlft.contrasts.seed_power import seeds_needed
-from rlft.contrasts.seeds import SettingPair, compare_settings
+from rlft.contrasts.seeds import SettingPair, compare_settings, is_too_few
 from rlft.contrasts.starts import better_starts
 from rlft.contrasts.tasks import solved_by_one
 
@@ -26,6 +26,7 @@ __all__ = [
     "compare_pairs",
     "compare_settings",
     "differing",
+    "is_too_few",
     "match",
     "renamed",
     "same_setting",

@@ -228,6 +228,10 @@ def test_each_setting_is_said_to_have_its_own_number_of_seeds():
     found = compared(run("a", 10), run("b0", 20, rate=1e-2), run("b1", 21, seed=1, rate=1e-2))
     said = " ".join(shown(found).split())
     assert "nobody can say which is better, as setting 1 had one seed and setting 2 had 2 seeds." in said
+    more = [run(f"b{seed}", 20 + seed, seed=seed, rate=1e-2) for seed in range(3)]
+    said = " ".join(shown(compared(run("a0", 5), run("a1", 6, seed=1), *more)).split())
+    few = "setting 1 had 2 seeds and setting 2 had 3 seeds: two seeds beside more are too few, and a third makes three."
+    assert few in said
 
 
 def test_reruns_of_a_seed_are_told_and_count_as_one():
