@@ -142,11 +142,20 @@ def _seeds(pair: dict[str, Any]) -> str:
     if abs(pair["difference"]) <= least:
         tasks = pair["over_tasks"]["tasks"]
         return f"No number of seeds finds it on these {tasks} tasks, which show a difference above {least:.3f} at best."
-    said = []
-    for each in pair["seeds_needed"]:
-        count = "more than 1000" if each["runs"] is None else str(each["runs"])
-        said.append(count if each["spread"] is None else f"{count} {_BY_SPREAD} {each['spread']:g}")
-    return f"A difference of this size is found four times out of five with so many seeds of each: {', '.join(said)}."
+    found = "A difference of this size is found four times out of five with"
+    if pair["seeds_between"] is not None:
+        (known,) = pair["seeds_needed"]
+        least, most = map(_number, pair["seeds_between"])
+        about = f"{found} {_number(known['runs'])} seeds of each"
+        if least == most:
+            return f"{about}."
+        return f"{about}, or {least} to {most}: so few seeds tell no more of how far seeds spread (95 %)."
+    said = [f"{_number(each['runs'])} {_BY_SPREAD} {each['spread']:g}" for each in pair["seeds_needed"]]
+    return f"{found} so many seeds of each: {', '.join(said)}."
+
+
+def _number(seeds: int | None) -> str:
+    return "more than 1000" if seeds is None else str(seeds)
 
 
 def _counted(seeds: int) -> str:

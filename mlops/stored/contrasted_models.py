@@ -152,6 +152,7 @@ def of_settings(
                 "obstacle": obstacle,
                 "least_over_tasks": pair.least,
                 "seeds_needed": [{"spread": spread, "runs": count} for spread, count in seeds],
+                "seeds_between": pair.seeds_between if obstacle is None else None,
             }
         )
     return made

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, isfinite
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from scipy import stats
 
 from rlft.comparison import Comparison, compare
 from rlft.contrasts.configs import by_seed
 from rlft.contrasts.pairs import FAMILY, holm
-from rlft.contrasts.seed_power import TaskSpread, seeds_needed, task_spread
+from rlft.contrasts.seed_power import TaskSpread, seeds_needed, spread_between, task_spread
 from rlft.noninferiority import obstacle_of
 from rlft.sweep import over_both
 from rlft.types import EvaluationReport
@@ -31,8 +32,9 @@ class SettingPair:
     `stands` says that the interval excludes 0 by Holm's procedure over all pairs.
     `seeds` is how many runs of each setting would find this difference four times out of five, at the level of the
     family divided by the number of pairs: by the spread that the runs have, under the key `None`, or for each of
-    `SPREADS`; `None` where a thousand would not. `least` is the smallest difference that runs without end find on these
-    tasks. Where the tasks are too few to be evidence it is `None`, and `seeds` is empty.
+    `SPREADS`; `None` where a thousand would not. `seeds_between` are the numbers by the ends of the 95 % interval of a
+    spread that was measured, of which few seeds tell little. `least` is the smallest difference that runs without end
+    find on these tasks. Where the tasks are too few to be evidence it is `None`, and `seeds` is empty.
     """
 
     first: int
@@ -40,11 +42,12 @@ class SettingPair:
     difference: float
     low: float | None
     high: float | None
-    confidence: float
     over_seeds: tuple[float, float] | None
     over_tasks: Comparison | None
+    confidence: float
     stands: bool
     seeds: dict[float | None, int | None]
+    seeds_between: tuple[int | None, int | None] | None
     least: float | None
 
 
@@ -66,47 +69,65 @@ def compare_settings(
     It takes them for draws from a normal distribution, which nobody can check by three of them. Raises ValueError if a
     report lacks the metric.
     """
-    draws = [
-        [average([reports[run] for run in reruns], metric) for reruns in by_seed(group, seeds)] for group in groups
+    settings = [
+        _Setting([average([reports[run] for run in reruns], metric) for reruns in by_seed(group, seeds)], metric)
+        for group in groups
     ]
-    means = [[fmean(draw.per_task[metric].values()) for draw in group] for group in draws]
-    averages = [average(group, metric) for group in draws]
     pairs = list(combinations(range(len(groups)), 2))
 
-    def over_tasks(pair: tuple[int, int], level: float) -> Comparison | None:
-        return compare(averages[pair[1]], averages[pair[0]], metric, confidence=1 - level)
+    def measured(pair: tuple[int, int], level: float) -> _Measured:
+        return _measure(settings[pair[1]], settings[pair[0]], level)
 
-    def is_shown(pair: tuple[int, int], level: float) -> bool:
-        found = over_tasks(pair, level)
-        ends = _ends(means[pair[1]], means[pair[0]], found, level)
-        return ends is not None and obstacle_of(found, "") is None and (ends[0] > 0 or ends[1] < 0)
-
-    levels = holm(pairs, is_shown, family)
+    levels = holm(pairs, lambda pair, level: measured(pair, level).excludes_zero, family)
+    left = family / max(1, len(pairs) - len(levels))
     made = []
     for pair in pairs:
-        level = levels.get(pair, family / max(1, len(pairs) - len(levels)))
-        difference = fmean(means[pair[1]]) - fmean(means[pair[0]])
-        found = over_tasks(pair, level)
-        low, high = _ends(means[pair[1]], means[pair[0]], found, level) or (None, None)
-        first, second = (draws[number] for number in pair)
-        spread, strictest = task_spread(second, first, metric, found), family / len(pairs)
-        least = inf if spread is None else spread.needed(inf, strictest)
-        seeds = _seeds(difference, [means[number] for number in pair], strictest, spread)
-        made.append(
-            SettingPair(
-                *pair,
-                difference,
-                low,
-                high,
-                1 - level,
-                _welch(means[pair[1]], means[pair[0]], level),
-                found,
-                pair in levels,
-                seeds,
-                least if isfinite(least) else None,
-            )
-        )
+        level, strictest = levels.get(pair, left), family / len(pairs)
+        found = measured(pair, level)
+        ours, theirs = settings[pair[1]], settings[pair[0]]
+        tasks = task_spread(ours.draws, theirs.draws, metric, found.over_tasks)
+        least = inf if tasks is None else float(tasks.needed(inf, strictest))
+        count, between = _seeds(found.difference, (ours, theirs), strictest, tasks)
+        known = least if isfinite(least) else None
+        made.append(SettingPair(*pair, *found, 1 - level, pair in levels, count, between, known))
     return made
+
+
+class _Setting:
+    """A setting by its draws, the reports of its seeds: their `means`, and their `average`."""
+
+    def __init__(self, draws: Sequence[EvaluationReport], metric: str) -> None:
+        self.draws, self.metric = draws, metric
+        self.means = [fmean(draw.per_task[metric].values()) for draw in draws]
+        self.average = average(draws, metric)
+
+
+class _Measured(NamedTuple):
+    """The difference of two settings with its intervals, as in `SettingPair`."""
+
+    difference: float
+    low: float | None
+    high: float | None
+    over_seeds: tuple[float, float] | None
+    over_tasks: Comparison | None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval over seeds and tasks lies on one side of 0, and the tasks can be evidence."""
+        if self.low is None or self.high is None or self.over_tasks is None:
+            return False
+        return obstacle_of(self.over_tasks, "") is None and (self.low > 0 or self.high < 0)
+
+
+def _measure(ours: _Setting, theirs: _Setting, level: float) -> _Measured:
+    difference = fmean(ours.means) - fmean(theirs.means)
+    over_seeds = _welch(ours.means, theirs.means, level)
+    over_tasks = compare(ours.average, theirs.average, ours.metric, confidence=1 - level)
+    if over_seeds is None or over_tasks is None:
+        return _Measured(difference, None, None, over_seeds, over_tasks)
+    mean = over_tasks.difference.mean
+    both = over_both(difference, over_seeds, (mean - over_tasks.low_with_errors, over_tasks.high_with_errors - mean))
+    return _Measured(difference, both.low, both.high, over_seeds, over_tasks)
 
 
 def average(reports: Sequence[EvaluationReport], metric: str) -> EvaluationReport:
@@ -125,19 +146,6 @@ def average(reports: Sequence[EvaluationReport], metric: str) -> EvaluationRepor
         groups={task: group for report in reports for task, group in report.groups.items()},
         errors={task: sum(report.errors.get(task, 0) for report in reports) for task in failed},
     )
-
-
-def _ends(
-    ours: Sequence[float], theirs: Sequence[float], over_tasks: Comparison | None, level: float
-) -> tuple[float, float] | None:
-    """Return the interval of the difference of means over seeds and tasks; `None` without either."""
-    over_seeds = _welch(ours, theirs, level)
-    if over_seeds is None or over_tasks is None:
-        return None
-    mean = over_tasks.difference.mean
-    distances = mean - over_tasks.low_with_errors, over_tasks.high_with_errors - mean
-    found = over_both(fmean(ours) - fmean(theirs), over_seeds, distances)
-    return found.low, found.high
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float], level: float) -> tuple[float, float] | None:
@@ -165,13 +173,19 @@ def is_too_few(one: int, other: int) -> bool:
 
 
 def _seeds(
-    difference: float, means: Sequence[Sequence[float]], level: float, tasks: TaskSpread | None
-) -> dict[float | None, int | None]:
-    known = [each for each in means if len(each) > 1]
+    difference: float, settings: Sequence[_Setting], level: float, tasks: TaskSpread | None
+) -> tuple[dict[float | None, int | None], tuple[int | None, int | None] | None]:
+    """Return `seeds` and `seeds_between` of a pair."""
+    known = [setting.means for setting in settings if len(setting.means) > 1]
     freedom = sum(len(each) - 1 for each in known)
     spread = (sum((len(each) - 1) * stdev(each) ** 2 for each in known) / freedom) ** 0.5 if freedom else 0.0
+
+    def needed(spread: float) -> int | None:
+        return seeds_needed(difference, spread, level=level, tasks=tasks)
+
     if tasks is None:
-        return {}
-    if spread > 0:
-        return {None: seeds_needed(difference, spread, level=level, tasks=tasks)}
-    return {each: seeds_needed(difference, each, level=level, tasks=tasks) for each in SPREADS}
+        return {}, None
+    if spread == 0:
+        return {each: needed(each) for each in SPREADS}, None
+    least, most = spread_between(spread, freedom)
+    return {None: needed(spread)}, (needed(least), needed(most))

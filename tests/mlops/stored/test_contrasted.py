@@ -86,6 +86,15 @@ def test_settings_with_several_seeds_are_compared_over_them():
     assert "setting 2: b0, b1, b2" in said
     assert "over seeds and tasks (95 %): setting 2 is better" in said
     assert "begin with these" not in said  # the spread is known
+    near = [run(f"c{seed}", 20 + 8 * seed, seed=seed, rate=1e-2) for seed in range(3)]
+    found = compared(*(run(f"a{seed}", 10 + 8 * seed, seed=seed) for seed in range(3)), *near)
+    least, most = found["of_settings"][0]["seeds_between"]
+    (needed,) = found["of_settings"][0]["seeds_needed"]
+    assert least < needed["runs"] < most
+    number = (
+        f"four times out of five with {needed['runs']} seeds of each, or {least} to {most}: so few seeds tell no more"
+    )
+    assert number in " ".join(shown(found).split())
     mixed = shown(compared(run("a", 10), run("b", 12), run("c", 36, reward="other")))
     assert "Tasks that b solves more often than a: 2" in mixed  # one reward scored these two
     same = compared(*low)
