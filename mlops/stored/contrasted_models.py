@@ -56,12 +56,13 @@ def of_training(
     `better_starts` are pairs of runs that one reward has scored, and whose attempts were sampled in one way
     (`rlft.contrasts.better_starts`).
     """
-    gains: dict[str, Comparison] = {}
+    gains, starts = dict[str, Comparison](), dict[str, EvaluationReport]()
     for name, run in runs.items():
         start = None if run.start is None else renamed(run.start, ids[name])
         if start is not None and start.per_task.get(metric):
             found = compare(reports[name], start, metric)
-            gains |= {} if found is None else {name: found}
+            if found is not None:
+                gains[name], starts[name] = found, start
     return {
         "training": {
             name: {
@@ -74,7 +75,7 @@ def of_training(
         },
         "better_starts": [
             {"higher": higher, "lower": lower}
-            for higher, lower in better_starts(gains)
+            for higher, lower in better_starts(gains, starts, metric)
             if _how_measured(runs[higher], runs[lower]) is None
         ],
     }
