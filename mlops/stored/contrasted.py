@@ -36,9 +36,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     unscored = [name for name, report in reports.items() if not report.per_task.get(metric)]
     if unscored:
         raise RlftError(f"{unscored[0]} has no score in {metric} on these tasks", where="RUN", fix="leave it out")
-    settings = {name: run.settings for name, run in runs.items()}
-    codes = {name: [run.code.get(each) for each in (REWARD_CODE, HARNESS_CODE)] for name, run in runs.items()}
-    groups = same_setting({name: {**run.settings, "code": codes[name]} for name, run in runs.items()})
+    groups = same_setting({name: _trained_by(run) for name, run in runs.items()})
     return {
         "split": split,
         "metric": metric,
@@ -46,7 +44,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
         **of_training(runs, reports, ids, metric),
-        "settings": differing(settings),
+        "settings": differing({name: run.settings for name, run in runs.items()}),
         "code": differing({name: run.code for name, run in runs.items()}),
         "data": differing({name: {"tasks": run.fingerprint} for name, run in runs.items()}),
         "rewards": by_reward(runs),
@@ -59,6 +57,12 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
         "of_settings": of_settings(groups, reports, metric, runs),
         "solved_by_one": _tasks(runs, reports, ids, count),
     }
+
+
+def _trained_by(run: StoredRun) -> dict[str, Any]:
+    """Return what the weights of a run depend on: its settings, and its tasks and code, which files may change."""
+    codes = [run.code.get(each) for each in (REWARD_CODE, HARNESS_CODE)]
+    return {**run.settings, "code": codes, "tasks fingerprint": run.fingerprint}
 
 
 def _metric(runs: Mapping[str, StoredRun]) -> str:

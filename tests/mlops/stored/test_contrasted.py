@@ -243,6 +243,17 @@ def test_each_setting_is_said_to_have_its_own_number_of_seeds():
     assert few in said
 
 
+def test_other_tasks_under_the_same_settings_are_another_setting():
+    found = compared(
+        run("a", 10), run("b", 11, seed=1), run("c", 36, fingerprint="g"), run("d", 37, seed=1, fingerprint="g")
+    )
+    assert found["groups"] == [["a", "b"], ["c", "d"]]
+    said = " ".join(shown(found).split())
+    assert "All runs have the same setting" not in said
+    assert "setting 2: c, d" in said
+    assert "Data that differ" in said
+
+
 def test_reruns_of_a_seed_are_told_and_count_as_one():
     again = [run("a", 10), run("a-again", 11), run("b", 36, rate=1e-2), run("b-again", 37, rate=1e-2)]
     found = compared(*again)
