@@ -24,6 +24,7 @@ from rlft.sweep import Changes, Mean, Score, SettingResult, of_settings, short_n
 
 logger = logging.getLogger(__name__)
 AS_IN_CONFIG = "as in the config"
+OVER_SEEDS = "_over_seeds"  # of ends of an interval: those of a run, without it, are over tasks
 _MOST_NAMED = 10  # of the runs that have not begun: a sweep has up to 100, and a tag has little room
 
 
@@ -145,7 +146,7 @@ def status_text(runs: Sequence[SweptRun], planned: Sequence[str]) -> str:
 
 def table_of(runs: Sequence[SweptRun], title: str = "", base: str = AS_IN_CONFIG) -> Table:
     """Return what the runs came to, a row for each setting; that without swept ones is called `base`."""
-    columns = ("setting", "runs", "before", "after", "95 % interval", "gain", "95 % interval")
+    columns = ("setting", "runs", "before", "after", "95 % over seeds", "gain", "95 % interval")
     settings = _settings(runs)
     rows = tuple(_row(name or base, setting) for name, setting in zip(_names(settings), settings, strict=True))
     return Table(title, columns, rows)
@@ -162,13 +163,20 @@ def _metrics(settings: Sequence[SettingResult]) -> dict[str, float]:
         end_of_name = f"/{label.replace('=', ' ')}" if label else ""
         before = _before(setting)
         start = None if before is None else Mean(before, None, None)
-        for part, mean in (("", setting.after), ("_before", start), ("_gain", setting.gain)):
-            if mean is None:
-                continue
-            name = f"{PREFIX}/test/{setting.metric}{part}"
-            ends = {"": mean.value, "_low": mean.low, "_high": mean.high}
-            found |= {f"{name}{end}{end_of_name}": value for end, value in ends.items() if value is not None}
+        name = f"{PREFIX}/test/{setting.metric}"
+        for part, mean, over in (("", setting.after, OVER_SEEDS), ("_before", start, ""), ("_gain", setting.gain, "")):
+            if mean is not None:
+                found |= named_ends(f"{name}{part}", mean, over, end_of_name)
     return found
+
+
+def named_ends(name: str, mean: Mean, over: str, end_of_name: str) -> dict[str, float]:
+    """Return a mean and the ends of its interval, if it has one, as metrics.
+
+    `over` is what stands before `_low` and `_high`, so that a name means the same in a sweep and in its runs.
+    """
+    ends = {"": mean.value, f"{over}_low": mean.low, f"{over}_high": mean.high}
+    return {f"{name}{end}{end_of_name}": value for end, value in ends.items() if value is not None}
 
 
 def _before(setting: SettingResult) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from mlops.record.sweep import SweptRun
+from mlops.record.sweep import OVER_SEEDS, SweptRun, named_ends
 from mlops.tracking.run import Tracker
 from rlft.sweep import SEED, mean_over_runs, short_names
 
@@ -41,12 +41,11 @@ def log_mean_curves(tracker: Tracker, runs: Sequence[SweptRun]) -> None:
 def mean_curve(name: str, curves: Sequence[Curve], end: str = "") -> Iterator[tuple[int, dict[str, float]]]:
     """Yield each step that all curves have, with the mean there and the ends of its 95 % interval, if there is one.
 
-    `end` is what comes after the names.
+    `end` is what comes after the names. The ends are over seeds, and their names say so.
     """
     for step in sorted(set.intersection(*(set(curve) for curve in curves)) if curves else ()):
         mean = mean_over_runs([curve[step] for curve in curves])
-        found = {"": mean.value, "_low": mean.low, "_high": mean.high}
-        yield step, {f"{name}{part}{end}": value for part, value in found.items() if value is not None}
+        yield step, named_ends(name, mean, OVER_SEEDS, end)
 
 
 def _curves(client: MlflowClient, runs: Sequence[SweptRun]) -> dict[str, list[Curve]]:

@@ -82,6 +82,11 @@ def test_the_start_is_told_beside_the_score_and_the_gain():
     found = _metrics(_settings(runs))
     name = "0_result/test/accuracy"
     assert (found[name], found[f"{name}_before"], found[f"{name}_gain"]) == pytest.approx((0.75, 0.25, 0.5))
+    # The interval of a run's own `_low` and `_high` is over tasks; that of the sweep, over seeds, has another name.
+    assert sorted(found) == sorted(
+        [name, f"{name}_over_seeds_low", f"{name}_over_seeds_high", f"{name}_before"]
+        + [f"{name}_gain{end}" for end in ("", "_low", "_high")]
+    )
     assert result_of(runs, ["a", "b"])["settings"][0]["before"] == pytest.approx(0.25)
     ((_, counted, before, after, *_),) = table_of(runs).rows
     assert (counted, before, after) == ("2 of 2", "accuracy 0.250", "0.750")

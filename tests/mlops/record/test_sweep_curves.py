@@ -16,8 +16,8 @@ def test_the_mean_is_of_the_steps_that_all_runs_have():
     assert found[0] == {f"{NAME}/rate 1": pytest.approx(0.1)}  # equal values have no interval
     assert found[2] == {
         f"{NAME}/rate 1": 0.5,
-        f"{NAME}_low/rate 1": pytest.approx(0.5 - 12.706 * 0.2, abs=1e-3),
-        f"{NAME}_high/rate 1": pytest.approx(0.5 + 12.706 * 0.2, abs=1e-3),
+        f"{NAME}_over_seeds_low/rate 1": pytest.approx(0.5 - 12.706 * 0.2, abs=1e-3),
+        f"{NAME}_over_seeds_high/rate 1": pytest.approx(0.5 + 12.706 * 0.2, abs=1e-3),
     }
     assert list(found) == [0, 2]
     assert list(mean_curve(NAME, [])) == []
