@@ -9,6 +9,7 @@ from rich.table import Table
 from cli.compared_sentences import (
     Names,
     interval,
+    said_of_metrics,
     said_of_pair,
     said_of_rewards,
     said_of_sampling,
@@ -28,7 +29,7 @@ def show_comparison(console: Terminal, found: dict[str, Any]) -> None:
     """Print a comparison as `mlops.stored.contrasted.make_comparison` returns it."""
     names = _names(console, list(found["runs"]))
     _show_runs(console, found, names)
-    for line in said_of_starts(found, names):
+    for line in (*said_of_metrics(found, names), *said_of_starts(found, names)):
         console.print_behind("  ", line)
     for key, some, none in (
         ("settings", "Settings that differ", "The settings are the same"),
@@ -102,9 +103,12 @@ def _show_differing(console: Terminal, title: str, differing: dict[str, dict[str
 
 def _show_tasks(console: Terminal, found: dict[str, Any], names: Names, how: str) -> None:
     solver, other = names[found["solver"]], names[found["other"]]
-    console.print(styled(f"Tasks that {solver} solves more often than {other}{how}: {found['count']}", "bold"))
+    title = f"Tasks that {solver} solves more often than {other}{how}: {found['count']}"
+    console.print(styled(f"{title} ({found['by_chance']:g} if both were equal)", "bold"))
     for task in found["tasks"]:
         console.print_behind("  ", f"{task['id']}: {_cut(task['prompt'], _LONGEST)}")
+        solved = ", ".join(f"{names[run]} {share:.0%}" for run, share in task["solved"].items())
+        console.print_behind("    ", f"solved attempts: {solved}")
         for run, attempts in task["attempts"].items():
             for each in attempts[:_ATTEMPTS]:
                 reward = "no score" if each["reward"] is None else f"{each['reward']:g}"

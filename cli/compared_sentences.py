@@ -26,6 +26,18 @@ def said_of_starts(found: dict[str, Any], names: Names) -> Iterator[str]:
         yield f"{more} more pairs are like this; `--json` lists them under `better_starts`."
 
 
+def said_of_metrics(found: dict[str, Any], names: Names) -> Iterator[str]:
+    """Say in which metric runs are compared that chose their best rounds by different ones, and how to take another."""
+    metrics, metric = found["metrics"], found["metric"]
+    if len(set(metrics.values())) == 1:
+        return
+    yield (
+        f"These runs chose their best rounds by different metrics: {_by_value(metrics, names)}. They are compared in "
+        f"{metric}: that of the first run that is named, if all have it, and in accuracy otherwise. Name another run "
+        "first to compare in its metric, and choose the metric before looking at the result."
+    )
+
+
 def said_of_rewards(found: dict[str, Any], names: Names) -> Iterator[str]:
     """Say what scores by different rewards tell, and how to score all by one."""
     if len(found["rewards"]) == 1:

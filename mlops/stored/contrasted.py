@@ -40,6 +40,7 @@ def make_comparison(runs: Mapping[str, StoredRun], split: str, count: int) -> di
     return {
         "split": split,
         "metric": metric,
+        "metrics": {name: _own_metric(run) for name, run in runs.items()},
         "tasks": kept,
         "left_out": {name: len(run.asked) - kept for name, run in runs.items()},
         "runs": {name: _means(report) for name, report in reports.items()},
@@ -65,10 +66,14 @@ def _trained_by(run: StoredRun) -> dict[str, Any]:
     return {**run.settings, "code": codes, "tasks fingerprint": run.fingerprint}
 
 
+def _own_metric(run: StoredRun) -> str:
+    """Return the metric by which a run chose its best round."""
+    return str((run.settings.get("evaluation") or {}).get("metric", "accuracy"))
+
+
 def _metric(runs: Mapping[str, StoredRun]) -> str:
-    """Return the metric by which the first run chose its best round. All reports have `accuracy`."""
-    first = next(iter(runs.values()))
-    metric = (first.settings.get("evaluation") or {}).get("metric", "accuracy")
+    """Return the metric of the first run, if all reports have it. All have `accuracy`."""
+    metric = _own_metric(next(iter(runs.values())))
     return metric if all(metric in run.report.per_task for run in runs.values()) else "accuracy"
 
 
@@ -79,7 +84,11 @@ def _means(report: EvaluationReport) -> dict[str, float]:
 def _tasks(
     runs: Mapping[str, StoredRun], reports: Reports, ids: Mapping[str, Mapping[str, str]], count: int
 ) -> list[dict[str, Any]]:
-    """Return for the first run and each other one the tasks that one solves more often, with the attempts of both."""
+    """Return for the first run and each other one the tasks that one solves more often, with the attempts of both.
+
+    `by_chance` is how many of the tasks that tell both apart two equal models would have each way: half. `solved` is
+    the share of the attempts that are, of which few may be shown.
+    """
     first, *others = runs
     chosen = {
         (solver, other): solved_by_one(reports[solver], reports[other])
@@ -94,10 +103,12 @@ def _tasks(
             "solver": solver,
             "other": other,
             "count": len(found),
+            "by_chance": (len(found) + len(chosen[other, solver])) / 2,
             "tasks": [
                 {
                     "id": task,
                     "prompt": prompts.get(task, ""),
+                    "solved": {name: reports[name].per_task["accuracy"][task] for name in (solver, other)},
                     "attempts": {
                         name: [{"text": each.text, "reward": each.total} for each in said[name][task]]
                         for name in (solver, other)

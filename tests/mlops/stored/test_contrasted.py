@@ -254,6 +254,35 @@ def test_other_tasks_under_the_same_settings_are_another_setting():
     assert "Data that differ" in said
 
 
+def test_how_many_tasks_chance_would_give_each_way_is_told():
+    # a solves tasks 0 to 9 and b 8 to 13: 8 alone and 4 alone. Of 12 tasks that tell them apart, chance gives 6 each.
+    one, two = run("a", 10), run("b", 0)
+    scores = {task: float(8 <= number < 14) for number, task in enumerate(two.report.per_task["accuracy"])}
+    found = compared(one, replace(two, report=replace(two.report, per_task={"accuracy": scores, "reward": scores})))
+    assert [(each["solver"], each["count"], each["by_chance"]) for each in found["solved_by_one"]] == [
+        ("b", 4, 6),
+        ("a", 8, 6),
+    ]
+    assert found["solved_by_one"][1]["tasks"][0]["solved"] == {"a": 1.0, "b": 0.0}
+    said = shown(found)
+    assert "Tasks that a solves more often than b: 8 (6 if both were equal)" in said
+    assert "solved attempts: a 100%, b 0%" in said
+
+
+def test_runs_that_chose_by_different_metrics_are_told_so():
+    by = {
+        name: replace(each, settings={**each.settings, "evaluation": {"metric": metric}})
+        for name, each, metric in (("a", run("a", 10), "accuracy"), ("b", run("b", 36), "reward"))
+    }
+    found = compared(*by.values())
+    assert (found["metric"], found["metrics"]) == ("accuracy", {"a": "accuracy", "b": "reward"})
+    said = " ".join(shown(found).split())
+    assert "chose their best rounds by different metrics: accuracy in a and reward in b." in said
+    assert "They are compared in accuracy: that of the first run that is named" in said
+    assert compared(by["b"], by["a"])["metric"] == "reward"
+    assert "by different metrics" not in shown(compared(run("a", 10), run("b", 36)))
+
+
 def test_reruns_of_a_seed_are_told_and_count_as_one():
     again = [run("a", 10), run("a-again", 11), run("b", 36, rate=1e-2), run("b-again", 37, rate=1e-2)]
     found = compared(*again)
