@@ -108,8 +108,7 @@ def register_policy_version(
             assert model_id is not None
             own = {**_own_tags(run_id, policy, decision), FILES_TAG: files_hash, MODEL_TAG: model_id}
             waiting = {APPROVAL_TAG: "pending"} if approval and decision.promote else {}
-            of_run = {key: kept for key, kept in (tags or {}).items() if not key.startswith(HIDDEN)}
-            all_tags, text = {**own, **waiting, **of_run}, _described(client, run_id, decision, result)
+            all_tags, text = {**own, **waiting, **(tags or {})}, _described(client, run_id, decision, result)
             version = _create_version(client, name, run_id, model_id, all_tags, text)
         if DONE_TAG not in version.tags:  # it is set last, so that a run that was killed before sets the aliases again
             _set_aliases(client, version, decision)
@@ -196,11 +195,13 @@ def _find_version(
 def _create_version(
     client: RegistryClient, name: str, run_id: str, model_id: str, tags: Mapping[str, str], description: str
 ) -> ModelVersion:
+    """Make a version with these tags, but for those by which MLflow knows a run's user and source."""
     _make_name(client, name)
+    own = {key: kept for key, kept in tags.items() if not key.startswith(HIDDEN)}
     # The usual source, models:/<id>, is looked up by the store with the global tracking address, which is another one.
     source = client.get_logged_model(model_id).artifact_location
     version = client.create_model_version(
-        name, source=source, run_id=run_id, model_id=model_id, tags=dict(tags), description=description
+        name, source=source, run_id=run_id, model_id=model_id, tags=own, description=description
     )
     # By this tag the page of the logged model leads to the version, as mlflow.register_model does it.
     versions = json.dumps([{"name": name, "version": int(version.version)}])

@@ -50,7 +50,7 @@ def test_the_first_sentence_says_that_a_control_would_do(low, errors, said):
         "SFT on your gold answers reaches 66.0 %, and GRPO is not measurably better: it would do, and costs no more."
     )
     assert (sentence in text.splitlines()[1]) == said
-    assert f"GRPO minus SFT on your gold answers: +0.020, 95 % interval {low:+.3f} to +0.060" in text
+    assert f"GRPO minus SFT on your gold answers: +0.020, 95 % interval {change.low:+.3f} to +0.060" in text
     cost = ControlCost(demonstrations=2000, flops=3e12, budget=4e12, seconds=9)
     text = " ".join(shown(status="improved", control_costs={"sft": cost}, **arms).replace("│", "").split())
     dear = (
