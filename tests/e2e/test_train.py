@@ -104,15 +104,17 @@ def test_curves_parameters_datasets_and_links_are_in_mlflow(finished):
     found = home.query(f"""
 run = mlflow_client.get_run("{result.summary["mlflow_run_id"]}")
 curve = [(m.step, m.value) for m in mlflow_client.get_metric_history(run.info.run_id, "reward")]
+result = [m.step for m in mlflow_client.get_metric_history(run.info.run_id, "0_result/test/accuracy")]
 zenml_run = client.get_pipeline_run("{result.summary["pipeline_run_id"]}")
 print(json.dumps({{
-    "steps": [step for step, _ in curve],
+    "steps": [step for step, _ in curve], "result": result,
     "metrics": run.data.metrics, "params": run.data.params, "tags": run.data.tags,
     "datasets": [d.dataset.name for d in run.inputs.dataset_inputs], "status": run.info.status,
     "linked": zenml_run.run_metadata.get("mlflow_run_id"),
 }}))
 """)
     assert found["steps"] == [1, 2, 3]
+    assert found["result"] == [0]  # of which MLflow draws a bar
     assert found["status"] == "FINISHED"
     assert found["params"]["training.rounds"] == "3"
     assert len(found["datasets"]) == 5
