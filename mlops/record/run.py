@@ -202,7 +202,7 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float,
     held = peak_memory()
     record.summary.memory_megabytes = round(held.process / 1e6, 1)
     record.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
-    # A step of its own for each attempt, as a metric keeps the first value that it has at a step. That of the first is 0:
+    # A step of its own for each attempt, as a metric keeps the first value that it has at a step. The first one has 0:
     # MLflow draws a bar of a value there, and a lone point of any other.
     step = record.attempt if record.attempt > 1 else 0
     record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=step)
