@@ -61,13 +61,10 @@ def test_the_look_at_the_gate_and_the_tasks_are_noted_for_later_runs(finished):
 tags = mlflow_client.get_registered_model("tiny").tags
 path = mlflow_client.download_artifacts("{result.summary["mlflow_run_id"]}", "task_questions.json")
 tasks = client.get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["ingest_tasks"].outputs["tasks"][0].load()
-print(json.dumps([{{key: value for key, value in tags.items() if "rlft.look." in key}},
+print(json.dumps([{{key: value for key, value in tags.items() if key.startswith("rlft.look.")}},
     [len(json.load(open(path))["train"]), len(tasks.split("train"))]]))
 """)
     assert list(looks.values()) == ["1/20/0.05"]
-    assert [
-        key for key in looks if not key.startswith("mlflow.")
-    ] == []  # MLflow's page of the model does not list them
     assert noted[0] == noted[1] > 0
 
 
