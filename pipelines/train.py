@@ -126,9 +126,9 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             _note_rounds(rounds, record)
             starts = Starts(base, start, other)
             conclude(stages, tasks, starts, rounds, record, tracking_uri, _current_run(), anew=anew)
-        record.seconds.total = time.perf_counter() - began  # of the page; what is written of the run comes after it
+        record.measure()  # for the page; what is written of the run comes after it
         with stages.show("report"):
-            write_report(str(_current_run().id), record.summary.model_dump(mode="json"))
+            record.page = write_report(str(_current_run().id), record.summary.model_dump(mode="json"))
 
 
 def _lend(display: Display, record: Record) -> Lent:

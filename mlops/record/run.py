@@ -73,12 +73,24 @@ class Record:
     """How many tokens the rounds have sampled."""
     disk_before: int = 0
     """Bytes of the home when this attempt began."""
+    began: float = field(default_factory=time.perf_counter)
+    """When this attempt began, on the clock of `time.perf_counter`."""
+    page: Any = None
+    """The page about the run, as the artifact of the step that has made it, once there is one."""
 
     def keep(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
         assert self.summary.pipeline_run_id is not None
         keep_artifacts(find_home(), self.summary.pipeline_run_id, self.name)
         self.system.log(self.tracker)
+
+    def measure(self) -> None:
+        """Note in the summary how long this attempt has taken up to now, and how much disk and memory."""
+        self.seconds.total = time.perf_counter() - self.began
+        self.summary.disk_megabytes = round(max(0, _disk_use(find_home()) - self.disk_before) / 1e6, 1)
+        held = peak_memory()
+        self.summary.memory_megabytes = round(held.process / 1e6, 1)
+        self.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
 
     def note_judging(self, stage: str, judging: Judging | None) -> None:
         """Note in the summary what judges were asked in a stage, if any was."""
@@ -135,7 +147,7 @@ def open_record(
     tracker.log_params(config.model_dump())
     record.code = identity_facts(fingerprints, labels)
     tracker.log_json(f"identity/attempt-{record.attempt}.json", record.code)
-    started, status = time.perf_counter(), "FAILED"
+    status = "FAILED"
     try:
         _open_registry(tracking_uri, registry_name(config), tracker, own_store=own_store)
         with calls_witnessed(home, str(run.id), name), record.system.measuring():
@@ -150,7 +162,7 @@ def open_record(
         _note_failure(record.summary, cause)
         raise
     finally:
-        _close(record, home, run, time.perf_counter() - started, status, labels.note)
+        _close(record, home, run, status, labels.note)
 
 
 def _note_failure(summary: Summary, cause: Exception) -> None:
@@ -188,20 +200,13 @@ def _open_registry(tracking_uri: str, name: str, tracker: Tracker, *, own_store:
         ) from cause
 
 
-def _close(record: Record, home: Home, run: PipelineRunResponse, seconds: float, status: str, note: str) -> None:
-    """Write everything that must be written however the run has ended, after so many seconds.
-
-    `note` is what the user wrote about the run.
-    """
+def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, note: str) -> None:
+    """Write everything that must be written however the run has ended; `note` is what the user wrote about it."""
     run_id = str(run.id)
-    record.seconds.total = seconds
     record.keep()
+    record.measure()
     gpus = torch.cuda.device_count()
     record.summary.mlflow_run_id = record.tracker.run_id
-    record.summary.disk_megabytes = round(max(0, _disk_use(home) - record.disk_before) / 1e6, 1)
-    held = peak_memory()
-    record.summary.memory_megabytes = round(held.process / 1e6, 1)
-    record.summary.gpu_memory_megabytes = None if held.gpu is None else round(held.gpu / 1e6, 1)
     # A step of its own for each attempt, as a metric keeps the first value that it has at a step. The first one has 0:
     # MLflow draws a bar of a value there, and a lone point of any other.
     step = record.attempt if record.attempt > 1 else 0
@@ -230,9 +235,13 @@ def _page_of(run: PipelineRunResponse) -> str | None:
 
 
 def _log_report(record: Record, home: Home, run_id: str) -> None:
-    """Write the page about the run into MLflow. Whatever fails, the run has ended as it has."""
+    """Write the page about the run into MLflow: that of the step which made one, or a new one if it was cut short.
+
+    Whatever fails, the run has ended as it has.
+    """
     try:
-        record.tracker.log_text("report.html", make_report(home, run_id, record.summary))
+        page = make_report(home, run_id, record.summary) if record.page is None else record.page.load()
+        record.tracker.log_text("report.html", page)
     except Exception as cause:  # a store that is away, or an artifact that has changed: both are told elsewhere
         logger.warning("there is no report.html in MLflow; `rlft report` writes it: %s", hide(str(cause)))
 

@@ -36,13 +36,15 @@ print(json.dumps([load_text("runs:/{result.summary["mlflow_run_id"]}/report.html
 
 def test_zenml_shows_the_page(finished):
     home, result = finished
-    shown, kind, page = home.query(f"""
+    shown, kind, page, logged = home.query(f"""
+from mlflow.artifacts import load_text
 from zenml.client import Client
 step = Client().get_pipeline_run("{result.summary["pipeline_run_id"]}").steps["write_report"]
 (report,) = step.outputs["report"]
 (shown,) = report.visualizations
-print(json.dumps([shown.uri, shown.type, report.load()]))
+logged = load_text("runs:/{result.summary["mlflow_run_id"]}/report.html")
+print(json.dumps([shown.uri, shown.type, report.load(), logged]))
 """)
-    assert (shown.endswith("report.html"), kind) == (True, "html")
+    assert (shown.endswith("report.html"), kind, logged) == (True, "html", page)  # it is made once
     difference = result.summary["difference"]
     assert f"on {difference['tasks']} unseen test tasks" in page
