@@ -13,7 +13,8 @@ from cli.runs import duration
 from mlops.display.terminal import Terminal, errors, styled
 from mlops.home.faults import check_home
 from mlops.home.folder import Home
-from mlops.runs.listing import ListedRun, list_runs
+from mlops.runs.listed import ListedRun
+from mlops.runs.listing import list_runs
 from rlft.errors import RlftError
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def removable_runs(home: Home) -> list[ListedRun]:
 
 def find_one(runs: list[ListedRun], asked: str) -> ListedRun:
     """Return the run that a name or id means. Raises RlftError if there is none or several."""
-    from mlops.runs.listing import find_listed, sweeps_of
+    from mlops.runs.listed import find_listed
+    from mlops.runs.listing import sweeps_of
     from mlops.runs.unknown import unknown_run
 
     found = find_listed(runs, asked)

@@ -19,7 +19,8 @@ from mlops.home.entries import check_entries
 from mlops.home.folder import Home, find_home
 from mlops.home.last_calls import KILLED, how_it_ended
 from mlops.home.processes import claimed
-from mlops.runs.listing import find_listed, list_runs, sweeps_of
+from mlops.runs.listed import find_listed
+from mlops.runs.listing import list_runs, sweeps_of
 from mlops.runs.unknown import unknown_run
 from mlops.runtime.signals import keep_from_zenml
 from rlft.config import Config

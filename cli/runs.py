@@ -14,7 +14,8 @@ from cli.options import Verbose
 from mlops.display.terminal import Terminal, console, errors, styled
 from mlops.home.entries import check_entries
 from mlops.home.folder import find_home
-from mlops.runs.listing import ListedRun, list_runs, to_json
+from mlops.runs.listed import ListedRun
+from mlops.runs.listing import list_runs, to_json
 from rlft.visible import visible
 
 _COLOURS = {"improved": "green", "failed": "red", "killed": "red", "interrupted": "red", "running": "cyan"}

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
-from mlops.runs.listing import ListedRun
+from mlops.runs.listed import ListedRun
 from rlft.errors import StorageError
 
 # Results of steps of these attempts that no step of another attempt has made or read.

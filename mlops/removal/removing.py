@@ -23,7 +23,8 @@ from mlops.home.processes import claimed, living_notes
 from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import Plan, keys_of, make_plan, own_files, registered_places, within
 from mlops.removal.rows import give_back, hide_from_cache, remove_from_mlflow, remove_from_zenml
-from mlops.runs.listing import ListedRun, list_runs
+from mlops.runs.listed import ListedRun
+from mlops.runs.listing import list_runs
 from mlops.stored.verification import seal_file
 from rlft.errors import RlftError, StorageError
 

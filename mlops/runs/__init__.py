@@ -4,7 +4,8 @@
 - `settings`: its config, as it is stored with it
 - `readable`: whether this rlft reads what it has stored
 - `finding`: finding, ending and choosing runs in ZenML
-- `listing`, `unknown`: the runs of a home, read without ZenML; what is said of a name that means none of them
+- `listing`, `listed`, `registered`: the runs of a home, read without ZenML; one of them; what MLflow says about it
+- `unknown`: what is said of a name that means none of them
 - `labels`, `commits`: its own name, note and tags; the commits of its code
 - `naming`: the name of a run that was given none
 - `identity`, `lineage`: what ran; what became of its model

@@ -17,33 +17,18 @@ from typing import Any, TypeVar
 from mlops.home.databases import MLFLOW, ZENML, opened
 from mlops.home.folder import Home
 from mlops.home.processes import goes_on, living_notes
-from mlops.ids import (
-    EVALUATE,
-    OTHERS,
-    PARENT_TAG,
-    PIPELINE,
-    RESCORE,
-    RETRAIN,
-    ROLLOUTS,
-    RUN_TAG,
-    SWEEP_TAG,
-    name_of_first,
-)
-from mlops.registry.changes import read_changes
-from mlops.registry.names import CHAMPION, plain_tags
-from mlops.registry.spells import find_moves
-from mlops.registry.verdicts import waits
+from mlops.ids import EVALUATE, OTHERS, PIPELINE, RESCORE, RETRAIN, ROLLOUTS, RUN_TAG, name_of_first
+from mlops.runs.listed import Attempt, ListedRun
+from mlops.runs.registered import with_mlflow
 from mlops.runs.unknown import SweptRuns
 from mlops.summary.evaluations import mlflow_ids, read_evaluation
 from mlops.summary.file import read_summary
 from mlops.summary.replays import read_replay
-from mlops.summary.summary import Summary
 from rlft.errors import FormatVersionError
 
 Read = TypeVar("Read")
 _UNFINISHED = ("initializing", "running")
 _COMPLETED = "completed"  # ZenML's word
-_KINDS = {PIPELINE: "training", EVALUATE: "evaluation", RESCORE: RESCORE, RETRAIN: RETRAIN}
 # Every attempt, newest first, with the name of its run; the tag is missing on runs from before there were tags.
 _ATTEMPTS = f"""
 SELECT run.id, run.name, run.status, run.created, run.start_time, run.end_time, pipeline.name,
@@ -60,96 +45,6 @@ JOIN run_metadata_resource AS described ON described.resource_id = output.artifa
 JOIN run_metadata ON run_metadata.id = described.run_metadata_id AND run_metadata.key = 'sampled_tokens'
 WHERE step_run.status = 'completed' GROUP BY 1
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt at a run: its id as ZenML writes it, its name, its status and when it began and ended, in UTC."""
-
-    id: str
-    name: str
-    status: str
-    began: datetime
-    seconds: float
-    summary: Summary | None
-    pipeline: str = PIPELINE
-
-    @property
-    def key(self) -> str:
-        """The id as ZenML's database has it."""
-        return self.id.replace("-", "")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run with all attempts at it, newest first, and what it has cost and led to.
-
-    `status` is that of its summary, or `running`, `failed`, `killed` or `finished`; an evaluation or a replay that was
-    cut short is `interrupted`, and `again` is the command that goes on with it, where it is known. `version` is the
-    registered one as (name, version). `aliases` are those of all its versions, and `named` says of each which version
-    it names. `marks` says what else the registry holds about its version: `was champion`, or `waits for approval`.
-    `sweep` is the name of the sweep that it is one of, empty without one.
-    """
-
-    name: str
-    attempts: tuple[Attempt, ...]
-    status: str
-    tokens: int | None = None
-    gpu_hours: float | None = None
-    mlflow_runs: tuple[str, ...] = ()
-    version: tuple[str, str] | None = None
-    aliases: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
-    sweep: str = ""
-    again: str = ""
-
-    @property
-    def began(self) -> datetime:
-        """When its first attempt began."""
-        return self.attempts[-1].began
-
-    @property
-    def seconds(self) -> float:
-        """Wall seconds of all attempts."""
-        return sum(attempt.seconds for attempt in self.attempts)
-
-    @property
-    def summary(self) -> Summary | None:
-        """The summary of the newest attempt that has left one."""
-        return next((attempt.summary for attempt in self.attempts if attempt.summary), None)
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether `rlft resume` would go on with it, and not fail again by the settings that it keeps."""
-        last = self.attempts[0].summary
-        is_hopeless = last is not None and last.needs_new_settings
-        return self.status in ("failed", "killed") and self.kind == "training" and not is_hopeless
-
-    @property
-    def kind(self) -> str:
-        """What it is: `training`, an `evaluation` of models, or a replay of another run, a `rescore` or `retrain`."""
-        return _KINDS[self.attempts[0].pipeline]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `rlft runs --json` prints it."""
-        difference = self.summary.difference if self.summary else None
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "sweep": self.sweep or None,
-            "began": self.began.isoformat(),
-            "status": self.status,
-            "again": self.again or None,
-            "attempts": [attempt.id for attempt in self.attempts],
-            "difference": difference and difference.model_dump(),
-            "seconds": round(self.seconds, 1),
-            "gpu_hours": self.gpu_hours,
-            "sampled_tokens": self.tokens,
-            "version": self.version and {"name": self.version[0], "version": self.version[1]},
-            "aliases": list(self.aliases),
-            "marks": list(self.marks),
-        }
 
 
 @dataclass(slots=True)
@@ -178,7 +73,7 @@ def list_runs(home: Home) -> Listing:
     listing.runs = [_run(home, name, attempts, alive, tokens, listing.problems) for name, attempts in groups.items()]
     try:
         with opened(MLFLOW.file(home)) as database:
-            listing.runs = [_with_mlflow(database, run) for run in listing.runs]
+            listing.runs = [with_mlflow(database, run) for run in listing.runs]
     except sqlite3.Error as cause:
         if listing.runs:
             listing.problems.append(f"MLflow's database cannot be read ({cause}): versions and GPU hours are not known")
@@ -264,68 +159,9 @@ def _status(home: Home, attempts: list[Attempt], alive: set[str], told: Mapping[
     return "killed" if attempts[0].status in _UNFINISHED else "failed"
 
 
-def _with_mlflow(database: sqlite3.Connection, run: ListedRun) -> ListedRun:
-    """Add what MLflow's database says: the registered version with its aliases, and the hours of GPUs."""
-    marks = ", ".join("?" * len(run.mlflow_runs))
-    found = database.execute(
-        f"SELECT name, version FROM model_versions WHERE run_id IN ({marks}) ORDER BY version DESC", run.mlflow_runs
-    ).fetchall()
-    hours = database.execute(
-        f"SELECT SUM(value) FROM latest_metrics WHERE key = 'perf/gpu_hours' AND run_uuid IN ({marks})", run.mlflow_runs
-    ).fetchone()[0]
-    aliases = [
-        (alias, f"{name} {version} is {alias}")
-        for alias, version, name in database.execute(
-            "SELECT alias, version, name FROM registered_model_aliases ORDER BY alias"
-        )
-        if (name, version) in found
-    ]
-    kept = {name: getattr(run, name) for name in ("name", "attempts", "status", "tokens", "mlflow_runs", "again")}
-    version = (found[0][0], str(found[0][1])) if found else None
-    unique, named = tuple(dict.fromkeys(alias for alias, _ in aliases)), tuple(sentence for _, sentence in aliases)
-    said, sweep = _marks(database, version) if version else (), _sweep(database, run)
-    return ListedRun(**kept, gpu_hours=hours, version=version, aliases=unique, named=named, marks=said, sweep=sweep)
-
-
-def _sweep(database: sqlite3.Connection, run: ListedRun) -> str:
-    """Return the name of the sweep whose run in MLflow the run is nested in; empty if there is none."""
-    marks = ", ".join("?" * len(run.mlflow_runs))
-    found = database.execute(
-        "SELECT above.name FROM tags AS nested JOIN runs AS above ON above.run_uuid = nested.value "
-        "JOIN tags AS sweep ON sweep.run_uuid = above.run_uuid AND sweep.key = ? "
-        f"WHERE nested.key = '{PARENT_TAG}' AND nested.run_uuid IN ({marks})",
-        (SWEEP_TAG, *run.mlflow_runs),
-    ).fetchone()
-    return found[0] if found else ""
-
-
-def _marks(database: sqlite3.Connection, version: tuple[str, str]) -> tuple[str, ...]:
-    """Return what the registry's notes say about a version beside its aliases."""
-    name, number = version
-    of_model = database.execute("SELECT key, value FROM registered_model_tags WHERE name = ?", (name,))
-    noted = database.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", version)
-    own = plain_tags(dict(noted))
-    [champion] = database.execute(
-        "SELECT max(version) FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, CHAMPION)
-    ).fetchone()
-    now = None if champion is None else str(champion)
-    moves = find_moves(read_changes(plain_tags(dict(of_model))), now, datetime.now(UTC))
-    was = ("was champion",) if number != now and any(move.to == number for move in moves) else ()
-    return (*was, *(("waits for approval",) if waits(own, number, moves) else ()))
-
-
 def _time(text: str) -> datetime:
     """ZenML's times are in UTC, without a zone."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def find_listed(runs: list[ListedRun], asked: str) -> list[ListedRun]:
-    """Return the runs that a name, an id of an attempt, or the beginning of either means; an exact name comes first."""
-    exact = [
-        run for run in runs if asked in (run.name, *(name for a in run.attempts for name in (a.id, a.key, a.name)))
-    ]
-    begins = [run for run in runs if any(n.startswith(asked) for a in run.attempts for n in (run.name, a.id, a.name))]
-    return exact or begins
 
 
 def sweeps_of(runs: list[ListedRun]) -> dict[str, SweptRuns]:

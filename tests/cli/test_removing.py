@@ -20,7 +20,7 @@ from mlops.home.locks import removal_lock
 from mlops.removal import removing as removal
 from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import Plan
-from mlops.runs.listing import Attempt, ListedRun
+from mlops.runs.listed import Attempt, ListedRun
 from rlft.errors import StorageError
 from tests.mlops.home.making import make_databases
 

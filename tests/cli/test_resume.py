@@ -11,7 +11,8 @@ from cli import resume
 from cli.resume import claim_early
 from mlops.home.folder import Home
 from mlops.home.processes import claimed
-from mlops.runs.listing import Attempt, ListedRun, Listing
+from mlops.runs.listed import Attempt, ListedRun
+from mlops.runs.listing import Listing
 from rlft.errors import RlftError
 
 RUNS = [

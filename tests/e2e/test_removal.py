@@ -18,7 +18,8 @@ from mlops.home.restore import restore_home
 from mlops.removal import removing as removal
 from mlops.removal.plan import make_plan
 from mlops.removal.removing import remove_runs
-from mlops.runs.listing import find_listed, list_runs
+from mlops.runs.listed import find_listed
+from mlops.runs.listing import list_runs
 from mlops.stored.files import read_round
 from tests.e2e.conftest import TINY, Home
 

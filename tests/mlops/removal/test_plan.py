@@ -12,7 +12,7 @@ from mlops.home.databases import ZENML
 from mlops.home.folder import Home
 from mlops.removal.note import Note, unfinished_removal
 from mlops.removal.plan import chosen_runs, freed_bytes, why_kept, within
-from mlops.runs.listing import Attempt, ListedRun, find_listed
+from mlops.runs.listed import Attempt, ListedRun, find_listed
 from mlops.summary.summary import Summary
 from rlft.errors import RlftError, StorageError
 

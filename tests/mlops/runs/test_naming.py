@@ -13,7 +13,7 @@ from mlops.clone import PROJECT
 from mlops.home.folder import Home
 from mlops.home.processes import NameHeldError, claimed
 from mlops.runs import naming
-from mlops.runs.listing import Attempt, ListedRun, find_listed
+from mlops.runs.listed import Attempt, ListedRun, find_listed
 from mlops.runs.naming import default_name, hold_free
 
 HOLDER = """
