@@ -10,6 +10,7 @@ What is needed first:
 - `ids`: the names under which pipelines store what they make
 - `serving`: a registered version over HTTP, until it is told to end
 - `use`: what people asked a served model, read for the tasks of a run
+- `doctor`: what is missing or broken on this machine and in its home
 - `stacks`: where steps run and where their artifacts lie, in ZenML's words
 
 Then the life of a run:

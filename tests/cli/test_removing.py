@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app as cli
-from cli.doctor import _removal
 from cli.removing import remove
 from mlops.display import terminal
+from mlops.doctor.home import _removal
 from mlops.home.backups import back_up
 from mlops.home.databases import DATABASES, MLFLOW, ZENML
 from mlops.home.folder import Home

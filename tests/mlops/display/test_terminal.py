@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 
 from cli import app as cli
 from cli import doctor
-from cli.doctor import Finding
 from cli.guard import guarded
 from cli.result import show_summary
 from mlops.clone import PROJECT
 from mlops.display import bars as progress
 from mlops.display import terminal
 from mlops.display.terminal import Terminal, styled
+from mlops.doctor.finding import Finding
 from mlops.stacks import file as stack_file
 from mlops.stored import rollouts as stored_rollouts
 from mlops.summary.sections import Difference, Ledger, Promotion, Seconds
@@ -221,7 +221,7 @@ def test_the_summary_of_a_run():
 
 
 def test_doctor_and_stack(rlft, monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor, "_findings", lambda home: [Finding("broken", EVIL, EVIL)])
+    monkeypatch.setattr(doctor, "check_home", lambda home: [Finding("broken", EVIL, EVIL)])
     monkeypatch.setattr(stack_file, "read_stack_file", lambda file: None)
     monkeypatch.setattr(stack_file, "apply_stack_file", lambda stack: EVIL)
     for arguments, times in ((["doctor"], 2), (["stack", "x.yaml"], 2)):

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from cli.doctor import _lost
 from cli.start import check_start
+from mlops.doctor.killed import _lost
 from mlops.home.databases import MLFLOW, ZENML
 from mlops.home.faults import Fault
 from mlops.home.folder import Home

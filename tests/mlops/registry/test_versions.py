@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
 
-from cli.doctor import _lost
+from mlops.doctor.killed import _lost
 from mlops.home.folder import Home
 from mlops.home.lost import dangling_aliases
 from mlops.registry import logged_model, served_policy

@@ -1,0 +1,7 @@
+"""What `rlft doctor` looks at: what is missing or broken on this machine, and how to mend it.
+
+- `finding`: one result of a check, and all of them in order
+- `machine`: Python, packages, the GPU, vLLM, the sandbox, the disk
+- `home`: whether the home was moved; removals that were cut short, and what is left in its folders
+- `killed`: runs that were killed, which are marked as failed on the way, and files of runs that are gone
+"""

@@ -1,0 +1,91 @@
+"""Checks of the home: whether it was moved, what lies in it, and what was cut short there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+from mlops.doctor.finding import Finding
+from mlops.doctor.killed import check_runs
+from mlops.home.entries import find_odd
+from mlops.home.folder import BACKUP, REMOVING, Home
+from mlops.home.last_calls import ends_left
+from mlops.home.moved import settle
+from rlft.errors import RlftError, StorageError
+
+
+def check_home(home: Home) -> Iterator[Finding]:
+    """Yield what is found of the home. On the way its paths are set right, and runs that were killed are marked so."""
+    if odd := list(find_odd(home)):
+        yield from (Finding("broken", f"{each.where}: {each.what}", each.fix) for each in odd)
+        return  # nothing else can be looked at until these are gone
+    yield from _moved(home)
+    yield from check_runs(home)
+    yield from _ends(home)
+    yield from _missed(home)
+    yield from _checkpoints(home)
+    yield from _removal(home)
+
+
+def _moved(home: Home) -> Iterator[Finding]:
+    """Rewrite the paths of a home that was moved or copied here."""
+    try:
+        was = settle(home)
+    except StorageError as error:
+        yield Finding("broken", error.what, error.fix)
+        return
+    if was is not None:
+        kept = f"nothing; {home.root / BACKUP} holds the databases as they were"
+        yield Finding("warning", f"{home.root} was moved or copied here from {was}; its paths are rewritten", kept)
+
+
+def _ends(home: Home) -> Iterator[Finding]:
+    """Say what the environment's code was doing in processes that are gone, until their runs are resumed."""
+    for name, end in ends_left(home).items():
+        yield Finding("warning", f"{name}: {end}", f"rlft resume {quote(name)}")
+
+
+def _missed(home: Home) -> Iterator[Finding]:
+    """Name the files that hold what tracking could not write into MLflow."""
+    for file in sorted(Path(home.root / "runs").glob("*.missed.json")):
+        yield Finding("warning", f"{file} holds what MLflow did not take", "resume or rerun once MLflow is reachable")
+
+
+def _checkpoints(home: Home) -> Iterator[Finding]:
+    """Say where the checkpoints of supervised stages are, from which a resumed run goes on, and how large they are."""
+    files = list(home.checkpoints.glob("*/*"))
+    if files:
+        size = sum(map(_size, files)) / 2**30
+        what = f"{len({file.parent for file in files})} supervised stages were cut off or go on: {size:.1f} GiB in "
+        fix = "`rlft resume` goes on with them; what is two weeks old is removed by the next one"
+        yield Finding("ok", f"{what}{home.checkpoints}", fix)
+
+
+def _removal(home: Home) -> Iterator[Finding]:
+    """Say that a removal of runs was cut short; one that had removed nothing yet is undone."""
+    if not (home.root / REMOVING).is_file():
+        return
+    from mlops.removal.note import UnreadableNoteError
+    from mlops.removal.removing import put_back
+
+    try:
+        is_undone = put_back(home)
+    except UnreadableNoteError as error:
+        yield Finding("broken", f"{error.where}: {error.what}", error.fix)
+        return
+    except (RlftError, sqlite3.Error):  # it goes on, or cannot be undone
+        is_undone = False
+    if is_undone:
+        yield Finding("ok", "a removal was cut short that had removed nothing: the cache gives those results again")
+    else:
+        fix = "`rlft prune` ends it and removes nothing else"
+        yield Finding("warning", "a removal of runs was cut short: their files may lie here still", fix)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # a run that goes on has replaced it by its next checkpoint
+        return 0

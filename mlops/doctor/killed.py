@@ -1,0 +1,82 @@
+"""Runs that were killed, which are marked as failed so that they can be resumed, and what runs have lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from mlops.doctor.finding import Finding
+from mlops.home.databases import all_runs_ended
+from mlops.home.faults import find_faults
+from mlops.home.folder import Home
+from mlops.home.last_calls import how_it_ended
+from mlops.home.lost import check_artifacts, dangling_aliases, lost_versions
+from mlops.home.processes import dead_notes, forget_process
+from mlops.registry.dangling import no_version
+from mlops.stacks.stack import connect
+from mlops.summary.file import end_summary, read_summary
+from mlops.summary.summary import Summary
+from rlft.errors import StorageError
+
+
+def check_runs(home: Home) -> Iterator[Finding]:
+    """Mark runs that were killed as failed, so that they can be resumed."""
+    if not (home.root / "zenml").is_dir():
+        yield Finding("ok", f"no runs yet in {home.root}")
+        return
+    if faults := [fault.error(home) for fault in find_faults(home, deep=True)]:
+        yield from (Finding("broken", f"{fault.where}: {fault.what}", fault.fix) for fault in faults)
+        return
+    yield from _lost(home)
+    if all_runs_ended(home):
+        # ZenML was told that they have ended, and whoever told it may have been killed before it changed the summary.
+        dead = dead_notes(home)
+        left = [note for note in dead if end_summary(home, note.run_id, how_it_ended(home, note.run_id))]
+        for note in left:
+            forget_process(home, note.run_id)
+            what = f"{note.run_name} was killed, and its summary says so now"
+            yield Finding("warning", what, f"rlft resume {quote(note.run_name)}")
+            yield from _end_in_mlflow(note.run_name, connect(home, None), read_summary(home, note.run_id))
+        if not left:
+            yield Finding("ok", "no run was killed midway")
+        return
+    uri = connect(home, None)
+    from mlops.runs.finding import killed_runs, mark_failed
+
+    killed = killed_runs(home)
+    for run in killed:
+        summary = read_summary(home, str(run.id))
+        mark_failed(home, run)
+        what = f"{run.name} was killed; it is marked as failed now"
+        yield Finding("warning", what, f"rlft resume {quote(run.name)}")
+        yield from _end_in_mlflow(run.name, uri, summary)
+    if not killed:
+        yield Finding("ok", "no run was killed midway")
+
+
+def _lost(home: Home) -> Iterator[Finding]:
+    """Name folders of runs and models that are gone, and aliases whose version is."""
+    try:
+        check_artifacts(home)
+    except StorageError as lost:
+        yield Finding("broken", f"{lost.where}: {lost.what}", lost.fix)
+    if gone := lost_versions(home):
+        named = ", ".join(gone[:5]) + (f" and {len(gone) - 5} more" if len(gone) > 5 else "")
+        fix = f"put {home.mlflow_artifacts} back, or let `rlft doctor --verify` name the command that stores them again"
+        yield Finding("broken", f"the files of registered versions are gone: {named}", fix)
+    for odd in (no_version(*each) for each in dangling_aliases(home)):
+        yield Finding("broken", f"{odd.where}: {odd.what}", odd.fix)
+
+
+def _end_in_mlflow(name: str, uri: str, summary: Summary | None) -> Iterator[Finding]:
+    """Tell MLflow that a killed run has ended; yields a finding only where that fails."""
+    if summary is None or (tracked := summary.mlflow_run_id) is None:
+        return
+    from mlops.summary.result import cut_short
+    from mlops.tracking.run import end_killed
+
+    said = cut_short(summary.error or "the process was killed", f"`rlft resume {quote(name)}` goes on")
+    try:
+        end_killed(uri, tracked, said)
+    except Exception as cause:  # whatever MLflow or a driver throws
+        yield Finding("warning", f"MLflow takes {name} for running: {cause}", "resume it")
