@@ -10,7 +10,8 @@ import typer
 from zenml.enums import ExecutionStatus
 from zenml.zen_stores.schemas import PipelineRunSchema
 
-from cli import doctor, guard
+from cli import guard
+from mlops.doctor.killed import check_runs
 from mlops.home.databases import _ENDED, DATABASES, ZENML, all_runs_ended, complaint, opened
 from mlops.home.folder import Home
 from tests.mlops.home.making import make_databases
@@ -32,7 +33,7 @@ def test_a_damaged_database_is_named_and_a_locked_one_is_not(tmp_path, monkeypat
         assert complaint(file) is None
     file.write_bytes(bytes(6) + file.read_bytes()[6:])
     assert complaint(file) == "file is not a database"
-    assert [(found.state, str(file) in found.what) for found in doctor._runs(home)] == [("broken", True)]
+    assert [(found.state, str(file) in found.what) for found in check_runs(home)] == [("broken", True)]
     monkeypatch.setenv("RLFT_HOME", str(tmp_path))
     monkeypatch.setattr(guard.errors, "_width", 2000)
     with pytest.raises(typer.Exit), guard.guarded(False, None):
