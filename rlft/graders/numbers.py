@@ -39,9 +39,10 @@ _NUMBER_WORDS = (
     "dozen dozens gross score half halves quarter quarters third thirds fourth fourths fifth fifths sixth sixths "
     "seventh sevenths eighth eighths ninth ninths tenth tenths hundredth hundredths thousandth thousandths millionth "
     "millionths halved doubles doubled tripled quadrupled twice thrice squared cubed factorial plus minus times x over "
-    "or and not"
+    "or and not pi π tsd tausend mio million millionen mrd milliarde milliarden"
 )
 _NOT_A_UNIT = frozenset(_NUMBER_WORDS.split())  # words after a number that change its value
+_SHORT_MILLIONS = ("M", "B")  # 5M is no 5, and m is a metre
 _LONGEST_UNIT = 6  # words
 
 
@@ -53,7 +54,7 @@ def parse_number(text: str) -> Fraction | None:
     ("18 eggs per day"), and a full stop at the end. Units and currencies are not compared with anything.
 
     Not read are several numbers ("3, 4", "1 or 2", "3-4", "5 + 6", "18 dollars and 20 cents"), commas in the wrong
-    place ("1,00"), number words and multipliers ("18 thousand"), powers of ten ("1e3"), and anything longer than
+    place ("1,00"), number words and multipliers ("18 thousand", "5M"), powers of ten ("1e3"), and anything longer than
     `LONGEST_NUMBER`: nothing here takes longer than the text is long.
     """
     if len(text) > LONGEST_NUMBER:
@@ -97,6 +98,8 @@ def _magnitude(match: re.Match[str]) -> Fraction | None:
 def is_unit(after: str) -> bool:
     """Return whether what follows a number leaves its value as it is: `%`, `kg`, ` square feet`, `/hour`."""
     words = re.sub(r"^ ?[%¢$€£¥°]", "", after).split()
+    if words and words[0] in _SHORT_MILLIONS:
+        return False
     parts = [part for word in words for part in re.split(r"[/'\u2019.-]", word.removeprefix("/").removesuffix("."))]
     letters = [re.sub(r"(?<=[^\W\d])[²³]$", "", part) for part in parts]
     return (

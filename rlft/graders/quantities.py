@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
-from rlft.graders.numbers import LONGEST_NUMBER, parse_number
+from rlft.graders.numbers import LONGEST_NUMBER, is_unit, parse_number
 
 _QUANTITY = re.compile(r"(?P<number>[^a-zA-Zµμ°%Ω]+(?:[eE][+-]?[0-9]{1,2})?)\s*(?P<unit>[a-zA-Zµμ°%Ω].*)", re.DOTALL)
 _UNIT = re.compile(
     r"[a-zA-Zµμ°%Ω_ ]{1,24}(?:(?:\^|\*\*)-?[1-9]|[²³])?(?:[*/·][a-zA-Zµμ°Ω_ ]{1,24}(?:\^-?[1-9]|[²³])?){0,3}"
 )
+_POWER = re.compile(
+    r"(?P<number>[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?)"
+    r"(?:[eE](?P<e>[+-]?[0-9]{1,2})|\s*(?:[x\u00d7*\u00b7]|\\times)\s*10\s*\^\s*\{?(?P<ten>[+\u2212-]?[0-9]{1,2})\}?)(?P<after>\D*)"
+)
+_MINUS = str.maketrans({"\u2212": "-"})
+# As people write them where pint has another unit of that name (C is coulomb, F farad), or none.
+_SPELLINGS = {
+    "c": "degC", "celsius": "degC", "degree celsius": "degC", "degrees celsius": "degC", "degrees c": "degC",
+    "f": "degF", "fahrenheit": "degF", "degree fahrenheit": "degF", "degrees fahrenheit": "degF", "degrees f": "degF",
+    "kgs": "kg", "kilo": "kg", "kilos": "kg", "lbs": "lb", "mins": "minute", "hrs": "hour", "hr": "hour",
+    "secs": "second", "sqm": "m^2", "sqkm": "km^2", "sqft": "ft^2", "cbm": "m^3",
+}  # fmt: skip
 _SIGNS = {"²": "^2", "³": "^3", "·": "*", "μ": "µ"}
 
 
@@ -23,45 +37,67 @@ def check_unit(unit: str) -> str:
     return unit
 
 
-def read_quantity(text: str, unit: str | None) -> float | None:
+def read_quantity(text: str, unit: str | None) -> Fraction | float | None:
     """Return the number that a text is, in `unit`; `None` if it is none, or of another kind of unit, or of none.
 
-    Without a `unit` the text is a number as `rlft.graders.numbers.parse_number` reads it, whose unit is not looked at.
-    With one, "3 km", "3000 m" and "3,000 metres" are the same in metres, and a number without a unit is taken to be in
-    it. The number may have an exponent ("3e3") then. Time is bounded: longer than `LONGEST_NUMBER` is not read.
+    A Fraction is exactly what is written; a float was converted from another unit. Without a `unit` the text is a
+    number as `rlft.graders.numbers.parse_number` reads it, whose unit is not looked at. With one, "3 km", "3000 m" and
+    "3,000 metres" are the same in metres, and a number without a unit is taken to be in it. The number may be written
+    with a power of ten ("3e3", "3 x 10^3"). Time is bounded: longer than `LONGEST_NUMBER` is not read.
     """
     text = text.strip().strip("*`").strip().removesuffix(".")
     if not text or len(text) > LONGEST_NUMBER:
         return None
+    if (power := _POWER.fullmatch(text)) and (unit is None or not power["after"].strip()):
+        return _power(power) if is_unit(power["after"]) else None
     if unit is None:
-        number = parse_number(text)
-        return None if number is None else float(number)
+        return parse_number(text)
     if (plain := _number(text)) is not None:
         return plain
     match = _QUANTITY.fullmatch(text)
     if match is None or (value := _number(match["number"])) is None:
         return None
-    return _converted(value, _unit(match["unit"].strip()), _unit(unit))
+    return _converted(value, match["unit"].strip(), unit)
 
 
-def _converted(number: float, given: Any, wanted: Any) -> float | None:
-    if given is None or wanted is None:
-        return None
-    try:
-        value = float(_registry().Quantity(number, given).to(wanted).magnitude)
-    except Exception:  # pint's errors of dimension and of offset units have no class in common
-        return None
-    return value if math.isfinite(value) else None
+def _converted(number: Fraction, given: str, wanted: str) -> Fraction | float | None:
+    target = _unit(wanted)
+    for name in _readings(given):
+        source = _unit(name)
+        if source is None or target is None:
+            continue
+        if source == target:
+            return number
+        try:
+            value = float(_registry().Quantity(float(number), source).to(target).magnitude)
+        except Exception:  # pint's errors of dimension and of offset units have no class in common
+            continue
+        return value if math.isfinite(value) else None
+    return None
 
 
-def _number(text: str) -> float | None:
-    """Return a number without any unit, as a decimal, a fraction, or with an exponent; else `None`."""
-    if re.fullmatch(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?[eE][+-]?[0-9]{1,2}", text.strip()):
-        return float(text)
-    if re.search(r"[^\W\d_½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]|[%°]", text):
-        return None
-    number = parse_number(text)
-    return None if number is None else float(number)
+def _readings(unit: str) -> Iterator[str]:
+    """Yield what a unit may stand for, as pint names it: itself first, then as people write it."""
+    yield unit
+    lower = " ".join(unit.lower().split())
+    yield lower  # Km is km
+    if lower in _SPELLINGS:
+        yield _SPELLINGS[lower]
+    if area := re.fullmatch(r"(?:(?P<kind>sq|square|cu|cubic)\.? ?)(?P<unit>[a-zµμ]+)", lower):
+        yield f"{area['unit']}^{2 if area['kind'].startswith('sq') else 3}"
+    if power := re.fullmatch(r"([a-zA-Zµμ]+)([23])", unit):
+        yield f"{power[1]}^{power[2]}"
+
+
+def _number(text: str) -> Fraction | None:
+    """Return a number without any unit, as a decimal, a fraction, or with a power of ten; else `None`."""
+    if (power := _POWER.fullmatch(text.strip())) and not power["after"]:
+        return _power(power)
+    return None if re.search(r"[^\W\d_½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]|[%°$€£¥¢]", text) else parse_number(text)
+
+
+def _power(match: re.Match[str]) -> Fraction:
+    return Fraction(match["number"]) * Fraction(10) ** int((match["e"] or match["ten"]).translate(_MINUS))
 
 
 @lru_cache(maxsize=256)

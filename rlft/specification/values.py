@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator
@@ -13,6 +15,7 @@ from rlft.errors import TaskError
 from rlft.graders.citations import citation_score, cited_ids
 from rlft.graders.dates import Order, read_date
 from rlft.graders.lists import Compared, compare_items, pair, read_items
+from rlft.graders.numbers import LONGEST_NUMBER
 from rlft.graders.plain import normal, plain
 from rlft.graders.quantities import check_unit, read_quantity
 from rlft.graders.schemas import check_schema, schema_problem
@@ -59,9 +62,16 @@ class Number(Grader):
         number = _number(given, self.unit)
         if number is None:
             return Verdict(0.0, f"{short(plain(given))} is not one number" + (f" in {self.unit}" * bool(self.unit)))
-        # A conversion of units may round in the last digit.
-        most = max(self.tolerance, self.relative_tolerance * abs(gold)) + 1e-12 * max(abs(gold), abs(number))
-        return met(abs(number - gold) <= most, f"{number:.12g} is right", f"{number:.12g} is not {gold:.12g}")
+        shown = _shown(number)
+        return met(self._is_near(number, gold), f"{shown} is right", f"{shown} is not {_shown(gold)}")
+
+    def _is_near(self, number: Fraction | float, gold: Fraction | float) -> bool:
+        """Compare exactly what is written, as the decimals that it says: 5.3 is within 0.3 of 5."""
+        exact, right = _exact(number), _exact(gold)
+        most = max(_exact(self.tolerance), _exact(self.relative_tolerance) * abs(right))
+        if isinstance(number, float) or isinstance(gold, float):  # a conversion of units may round in the last digit
+            most += Fraction(1, 10**12) * max(abs(exact), abs(right))
+        return abs(exact - right) <= most
 
 
 class Day(Grader):
@@ -222,10 +232,24 @@ class Citation(Grader):
         return Verdict(float(score == 1.0) if self.exact else score, why)
 
 
-def _number(value: Any, unit: str | None) -> float | None:
+def _number(value: Any, unit: str | None) -> Fraction | float | None:
+    """Return the number that a value is: a Fraction unless it was converted from another unit, which is a float."""
     if isinstance(value, str):
         return read_quantity(value, unit)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return None if isinstance(value, float) and not math.isfinite(value) else _exact(value)
+
+
+def _exact(number: Fraction | float) -> Fraction:
+    """Return a number as a Fraction: a float as the shortest decimal that it is written as."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def _shown(number: Fraction | float) -> str:
+    """Return a number as people write it, cut if it is long."""
+    text = str(number) if isinstance(number, Fraction) and number.denominator == 1 else f"{float(number):.12g}"
+    return text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
 
 
 def _differing(given: Sequence[str], gold: Sequence[str]) -> str:

@@ -45,6 +45,21 @@ def test_the_order_of_day_and_month_is_what_is_said():
     assert read_date("13/04/2014") == date(2014, 4, 13)  # there is no thirteenth month
 
 
+@pytest.mark.parametrize("order", [None, "day_first", "month_first"])
+@pytest.mark.parametrize(
+    "text",
+    ["2014-03-04", "2014/03/04", "2014.3.4", "20140304", "2014-03-04T00:00:00", "2014-03-04 23:59:59.123456+02:00",
+     "2014-03-04t10:00Z"],
+)  # fmt: skip
+def test_after_a_year_comes_the_month_whatever_the_order(text, order):
+    assert read_date(text, order) == date(2014, 3, 4)
+
+
+@pytest.mark.parametrize("text", ["2014-13-04", "2014/03-04", "2014111", "2014-03-04 and more", "2014-03-04T25"])
+def test_what_begins_with_a_year_and_goes_on_otherwise_is_none(text):
+    assert read_date(text, "day_first") is None
+
+
 @given(st.dates(min_value=date(1900, 1, 1), max_value=date(2100, 1, 1)))
 def test_every_day_is_read_as_it_was_written(day):
     assert read_date(day.isoformat()) == read_date(f"{day:%d %B %Y}") == day
