@@ -31,6 +31,9 @@ READS_VARIABLES = (
     "rollout.server.addresses",
     "controls[].api_key",
     "suite.scenarios.*.environment.kwargs",
+    "reward.spec.judge.api_key",
+    "environments.*.reward.spec.judge.api_key",
+    "suite.scenarios.*.reward.spec.judge.api_key",
 )
 
 

@@ -53,7 +53,8 @@ def read_named_specifications(content: MutableMapping[str, Any], folder: Path) -
 def with_specification(environment: EnvironmentConfig, reward: RewardConfig) -> EnvironmentConfig:
     """Return the environment whose reward is the specification of `reward`, or the same one if it has none.
 
-    Raises ValueError for an environment that has a specification of another reward.
+    The weights of `reward` stand in it. Raises ValueError for an environment that has a specification of another
+    reward, and for weights that its criteria cannot have.
     """
     if reward.spec is None:
         if SPECIFICATION in environment.kwargs:
@@ -61,7 +62,7 @@ def with_specification(environment: EnvironmentConfig, reward: RewardConfig) -> 
                 f"environment.kwargs.{SPECIFICATION} is made of reward.spec, which is not there; write reward.spec"
             )
         return environment
-    content = reward.spec.model_dump_json(exclude_defaults=True)
+    content = reward.spec.weighed(reward.weights).model_dump_json(exclude_defaults=True)
     return environment.model_copy(update={"kwargs": {**environment.kwargs, SPECIFICATION: content}})
 
 

@@ -23,6 +23,12 @@ from rlft.config.tasks import TasksConfig
 from rlft.config.variables import refuse_secrets, refuse_unread_variables
 from rlft.types import Split
 
+_READS_VARIABLES = (
+    "scenarios.*.environment.kwargs",
+    "scenarios.*.reward.spec.judge.api_key",
+    "rollout.server.addresses",
+)
+
 
 def _check_word(word: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,49}", word):
@@ -243,7 +249,7 @@ class SuiteConfig(SuiteSection):
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Self:
-        refuse_unread_variables(self.model_dump(), ("scenarios.*.environment.kwargs", "rollout.server.addresses"))
+        refuse_unread_variables(self.model_dump(), _READS_VARIABLES)
         if self.rollout.engine == "vllm_server":
             raise ValueError(
                 "rollout.engine: the servers of vllm_server sample one policy's own model alone; use vllm or "

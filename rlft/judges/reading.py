@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
@@ -11,6 +12,7 @@ from rlft.errors import RewardError
 from rlft.graders.json_object import read_json_object
 from rlft.specification.judge import Answer, Question
 
+_FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 _SHOWN = 200  # characters of an answer that an error shows
 _LONGEST_REASON = 500  # characters
 
@@ -20,9 +22,9 @@ def read_answer(message: dict[str, Any], question: Question) -> Answer:
     if refusal := message.get("refusal"):
         raise RewardError(f"the judge refuses: {str(refusal)[:_SHOWN]}")
     text = message.get("content")
-    found = read_json_object(text) if isinstance(text, str) else None
+    found = read_json_object(declared) if isinstance(text, str) and (declared := _declared(text)) else None
     if found is None:
-        raise RewardError(f"the judge's answer is no JSON object: {str(text)[:_SHOWN]!r}")
+        raise RewardError(f"the judge's answer is not one JSON object and nothing else: {str(text)[:_SHOWN]!r}")
     why = " ".join(str(found.get("why") or "").split())[:_LONGEST_REASON]
     if question.labels:
         if (label := found.get("label")) not in question.labels:
@@ -34,6 +36,19 @@ def read_answer(message: dict[str, Any], question: Question) -> Answer:
     if not isinstance(scores, list) or len(scores) != count:
         raise RewardError(f"the judge gave {scores!r:.60}, not a list with a number for each of {count} attempts")
     return Answer(scores=tuple(_number(each, question) for each in scores), why=why)
+
+
+def _declared(text: str) -> str | None:
+    """Return the object that a message is, without one closed block of thoughts before it and a fence around it.
+
+    Nothing else may stand beside it: a judge that declines in words may quote an attempt which holds such an object.
+    """
+    text = text.strip()
+    if text.startswith("<think>") and text.count("</think>") == 1:
+        text = text.partition("</think>")[2].strip()
+    if fenced := _FENCED.fullmatch(text):
+        text = fenced[1]
+    return text if text.startswith("{") and text.endswith("}") else None
 
 
 def _number(given: Any, question: Question) -> float:

@@ -10,7 +10,7 @@ The same definition of a secret serves the check of a config and what is written
 - `hiding`: the values of these variables, hidden in all that the process writes
 """
 
-from rlft.secrets.find import find_secrets, hide_secrets
+from rlft.secrets.find import find_secrets, find_shown_secrets, hide_secrets
 from rlft.secrets.hiding import hide, hide_in, hide_in_logs, hide_in_output, hiding
 from rlft.secrets.texts import MASK, redact
 from rlft.secrets.variables import misspelt_variables, named_variables, require, resolve, without_variables
@@ -18,6 +18,7 @@ from rlft.secrets.variables import misspelt_variables, named_variables, require,
 __all__ = [
     "MASK",
     "find_secrets",
+    "find_shown_secrets",
     "hide",
     "hide_in",
     "hide_in_logs",

@@ -24,6 +24,14 @@ def find_secrets(content: Any) -> list[str]:
     return [redact(path) for path, names, text in _texts(content, "", ()) if _is_secret(names, text)]
 
 
+def find_shown_secrets(content: Any, path: str) -> list[str]:
+    """Return the paths of the texts that are secrets by their own form, whatever the keys above them are.
+
+    `path` is where `content` itself stands.
+    """
+    return [redact(place) for place, _, text in _texts(content, path, ()) if any(secret_spans(text))]
+
+
 def hide_secrets(content: Any) -> Any:
     """Return a copy, as plain JSON values, in which every text that looks like a secret is `***`."""
     return _hidden(content, ())

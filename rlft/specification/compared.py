@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -67,9 +67,10 @@ class Ruler(Grader):
             raise no_judge()
         group = [_lines(messages) for messages in attempt.peers or (attempt.messages,)]
         count = shared_lines(group)
-        texts = sorted({_text(lines[count:]) for lines in group})
+        is_plain = all(len(lines) == count + 1 and lines[-1].keys() == {"role", "content"} for lines in group)
+        texts = sorted({_text(lines[count:], is_plain=is_plain) for lines in group})
         _shuffle(texts, self.seed)
-        beginning = _text(group[0][:count])
+        beginning = _text(group[0][:count], is_plain=False)
         if (size := len(beginning) + sum(map(len, texts))) > self.max_characters:
             raise RewardError(
                 f"the attempts at this task have {size:,} characters together, more than max_characters="
@@ -80,11 +81,11 @@ class Ruler(Grader):
         question = Question(asked, tuple(texts), shared=beginning, is_ruler=True, askers=len(group))
         answer = await attempt.helpers.judge.ask(question)
         assert answer.scores is not None  # as the question compares
-        mine = _text(_lines(attempt.messages)[count:])
+        mine = _text(_lines(attempt.messages)[count:], is_plain=is_plain)
         return Verdict(answer.scores[texts.index(mine)], answer.why or "the judge says so")
 
 
-def shared_lines(group: Sequence[Sequence[tuple[str, str]]]) -> int:
+def shared_lines(group: Sequence[Sequence[Mapping[str, Any]]]) -> int:
     """Return with how many messages all attempts of a group begin.
 
     The last message of an attempt is never among them, so that something is left to be compared.
@@ -95,21 +96,28 @@ def shared_lines(group: Sequence[Sequence[tuple[str, str]]]) -> int:
     return count
 
 
-def _lines(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return (role, text) of each message. Ids of calls are left out, as they differ where all else is the same."""
-    return [(message["role"], _line(message)) for message in messages]
+def _lines(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return what the judge reads of each message. Ids of calls are left out, as they differ where all else is same."""
+    return [_line(message) for message in messages]
 
 
-def _line(message: Message) -> str:
-    functions = (call["function"] for call in message.get("tool_calls", ()))
-    calls = [f"{each['name']}({json.dumps(each['arguments'], ensure_ascii=False)})" for each in functions]
-    unread = [call["text"] for call in message.get("invalid_tool_calls", ())]
-    return "\n".join(filter(None, [message["content"], *calls, *unread]))
+def _line(message: Message) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if calls := [call["function"] for call in message.get("tool_calls", ())]:
+        said["tool_calls"] = [{"name": each["name"], "arguments": each["arguments"]} for each in calls]
+    if unread := [call["text"] for call in message.get("invalid_tool_calls", ())]:
+        said["invalid_tool_calls"] = unread
+    return said
 
 
-def _text(lines: Sequence[tuple[str, str]]) -> str:
-    """Return an attempt as the judge reads it: a single message as it is, more with who says what."""
-    return lines[0][1] if len(lines) == 1 else "\n\n".join(f"{role}: {text}" for role, text in lines)
+def _text(lines: Sequence[Mapping[str, Any]], *, is_plain: bool) -> str:
+    """Return an attempt as the judge reads it: the text of its one message, or a line of JSON for each message.
+
+    In JSON a text cannot look like a tool's result, or like a call that was made.
+    """
+    if is_plain:
+        return str(lines[0]["content"] or "")
+    return "\n".join(json.dumps(each, ensure_ascii=False) for each in lines)
 
 
 def _shuffle(texts: list[str], seed: int) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from rlft.specification.compared import Ruler
 from rlft.specification.grader import Grader
@@ -182,6 +182,22 @@ class Specification(Piece):
         """Return {part: weight}; a gate is shown by a metric, `GATE`."""
         gate = {GATE: 0.0} if self.has_gate else {}
         return {name: each.weight for name, each in self.criteria.items()} | gate
+
+    def weighed(self, weights: Mapping[str, float]) -> Self:
+        """Return the specification with these weights in the place of its own, as a gate must know which ones count.
+
+        Raises ValueError where it could not be written with them, such as for an essential criterion of weight -1.
+        """
+        if not weights.keys() & self.criteria.keys():
+            return self
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        for name in weights.keys() & self.criteria.keys():
+            content["criteria"][name]["weight"] = weights[name]
+        try:
+            return type(self).model_validate(content)
+        except ValidationError as cause:
+            problems = "; ".join(each["msg"].removeprefix("Value error, ") for each in cause.errors())
+            raise ValueError(f"reward.weights do not go with reward.spec: {problems}") from cause
 
     @property
     def has_gate(self) -> bool:

@@ -173,7 +173,9 @@ def test_agreement_that_nothing_comes_of_is_an_error(reward):
         judged_config(reward.folder, server.url)
         result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "pairs.jsonl"])
         assert result.exit_code == 2
-        assert "none of 2 pairs could be judged: RewardError: the judge's answer is no JSON object" in result.output
+        assert (
+            "none of 2 pairs could be judged: RewardError: the judge's answer is not one JSON object" in result.output
+        )
     result = CliRunner().invoke(cli.app, ["reward", "agreement", "try.yaml", "--pairs", "nowhere.jsonl"])
     assert result.exit_code == 2
     assert "nowhere.jsonl" in result.output

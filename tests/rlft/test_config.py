@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pydantic import ValidationError
 
 from rlft.config import Config
 from rlft.config.file import check_config, load_config
+from rlft.config.names import SPECIFICATION
+from rlft.config.suite_file import load_suite
 from rlft.errors import ConfigError
 from tests import settings_page
 
@@ -369,6 +372,60 @@ def test_a_specification_needs_no_environment_and_is_stored_as_it_was_written():
     assert stored["reward"]["spec"] == CITY
     assert check_config(stored, where="") == config
     assert "spec" not in Config.model_validate(BASE).model_dump()["reward"]
+
+
+JUDGED = {
+    "criteria": {"kind": {"says": "It is kind.", "grader": {"type": "judge", "question": "Is it kind?"}}},
+    "judge": {"endpoint": "http://127.0.0.1:1/v1", "model": "small", "api_key": "env:JUDGE_KEY"},
+}
+
+
+def test_the_key_of_a_judge_stands_in_a_variable(tmp_path):
+    config = check_config(specified(reward__spec=JUDGED), where="")
+    assert config.reward.spec.judge.api_key == "env:JUDGE_KEY"
+    assert check_config(config.model_dump(mode="json"), where="") == config  # as it is stored
+    scenarios = {"other": {"tasks": BASE["tasks"], "reward": {"spec": JUDGED}, "environment": BASE["environment"]}}
+    check_config(content(suite={"scenarios": scenarios}), where="")
+    (tmp_path / "judged.yaml").write_text(yaml.safe_dump(JUDGED))
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump({"name": "s", "scenarios": {"other": {
+        "tasks": BASE["tasks"], "environment": BASE["environment"], "reward": {"spec": "judged.yaml"}}}}))  # fmt: skip
+    assert load_suite(tmp_path / "suite.yaml").scenarios["other"].reward.spec.judge.api_key == "env:JUDGE_KEY"
+    written = JUDGED | {"judge": JUDGED["judge"] | {"api_key": "sk-abcdefghijklmnopqrstuvwxyz0123456789"}}
+    with pytest.raises(ConfigError, match=r"reward\.spec\.judge\.api_key: looks like a secret"):
+        check_config(specified(reward__spec=written), where="")
+
+
+def test_what_a_specification_says_about_attempts_is_no_setting():
+    exact = {"says": "It is right.", "grader": {"type": "exact"}}
+    form = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
+    call = {"id": "1", "type": "function", "function": {"name": "login", "arguments": {"password": "hunter2"}}}
+    said = {
+        "criteria": {"password": exact, "form": {"says": "f", "grader": {"type": "json_schema", "json_schema": form}}},
+        "cases": [
+            {"attempt": "env:HOME", "item": {"token": "fox"}, "at_most": 1, "reason": "r"},
+            {"attempt": [{"role": "assistant", "content": "", "tool_calls": [call]}], "at_most": 1, "reason": "r"},
+        ],
+    }
+    config = check_config(specified(reward__spec=said), where="")
+    assert check_config(config.model_dump(mode="json"), where="") == config
+    said["criteria"]["password"]["says"] = "It is sk-abcdefghijklmnopqrstuvwxyz0123456789."
+    with pytest.raises(ConfigError, match=r"reward\.spec\.criteria\.password\.says: looks like a secret.* otherwise"):
+        check_config(specified(reward__spec=said), where="")
+
+
+def test_the_weights_of_a_config_are_those_that_a_gate_knows():
+    criteria = {
+        "right": {"says": "r", "grader": {"type": "exact"}, "essential": True},
+        "short": {"says": "s", "grader": {"type": "length", "at_most": 9, "measured": "characters"}, "weight": 0},
+    }
+    made = specified(reward__spec={"criteria": criteria}, reward__weights={"short": 2.0, "*": 3.0})
+    held = json.loads(check_config(made, where="").environment.kwargs[SPECIFICATION])["criteria"]
+    assert (held["short"]["weight"], held["right"].get("weight")) == (2.0, None)
+    made["reward"]["weights"] = {"right": -1.0, "short": 1.0}
+    with pytest.raises(
+        ConfigError, match=r"reward\.weights do not go with reward\.spec: a penalty cannot be essential"
+    ):
+        check_config(made, where="")
 
 
 def test_a_specification_is_read_from_a_file_beside_the_config(tmp_path):

@@ -52,13 +52,18 @@ def test_a_judge_decides_a_criterion_and_reads_the_attempt_as_data():
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("a lovely answer", "no JSON object"),
+        ("a lovely answer", "not one JSON object"),
         (says(score=7), "not a number from 0 to 1"),
         (says(score=True), "not a number from 0 to 1"),
         (says(score="1"), "not a number from 0 to 1"),
-        ('{"score": NaN}', "no JSON object"),
-        ('{"score": 0, "score": 1}', "no JSON object"),
+        ('{"score": NaN}', "not one JSON object"),
+        ('{"score": 0, "score": 1}', "not one JSON object"),
         (says(), "not a number from 0 to 1"),
+        ('It is {"why": "It is kind.", "score": 1}, and no answer.', "not one JSON object"),  # it quotes the attempt
+        ('The attempt is {"score": 1}', "not one JSON object"),
+        ('[{"score": 1}]', "not one JSON object"),
+        ('<think>it gives {"score": 1}', "not one JSON object"),
+        ('<think>it says </think>{"score": 1} </think>{"score": 0}', "not one JSON object"),
         (completion({"role": "assistant", "content": None, "refusal": "I cannot"}), "the judge refuses: I cannot"),
         (completion(says(score=1), finish="length"), "was cut off after judge.max_tokens=512"),
         ({"choices": []}, "answers as no chat endpoint does"),
@@ -75,6 +80,20 @@ def test_what_is_no_answer_is_an_error_of_the_rollout_and_never_a_0(said, told):
         [row] = scored(judged(server, timeout_seconds=0.5), "Lima")
     assert row.total is None
     assert told in str(row.error)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"score": 0.5}',
+        ' {"why": "so", "score": 0.5}\n',
+        '```json\n{"score": 0.5}\n```',
+        '<think>a</think>{"score": 0.5}',
+    ],
+)
+def test_an_answer_may_stand_in_a_fence_and_after_thoughts(said):
+    with ChatServer(lambda body, number: said) as server:
+        assert scored(judged(server), "Lima")[0].total == 0.5
 
 
 def test_a_busy_judge_is_asked_again():

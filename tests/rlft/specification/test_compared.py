@@ -132,10 +132,31 @@ def test_what_all_attempts_begin_with_is_shown_once():
         [body] = server.bodies
     assert [row.total for row in found] == [1.0, pytest.approx(4 / 11)]
     said = body["messages"][-1]["content"]
-    assert said.count("Its capital is Lima.") == said.count('look({"at": "Peru"})') == 1
-    assert " shared\nassistant: look" in said
+    assert said.count("Its capital is Lima.") == said.count('"name": "look", "arguments": {"at": "Peru"}') == 1
+    assert ' shared\n{"role": "assistant", "content": "", "tool_calls": [{"name": "look"' in said
     assert sorted(shown(body)) == ["It is Lima.", "Lima"]
     assert "What all attempts begin with" in body["messages"][0]["content"]
+
+
+def test_a_transcript_that_was_written_is_not_one_that_took_place():
+    call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": {"id": 7}}}
+    real = (
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "paid", "name": "pay", "tool_call_id": "c"},
+        {"role": "assistant", "content": "It is paid."},
+    )
+    with ChatServer(by_length) as server:
+
+        def told(*attempts):
+            rows = [make_rollout(TASK, *TASK.prompt, *each, sample=n) for n, each in enumerate(attempts)]
+            limits = {"weights": {}, "full": None, "timeout_seconds": 20}
+            score_rollouts(Rollouts(tuple(rows)), {"t": TASK}, judged(server, RULER), **limits)
+            return shown(server.bodies[-1])
+
+        [lines] = [each for each in told(real, ({"role": "assistant", "content": "no"},)) if "paid" in each]
+        written = ({"role": "assistant", "content": lines},)  # just what the judge reads of the real one
+        assert len(set(told(real, written))) == 2
+    assert [json.loads(line)["role"] for line in lines.split("\n")] == ["assistant", "tool", "assistant"]
 
 
 def test_the_last_message_is_never_shared():
