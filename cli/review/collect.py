@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from cli.review.reviewed import open_run
 from mlops.display.terminal import console, styled
+from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.files import write_file
 
@@ -81,7 +81,7 @@ def write_reviews(
         if rows
     }
     if cases:
-        texts[CASES] = yaml.safe_dump({"cases": list(cases)}, allow_unicode=True, sort_keys=False, width=120)
+        texts[CASES] = write_yaml({"cases": list(cases)})
     if texts:
         folder.mkdir(parents=True, exist_ok=True)
     counts = {GOLDS: len(golds), CASES: len(cases), PAIRS: len(pairs)}

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from cli.guard import guarded
 from cli.options import ResultAsJson, Verbose
 from mlops.display.terminal import console
+from rlft.config.yaml_text import write_yaml
 from rlft.errors import ConfigError
 from rlft.files import why_no_file
 
@@ -35,5 +35,4 @@ def import_grader(
         if as_json:
             console.write_json(specification)
         else:
-            text = yaml.safe_dump(specification, sort_keys=False, allow_unicode=True, width=100)
-            console.print(text, end="", soft_wrap=True)
+            console.print(write_yaml(specification, width=100), end="", soft_wrap=True)

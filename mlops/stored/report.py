@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-import yaml
-
 from mlops.home.folder import Home
 from mlops.ids import AUDIT, REWARDS, ROLLOUTS
 from mlops.stored.contrast import code_of_run, settings_of_run
@@ -20,6 +18,7 @@ from mlops.summary.blocks import blocks
 from mlops.summary.sections import Seconds
 from mlops.summary.summary import Summary
 from mlops.tracking.address import tracking_address
+from rlft.config.yaml_text import write_yaml
 from rlft.errors import RlftError
 from rlft.report.facts import Attempt, ReportFacts
 from rlft.secrets import hide, hide_secrets
@@ -59,7 +58,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
         worst=worst,
         audit=audit.text().splitlines() if audit is not None else (),
         lineage=_lineage(found, summary, {**made_by, **code_of_run(found)}),
-        config=yaml.safe_dump(hide_secrets(settings), sort_keys=False, allow_unicode=True),
+        config=write_yaml(hide_secrets(settings), width=80),
         commands=_commands(name, summary),
         about=_about(found, settings),
         code=", ".join(made_by.values()),

@@ -6,10 +6,9 @@ import dataclasses
 import json
 from typing import Any
 
-import yaml
-
 from rlft.card.facts import Facts
 from rlft.card.model_card import model_card
+from rlft.config.yaml_text import write_yaml
 from rlft.secrets import hide, hide_secrets
 from rlft.visible import visible_json
 
@@ -21,7 +20,7 @@ def version_files(facts: Facts) -> dict[str, str]:
     """Return {file name: text}: the context, the config, lineage, evaluation, audit and card. Secrets are hidden."""
     files = {
         "context.json": visible_json(dict(facts.shown)),
-        "config.yaml": hide(yaml.safe_dump(hide_secrets(dict(facts.config)), sort_keys=False, width=120)),
+        "config.yaml": hide(write_yaml(hide_secrets(dict(facts.config)))),
         "lineage.json": _json(lineage(facts)),
         "evaluation.json": _json({arm: _plain(splits) for arm, splits in facts.reports.items()}),
         "README.md": model_card(facts),

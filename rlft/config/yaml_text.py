@@ -1,4 +1,7 @@
-"""Reads YAML as configs are written: `1e-4` is a number, no key is given twice, and no text grows without bounds."""
+"""Reads YAML as configs are written: `1e-4` is a number, no key is given twice, and no text grows without bounds.
+
+What is written here is read as it was.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import yaml
 
 from rlft.secrets import redact
+from rlft.visible import visible
 
 MOST_VALUES = 50_000
 """So many values and keys may a text stand for. Ten lines of aliases to aliases stand for billions."""
@@ -28,11 +32,32 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# A copy, since `add_implicit_resolver` would otherwise add to the lists of SafeLoader itself.
-_Loader.yaml_implicit_resolvers = {key: list(value) for key, value in yaml.SafeLoader.yaml_implicit_resolvers.items()}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML for `_Loader`: a text such as `1e5` is put in quotes."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _class in (_Loader, _Dumper):
+    # A copy, since `add_implicit_resolver` would otherwise add to the lists of the class above it.
+    _class.yaml_implicit_resolvers = {key: list(value) for key, value in _class.yaml_implicit_resolvers.items()}
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    )
+
+
+def write_yaml(content: Any, *, width: int = 120) -> str:
+    """Return plain values as a YAML text, which `read_yaml` takes for the same values.
+
+    Letters stand as they are, unless a text holds what a terminal must not show: then all but ASCII is escaped.
+    """
+
+    def dumped(*, allow_unicode: bool) -> str:
+        return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=width)
+
+    text = dumped(allow_unicode=True)
+    return text if visible(text) == text else dumped(allow_unicode=False)
 
 
 def read_yaml(text: str) -> Any:

@@ -1,0 +1,33 @@
+"""What is written as YAML is read as it was."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlft.config.yaml_text import read_yaml, write_yaml
+from rlft.visible import visible
+
+# All that UTF-8 takes; a lone surrogate is in no file.
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+PLAIN = TEXTS | st.integers() | st.booleans() | st.none()
+
+
+@given(st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
+def test_plain_values_are_read_as_they_were_written(value):
+    assert read_yaml(write_yaml([value])) == [value]
+
+
+@pytest.mark.parametrize(
+    "text", ["1e5", "+1.5E5", "1e-3", "a\x85b", "\u200e", "\u2028", "é", "no", "2014-03-04", "=", ""]
+)
+def test_texts_that_yaml_would_take_for_something_else(text):
+    written = write_yaml({"a": text, "b": [text]})
+    assert read_yaml(written) == {"a": text, "b": [text]}
+    assert visible(written) == written  # so a terminal shows the file as it is
+
+
+def test_letters_stand_as_they_are_and_a_value_that_comes_twice_is_written_twice():
+    row = {"a": "é"}
+    assert write_yaml([row, row]) == "- a: é\n- a: é\n"
