@@ -85,7 +85,7 @@ class Ruler(Grader):
         return Verdict(answer.scores[texts.index(mine)], answer.why or "the judge says so")
 
 
-def shared_lines(group: Sequence[Sequence[Mapping[str, Any]]]) -> int:
+def shared_lines(group: Sequence[Sequence[object]]) -> int:
     """Return with how many messages all attempts of a group begin.
 
     The last message of an attempt is never among them, so that something is left to be compared.

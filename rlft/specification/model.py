@@ -51,7 +51,10 @@ class Applies(Piece):
 
     when: Template = Field(description="A template of the task's row, such as `{{item.kind}}`.")
     any_of: list[str | int | float | bool | None] | None = Field(
-        default=None, min_length=1, description="Values for which it applies. null: whenever it is not empty or false."
+        default=None,
+        min_length=1,
+        description="Values for which it applies. null: whenever it is not empty, null, 0, false or no, which may be "
+        "texts, as a CSV file has them.",
     )
 
     @model_validator(mode="after")

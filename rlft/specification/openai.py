@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
+from rlft.errors import TaskError
 from rlft.graders.formulas import check_formula, compute
 from rlft.graders.similarity import LONGEST, Measure, similarity
 from rlft.specification.attempt import Attempt, Unread, Verdict
 from rlft.specification.grader import Grader, met, short
 from rlft.specification.judged import LabelModel, ScoreModel
 from rlft.specification.programs import Program
-from rlft.specification.templates import Template, filled
+from rlft.specification.templates import Template, filled, reference_of
 
 _OPERATIONS = {"eq": "is", "ne": "is not", "like": "contains", "ilike": "contains, whatever the case,"}
 _NAME = Field(default="", description="A name, which is not read.")
@@ -42,8 +43,14 @@ class StringCheck(Grader):
         return f"{self.input} {_OPERATIONS[self.operation]} {self.reference}"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return 1 or 0."""
-        text, reference = filled(self.input, attempt), filled(self.reference, attempt)
+        """Return 1 or 0. Raises TaskError where the task has nothing to compare with."""
+        text, reference = filled(self.input, attempt), reference_of(self.reference, attempt)
+        if not reference and self.operation in ("like", "ilike"):
+            raise TaskError(
+                f"{self.reference} is empty, and every text contains that",
+                where="reward.spec",
+                fix="name another column, or let `applies` say which tasks have one",
+            )
         holds = {
             "eq": text == reference,
             "ne": text != reference,
@@ -77,8 +84,9 @@ class TextSimilarity(Grader):
         return f"{self.input} is like {self.reference} ({self.evaluation_metric})"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return the likeness, 0 to 1."""
-        found = similarity(self.evaluation_metric, filled(self.input, attempt), filled(self.reference, attempt))
+        """Return the likeness, 0 to 1. Raises TaskError where the task has nothing to compare with."""
+        reference = reference_of(self.reference, attempt)
+        found = similarity(self.evaluation_metric, filled(self.input, attempt), reference)
         if found is None:
             return Verdict(0.0, f"it is longer than {LONGEST:,} characters")
         return Verdict(found, f"{self.evaluation_metric} is {found:.3f}")

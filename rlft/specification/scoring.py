@@ -9,6 +9,8 @@ from rlft.specification.attempt import Attempt, Unread, Verdict
 from rlft.specification.model import GATE, Applies, Criterion, Specification
 from rlft.specification.templates import value_of
 
+_NO = ("", "0", "0.0", "false", "no", "none", "null")  # as files without types write it
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -51,7 +53,7 @@ def applies(condition: Applies, attempt: Attempt) -> bool:
     """Return whether a criterion applies to the task of an attempt."""
     value = value_of(condition.when, attempt)
     if condition.any_of is None:
-        return bool(value)
+        return bool(value) and not (isinstance(value, str) and value.strip().casefold() in _NO)
     return plain(value) in map(plain, condition.any_of)
 
 

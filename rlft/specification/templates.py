@@ -48,6 +48,20 @@ def filled(template: str, attempt: Attempt) -> str:
     return _PLACE.sub(lambda match: plain(_value(match[1], attempt)), template)
 
 
+def reference_of(template: str, attempt: Attempt) -> str:
+    """Return a filled template that an attempt is compared with.
+
+    Raises as `filled` does, and TaskError where it is one place, for which the task's row has null.
+    """
+    if value_of(template, attempt) is None:
+        raise TaskError(
+            f"{template} is null, so there is nothing to compare with",
+            where="reward.spec",
+            fix="name another column, or let `applies` say which tasks have one",
+        )
+    return filled(template, attempt)
+
+
 def value_of(template: str, attempt: Attempt) -> Any:
     """Return the JSON value that a template stands for, if it is one place and nothing else; else the filled text.
 

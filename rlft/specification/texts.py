@@ -99,7 +99,12 @@ class Contains(Grader):
         return f"{said(self.read)} holds {how if len(self.texts) > 1 else ''}{', '.join(self.texts)}"
 
     async def grade(self, attempt: Attempt) -> Verdict:
-        """Return 1 if the texts are there, else 0, or their share. A list without items asks for nothing."""
+        """Return 1 if the texts are there, else 0, or their share. A list without items asks for nothing.
+
+        Raises TaskError where all that it could ask for is null.
+        """
+        for each in self.texts if len(self.texts) == 1 else ():
+            gold_of(each, None, attempt)
         wanted = _expanded(self.texts, attempt)
         there = _found(wanted, text_read(self.read, attempt), self.ignore_case, self.whole_words)
         absent = [each for each in wanted if each not in there]
@@ -206,9 +211,9 @@ class InLanguage(Grader):
 
 
 def _expanded(templates: Sequence[str], attempt: Attempt) -> list[str]:
-    """Return the filled templates, with lists taken apart."""
+    """Return the filled templates, with lists taken apart; null and empty texts ask for nothing."""
     values = [value_of(each, attempt) for each in templates]
-    items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    items = [item for value in values for item in (value if isinstance(value, list) else [value]) if item is not None]
     return list(dict.fromkeys(filter(str.strip, map(plain, items))))
 
 

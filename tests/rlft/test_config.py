@@ -315,7 +315,7 @@ def test_config_needs_no_torch():
         "__future__", "collections.abc", "dataclasses", "datetime", "functools", "importlib.machinery", "pathlib",
         "typing", "urllib.parse", "pydantic", "pydantic.fields", "rlft.errors", "rlft.files", "rlft.losses",
         "rlft.privacy", "rlft.specification",
-        "rlft.secrets", "rlft.types", "rlft.workers.settings",
+        "rlft.secrets", "rlft.types", "rlft.visible", "rlft.workers.settings",
     }  # fmt: skip
 
 

@@ -95,11 +95,23 @@ def test_what_the_attempt_says_is_never_a_template():
     assert grade({"type": "contains", "texts": ["{{item.answer}}"]}, "{{item.answer}}") == 0
 
 
+CHECK = {"type": "string_check", "input": "{{sample.output_text}}", "reference": "{{item.empty}}", "operation": "eq"}
+
+
 def test_a_task_without_gold_is_an_error_of_the_task():
     for grader in ({"type": "exact", "gold": "{{item.empty}}"}, {"type": "exact", "gold": "{{item.city}}"},
-                   {"type": "number"}, {"type": "date"}, {"type": "list", "gold": "{{item.empty}}"}):  # fmt: skip
+                   {"type": "number"}, {"type": "date"}, {"type": "list", "gold": "{{item.empty}}"},
+                   {"type": "contains", "texts": ["{{item.empty}}"]},
+                   CHECK, CHECK | {"reference": "", "operation": "like"},
+                   {"type": "text_similarity", "input": "{{sample.output_text}}", "reference": "{{item.empty}}",
+                    "evaluation_metric": "fuzzy_match"}):  # fmt: skip
         with pytest.raises(TaskError):
             grade(grader, "null")
+
+
+def test_null_is_no_word_that_must_be_absent_or_is_wanted_beside_others():
+    assert grade({"type": "lacks", "texts": ["{{item.empty}}"]}, "the pointer is null") == 1
+    assert grade({"type": "contains", "texts": ["{{item.empty}}", "pointer"]}, "the pointer") == 1
 
 
 def test_a_pattern_that_backtracks_for_ever_is_an_error_within_its_time():

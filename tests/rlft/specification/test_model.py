@@ -52,6 +52,15 @@ def test_a_criterion_applies_by_the_task():
     assert found == {"city": 1.0, 2: 1.0, "2": 1.0, "river": None, None: None}
 
 
+def test_a_criterion_does_not_apply_where_a_file_without_types_says_no():
+    short = {"says": "s", "grader": {"type": "length", "at_most": 1}, "applies": {"when": "{{item.kind}}"}}
+    specification = read(right=RIGHT, short=short)
+    for kind in (False, None, 0, "", "False", " no ", "0", "null"):
+        assert parts(specification, "Lima", kind=kind)["short"] is None, kind
+    for kind in (True, 1, "True", "yes", "1", "city"):
+        assert parts(specification, "Lima", kind=kind)["short"] == 1.0, kind
+
+
 @pytest.mark.parametrize(
     ("criterion", "said"),
     [({"weight": -1.0, "minimum": -1.0}, "would pay"), ({"weight": -1.0, "essential": True}, "cannot be essential"),
