@@ -5,7 +5,7 @@ otherwise on them.
 
 What pipelines share:
 
-- `stages`: calls the steps with a config's settings
+- `stages`: calls the steps with a config's settings, a file for each part of a run
 - `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
 - `rounds`: the rounds of training
 - `draws`: how these get their tasks

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines import stages as module
-from pipelines.stages import Scored, Stages
+from pipelines.stages import Scored, Stages, calls, preparing, training
 from rlft.config.file import load_config
 from rlft.fingerprints.identity import EnvironmentFingerprints
 from rlft.harness.examples import Example, Examples
@@ -15,7 +14,7 @@ from tests.shipped import ROOT
 @pytest.mark.parametrize("changed", ["harness", "reward"])
 def test_the_audit_is_done_again_after_a_change_of_the_tools_or_of_the_reward(monkeypatch, changed):
     told = []
-    monkeypatch.setattr(module, "audit_rewards", lambda *given: told.append(given[1:]))
+    monkeypatch.setattr(preparing, "audit_rewards", lambda *given: told.append(given[1:]))
     config = load_config(ROOT / "configs" / "demo.yaml", [])
     prints = {"harness": "a", "reward": "b"}
     for each in (prints, prints | {changed: "c"}):
@@ -26,7 +25,7 @@ def test_the_audit_is_done_again_after_a_change_of_the_tools_or_of_the_reward(mo
 
 def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_path):
     told, file = [], tmp_path / "my_loss.py"
-    monkeypatch.setattr(module, "train_grpo", lambda *given, id: told.append(given[4:]))
+    monkeypatch.setattr(training, "train_grpo", lambda *given, id: told.append(given[4:]))
     config = load_config(ROOT / "configs" / "demo.yaml", [f"training={{loss_type: '{file}:Mine'}}"])
     stages = Stages(config, EnvironmentFingerprints("a", "b"))
     for low in (0.8, 0.8, 0.7):
@@ -43,8 +42,10 @@ def test_a_round_is_trained_again_after_an_edit_of_the_loss(monkeypatch, tmp_pat
 
 def test_another_model_is_loaded_or_asked_before_training(monkeypatch):
     told = []
-    monkeypatch.setattr(module, "initialize_policy", lambda *given, **named: told.append(given[1]) or ("policy", None))
-    monkeypatch.setattr(module, "ask_model", lambda *given: told.append(given[1]) or "asked")
+    monkeypatch.setattr(
+        preparing, "initialize_policy", lambda *given, **named: told.append(given[1]) or ("policy", None)
+    )
+    monkeypatch.setattr(preparing, "ask_model", lambda *given: told.append(given[1]) or "asked")
 
     def made(control):
         config = load_config(ROOT / "configs" / "demo.yaml", [f"controls=[{control}]", "evaluation.temperature=0.5"])
@@ -60,9 +61,9 @@ def test_another_model_is_loaded_or_asked_before_training(monkeypatch):
 
 def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatch):
     told = []
-    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append(given[3]))
-    monkeypatch.setattr(module, "score_rewards", lambda *given, id: None)
-    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
+    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append(given[3]))
+    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: None)
+    monkeypatch.setattr(calls, "evaluate_policy", lambda *given, id: None)
     stages = Stages(load_config(ROOT / "configs" / "demo.yaml", []), EnvironmentFingerprints("a", "b"))
     one = Example(prompt=[{"role": "user", "content": "1+1="}], turns=[{"role": "assistant", "content": "2"}])
     for examples in (None, Examples(form="turns", shown=[one]), Examples(form="text", shown=[one])):
@@ -73,9 +74,9 @@ def test_an_evaluation_is_done_again_for_other_examples_in_the_prompt(monkeypatc
 
 def test_no_evaluation_depends_on_how_training_draws_its_tasks(monkeypatch):
     told = []
-    monkeypatch.setattr(module, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
-    monkeypatch.setattr(module, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
-    monkeypatch.setattr(module, "evaluate_policy", lambda *given, id: None)
+    monkeypatch.setattr(calls, "generate_rollouts", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(calls, "score_rewards", lambda *given, id: told.append((id, *given[2:])))
+    monkeypatch.setattr(calls, "evaluate_policy", lambda *given, id: None)
     drawn = ["training.curriculum=pass_rate", "training.max_num_gen_batches=3"]
     for overrides in ([], drawn):
         stages = Stages(load_config(ROOT / "configs" / "demo.yaml", overrides), EnvironmentFingerprints("a", "b"))
@@ -91,8 +92,10 @@ def test_a_draw_is_sampled_again_after_a_change_of_the_reward_or_of_the_groups_a
     monkeypatch,
 ):
     told = []
-    monkeypatch.setattr(module, "generate_groups", lambda *given, id: told.append((id, *given[3:])) or (None, "known"))
-    monkeypatch.setattr(module, "score_rewards", lambda *given, known, id: told.append((known, id)))
+    monkeypatch.setattr(
+        training, "generate_groups", lambda *given, id: told.append((id, *given[3:])) or (None, "known")
+    )
+    monkeypatch.setattr(training, "score_rewards", lambda *given, known, id: told.append((known, id)))
     prints = EnvironmentFingerprints("a", "b")
 
     def sampled(*overrides, prints=prints):

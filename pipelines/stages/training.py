@@ -1,0 +1,108 @@
+"""Within a round: the draw of its tasks, its attempts and their scores, the pass rates, and the update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlops.ids import DRAW, PASS_RATES, REWARDS, ROLLOUTS, TRAIN_REPORT, round_name
+from pipelines.stages.calls import Artifact, Calls, Scored
+from rlft.curriculum.draw import is_plain
+from rlft.rollout import Selection
+from rlft.training.chosen_loss import loss_fingerprint
+from steps.collect_pass_rates import collect_pass_rates
+from steps.draw_tasks import draw_tasks
+from steps.generate_groups import generate_groups
+from steps.note_pass_rates import note_pass_rates
+from steps.score_rewards import score_rewards
+from steps.train_grpo import train_grpo
+
+
+@dataclass(frozen=True, slots=True)
+class Training(Calls):
+    """The stages of a round of training."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether the tasks of a round are drawn, or groups replaced, by what attempts have earned."""
+        return not is_plain(self.config.training)
+
+    def sample_round(self, policy: Artifact, tasks: Artifact, round: int) -> Scored:
+        """Sample and score groups of attempts at the train tasks of a round."""
+        training, rollout = self.config.training, self.config.rollout
+        selection = Selection(
+            label="train",
+            num_generations=training.num_generations,
+            round=round,
+            count=training.tasks_per_round,
+            shares=self.config.shares,
+        )
+        return self._attempt(policy, tasks, selection, self.sampling(rollout.temperature), round_name(round))
+
+    def collect_rates(self, tasks: Artifact, start: Artifact) -> tuple[Artifact, Artifact]:
+        """Find the pass rates of earlier runs; returns them, and the rates of this run, which are empty yet."""
+        config, prints = self.config, self.fingerprints
+        with self.show("pass rates"):
+            return collect_pass_rates(
+                tasks,
+                start,
+                config.tracking.experiment or config.name,
+                prints.harness,
+                config.reward,
+                prints.reward,
+                config.training.pass_rates.earlier_runs,
+            )
+
+    def draw(self, tasks: Artifact, round: int, rates: Artifact | None, kept: Artifact | None) -> Artifact:
+        """Draw the tasks of a round, and those that may replace them."""
+        name, known = round_name(round), {} if rates is None else {"rates": rates, "kept": kept}
+        with self.show(f"draw {name}"):
+            return draw_tasks(tasks, self.config.training, round, self.config.seed, id=DRAW.step_id(name), **known)
+
+    def sample_draw(self, policy: Artifact, tasks: Artifact, draw: Artifact, round: int) -> Scored:
+        """Sample and score groups of attempts at the tasks of a draw, and replace those without variance."""
+        config, prints, name = self.config, self.fingerprints, round_name(round)
+        with self.show(f"rollouts {name}", "sampling"):
+            rollouts, known = generate_groups(
+                tasks,
+                policy,
+                draw,
+                config.training.num_generations,
+                config.training.max_num_gen_batches,
+                self.sampling(config.rollout.temperature),
+                config.environment,
+                prints.harness,
+                config.reward,
+                prints.reward,
+                config.policy.device,
+                id=ROLLOUTS.step_id(name),
+            )
+        with self.show(f"scores {name}"):
+            settings = config.environment, config.reward, prints.reward
+            rewards = score_rewards(tasks, rollouts, *settings, known=known, id=REWARDS.step_id(name))
+        return Scored(rollouts, rewards, draw)
+
+    def note_rates(self, rates: Artifact, kept: Artifact, scored: Scored, round: int) -> Artifact:
+        """Bring the pass rates up to date after a round."""
+        name = round_name(round)
+        with self.show(f"pass rates {name}"):
+            settings = self.config.training.pass_rates
+            return note_pass_rates(rates, kept, scored.rewards, settings, round, id=PASS_RATES.step_id(name))
+
+    def train(self, policy: Artifact, reference: Artifact, scored: Scored, round: int) -> tuple[Artifact, Artifact]:
+        """Train a policy on a round's rollouts; returns the next policy and the report."""
+        config = self.config
+        with self.show(f"updates {round_name(round)}", "updates"):
+            return train_grpo(
+                policy,
+                reference,
+                scored.rollouts,
+                scored.rewards,
+                config.training,
+                loss_fingerprint(config.training),
+                config.rollout.temperature,
+                config.rollout.max_completion_length,
+                round,
+                config.policy.device,
+                **({} if scored.draw is None else {"draw": scored.draw}),
+                id=TRAIN_REPORT.step_id(round_name(round)),
+            )
