@@ -168,7 +168,7 @@ def promote(
     if tracker.run_id is None:
         raise TrackerError("the tracker did not answer: the run could not be opened there", where=tracker.where)
     with stages.show("decision"):
-        decision, look = _decide(stages, tasks, arms, champion, tracking_uri)
+        decision, look = _decide(stages, tasks, arms, champion, rounds, tracking_uri)
     with stages.show("registering the policy"):
         version = register_policy(
             rounds.best,
@@ -197,7 +197,9 @@ def _score(stages: Stages, arms: Arms) -> dict[str, str]:
     return score_tag(metric, found.mean) if found else {}
 
 
-def _decide(stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, tracking_uri: str) -> tuple[Artifact, str]:
+def _decide(
+    stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, rounds: Rounds, tracking_uri: str
+) -> tuple[Artifact, str]:
     """Return the decision, and the name of the registered model's tag that holds the look at the gate."""
     config = stages.config
     gate = tasks.load().split("gate")
@@ -224,5 +226,6 @@ def _decide(stages: Stages, tasks: Artifact, arms: Arms, champion: Champion, tra
         look.spent,
         known,
         config.reward.audit or None,  # a run whose reward fails its audit does not come this far
+        rounds.stopping_alarm(),
     )
     return decision, noted

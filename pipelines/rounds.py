@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from mlops.ids import validation_name
 from mlops.stored.retention import Retention
@@ -20,6 +21,7 @@ from rlft.comparison import is_better
 from rlft.curriculum.groups import RESAMPLING
 from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
+from rlft.monitors import Alarm
 from rlft.outcome import FATES
 from rlft.plateau import plateau
 from rlft.types import Evaluation, EvaluationReport, Judging, TrainReport, add_judging, judging_in
@@ -45,17 +47,20 @@ class Rounds:
     validations_judging: list[Judging | None] = field(default_factory=list)
     start_report: EvaluationReport | None = None
     validated: dict[int, EvaluationReport] = field(default_factory=dict)  # by the number of rounds before
+    alarms: dict[str, Alarm] = field(default_factory=dict)  # by monitor, the first of each
 
     def note_cost(self, validation: Evaluation) -> None:
         """Note what a validation took."""
         self.validations.append(validation.flops or 0.0)
         self.validations_judging.append(validation.judging)
 
-    def note_validation(self, policy: Artifact, number: int, report: EvaluationReport, metric: str) -> None:
-        """Take the report of a policy after `number` rounds, which may be the best so far.
+    def note_validation(self, policy: Artifact, number: int, validation: Evaluation, metric: str) -> None:
+        """Take the evaluation of a policy after `number` rounds, which may be the best so far.
 
         Rollouts without a score count as the lowest one, so that no policy is the best because its hard tasks failed.
         """
+        self.note_cost(validation)
+        self.validated[number] = report = validation.splits["validation"]
         if is_better(report, self.best_report, metric):
             self.best, self.best_round, self.best_report = policy, number, report
 
@@ -67,6 +72,10 @@ class Rounds:
         scored = [report for _, report in sorted(self.validated.items()) if report.per_task.get(metric)]
         reports = scored[-2 * patience :]
         return plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
+
+    def stopping_alarm(self) -> str:
+        """Return the name of a monitor whose alarm was to end training; empty if there is none."""
+        return next((name for name, alarm in self.alarms.items() if alarm.action == "stop"), "")
 
     def often_said(self) -> list[str]:
         """Return completions that the policy gave often in validation, before training and when it was the best."""
@@ -128,6 +137,7 @@ def run_rounds(
     account: Account,
     keep: Callable[[], None] | None = None,
     *,
+    watch: Watch | None = None,
     numbers: range | None = None,
     reference: Artifact | None = None,
     shown: str = "training",
@@ -136,7 +146,8 @@ def run_rounds(
 
     `numbers` are those of the rounds that are done: all by default, while a replay's begin later. `shown` names them.
     Ends after the last round, before one that would pass the budget of the `account`, at a plateau of validation
-    (`evaluation.patience`), or at a round that had to be undone because its numbers went wrong (`TrainReport.stopped`).
+    (`evaluation.patience`), where `watch` says why, or at a round that had to be undone because its numbers went wrong
+    (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
     """
     config = stages.config
     rounds, policy, draws = Rounds(best=start), start, Draws.begin(stages, tasks, start)
@@ -146,6 +157,7 @@ def run_rounds(
     before = _validate(stages, tasks, start, numbers.start, tracker, account)
     rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
     rounds.note_cost(before)
+    validate = partial(_validate_round, stages, tasks, tracker, account)
     for number in _numbers(numbers, stages.show, shown):
         started = time.perf_counter()
         scored = draws.sample(policy, number)
@@ -160,21 +172,26 @@ def run_rounds(
         last = last or bool(rounds.stopped)
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
-            validated = _validate(stages, tasks, policy, number + 1, tracker, account)
-            rounds.note_cost(validated)
-            rounds.validated[number + 1] = validated.splits["validation"]
-            rounds.note_validation(policy, number + 1, validated.splits["validation"], config.evaluation.metric)
-            _warn_of_collapse(validated.splits["validation"], rounds.start_report, number + 1)
+            validate(rounds, policy, number + 1)
+        if watch is not None and (seen := watch(rounds, scored)) and not last:
+            rounds.stopped, last = seen, True
+            logger.warning("training ends after round %d: %s", number, seen)
+            if not validates:
+                validate(rounds, policy, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
         if keep is not None:
             keep()
         if last:
             break
-        if validates and (reason := rounds.plateau(config.evaluation.patience, config.evaluation.metric)):
+        if validates and (reason := rounds.plateau(config.evaluation.patience, config.chosen_by)):
             rounds.stopped = f"plateau: {reason}"
             logger.info("training ends after round %d at a %s", number, rounds.stopped)
             break
     return rounds
+
+
+Watch = Callable[[Rounds, Scored], str]
+"""Looks at the rounds so far, of which the last was trained on these attempts; returns why training is to end."""
 
 
 def _why_to_end(report: TrainReport, number: int, spent: str) -> str:
@@ -199,6 +216,16 @@ def _log_round(tracker: Tracker, report: TrainReport, number: int, seconds: floa
     # Negative for a round from the cache: what it has spent are the seconds of the run that did the work.
     overhead = {"perf/orchestration_seconds": seconds - sum(_seconds([report]).values())}
     tracker.log_metrics({**report.metrics, **counts, **overhead}, step=number + 1)  # step 0 is before training
+
+
+def _validate_round(
+    stages: Stages, tasks: Artifact, tracker: Tracker, account: Account, rounds: Rounds, policy: Artifact, number: int
+) -> None:
+    """Evaluate a policy that was trained for `number` rounds, which may be the best so far."""
+    evaluation = _validate(stages, tasks, policy, number, tracker, account)
+    rounds.note_validation(policy, number, evaluation, stages.config.chosen_by)
+    assert rounds.start_report is not None
+    _warn_of_collapse(evaluation.splits["validation"], rounds.start_report, number)
 
 
 def _validate(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from mlops.runs.starting import registry_name
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, Runtime, shared_runtime, start_runtime, stop_runtime
 from mlops.runtime.signals import installed
-from mlops.summary.sections import Baseline, DynamicSampling, Ledger
+from mlops.summary.sections import AlarmSection, Baseline, DynamicSampling, Ledger
 from mlops.tracking.address import tracking_address
 from mlops.tracking.sft_curves import log_training
 from pipelines.conclusion import Starts
@@ -35,6 +36,7 @@ from pipelines.judges import meet_judges
 from pipelines.result import conclude
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Stages
+from pipelines.watching import Watch, check_honest
 from rlft.budget import Account
 from rlft.config import Config
 from rlft.errors import RewardAuditError
@@ -121,7 +123,8 @@ def train(config: dict[str, Any], tracking_uri: str, labels: dict[str, Any] | No
             started = time.perf_counter()
             account = Account(settings.budget, torch.cuda.device_count(), seconds=started - began)
             shown = "reading what the run has stored, nothing is trained" if anew else "training"
-            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep, shown=shown)
+            watch = Watch(stages, tasks, record.tracker)
+            rounds = run_rounds(stages, tasks, start, record.tracker, account, record.keep, watch=watch, shown=shown)
             record.seconds.rounds = time.perf_counter() - started
             _note_rounds(rounds, record)
             starts = Starts(base, start, other)
@@ -209,6 +212,7 @@ def _worth_training(stages: Stages, tasks: Artifact, start: Artifact, record: Re
     measured = stages.baseline(start, tasks).load()
     record.note_judging("baseline", measured.judging)
     report = measured.splits["validation"]
+    check_honest(report, stages.config)
     record.tracker.log_json("evaluations/baseline.json", {"validation": report_numbers(report)})
     verdict = baseline_verdict(report, stages.config.baseline.already_solved)
     text = advice(verdict, report)
@@ -233,6 +237,7 @@ def _note_rounds(rounds: Rounds, record: Record) -> None:
     record.summary.rounds = len(rounds.reports)
     record.summary.best_round = rounds.best_round
     record.summary.stopped = rounds.stopped
+    record.summary.alarms = [AlarmSection(**asdict(alarm)) for alarm in rounds.alarms.values()]
     record.tokens = rounds.tokens()
     record.note_judging("rounds", rounds.judging())
     record.note_judging("validation", add_judging(rounds.validations_judging))

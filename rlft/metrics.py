@@ -9,10 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+import numpy as np
+
 from rlft.evaluation import ENVIRONMENTS, pair
 from rlft.statistics import varies
 from rlft.types import Reward, Rewards, Rollout, Rollouts, add_judging
 from rlft.variety import answer_counts
+
+_RUN, _PRIME = 4, np.uint64(0x9E3779B97F4A7C15)
 
 
 def round_metrics(rollouts: Rollouts, rewards: Rewards) -> dict[str, float]:
@@ -113,7 +117,9 @@ def _step_metrics(scored: Sequence[Reward]) -> dict[str, float]:
 def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
     """Return metrics of lengths, in tokens after the prompt, tool results included; `clipped` means truncated.
 
-    `duplicate_ratio` is the share of completions with the same tokens as an earlier attempt at the same task.
+    `duplicate_ratio` is the share of completions with the same tokens as an earlier attempt at the same task, and
+    `repetition_ratio` the mean share of the runs of four sampled tokens that the same completion has said before
+    (seq-rep-4 of Welleck et al. 2020, arXiv:1908.04319), over completions that have such a run.
     """
     known = [rollout for rollout in sampled if len(rollout.token_ids)]  # a model behind an address tells no tokens
     if not known:
@@ -127,7 +133,21 @@ def _length_metrics(sampled: Sequence[Rollout]) -> dict[str, float]:
     }
     if ended := [rollout.completion_length for rollout in known if not rollout.truncated]:
         metrics["completions/mean_terminated_length"] = fmean(ended)
+    if repeated := [share for rollout in known if (share := _repetition(rollout)) is not None]:
+        metrics["completions/repetition_ratio"] = fmean(repeated)
     return metrics
+
+
+def _repetition(rollout: Rollout) -> float | None:
+    """Return the share of runs of `_RUN` sampled tokens that are repeats; `None` for a completion without a run."""
+    tokens = rollout.token_ids[rollout.loss_mask].astype(np.uint64)
+    count = len(tokens) - _RUN + 1
+    if count < 1:
+        return None
+    runs = np.zeros(count, dtype=np.uint64)
+    for place in range(_RUN):  # a polynomial modulo 2^64: two runs share a number by chance in 1 of 10^19
+        runs = runs * _PRIME + tokens[place : place + count]
+    return 1 - len(np.unique(runs)) / count
 
 
 def _answer_metrics(scored: Sequence[tuple[Rollout, Reward]]) -> dict[str, float]:

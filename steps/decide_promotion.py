@@ -29,11 +29,13 @@ def decide_promotion(
     spent: float = 1.0,
     champion_knows: list[str] | None = None,
     audit: bool | None = None,
+    monitor: str = "",
 ) -> Annotated[Decision, "promotion_decision"]:
     """Compare the trained policy with every other arm on the split `gate`, and on others by the rules that name them.
 
     `look` and `spent` are those of a `rlft.gates.looks.Look`; `champion_knows` are ids of tasks that the champion was
-    trained on, `None` if these are not known, and `audit` says whether the reward has passed its audit, if it had one.
+    trained on, `None` if these are not known, `audit` says whether the reward has passed its audit, if it had one, and
+    `monitor` names a monitor that was to stop the run.
     """
     arms = {"trained": trained, "warm_start": warm_start, "base": base, "champion": champion}
     gate = slices_of(tasks.split("gate"), promotion.slices)
@@ -60,4 +62,5 @@ def decide_promotion(
             for suite in promotion.suites
         },
         audit=audit,
+        monitor=monitor,
     )

@@ -32,6 +32,7 @@ def make_history(
         max_completion_length=config.rollout.max_completion_length,
         beta=training.beta,
         scale_rewards=training.scale_rewards,
+        honest=config.monitors.honest or "",
         trains="adapter" if config.policy.lora else "random" if config.policy.from_scratch else "all",
     )
 

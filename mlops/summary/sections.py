@@ -103,6 +103,16 @@ class SeveralAttempts(Section):
     )
 
 
+class AlarmSection(Section):
+    """What a monitor has seen while the run trained, the first time."""
+
+    monitor: str = Field(description="Name of the monitor, as in the section `monitors` of the config.")
+    action: str = Field(description="What was done: `note`, `warn` or `stop`.")
+    rounds: int = Field(description="After how many rounds it was seen.")
+    what: str = Field(description="What was seen, with its numbers.")
+    remedy: str = Field(description="What to do about it.")
+
+
 class ControlCost(Section):
     """What a control was made from, and what that took."""
 

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field, SkipValidation
 
 from mlops.summary.sections import (
+    AlarmSection,
     Baseline,
     Contamination,
     ControlCost,
@@ -146,6 +147,11 @@ class Summary(Section):
         default=[],
         description="Why the reward did not rise, in sentences with the settings to change, the likeliest cause first "
         "(`rlft diagnose`); empty of a run that improved, or if no known cause is seen.",
+    )
+    alarms: list[AlarmSection] = Field(
+        default=[],
+        description="What the monitors have seen while the run trained, each the first time, in the order of rounds "
+        "([monitors](monitors.md)). A model whose run a monitor was to stop is not promoted.",
     )
     baseline: Baseline | None = Field(default=None, description="What was measured before training, and what it means.")
     gate: str | None = Field(

@@ -28,8 +28,11 @@ ARMS = (
 
 
 def warnings_before(summary: Summary) -> list[str]:
-    """Return what must be read before the verdict: that answers have collapsed, or that something simpler would do."""
-    return [*_collapsed(summary), *controls_that_do(summary)]
+    """Return what must be read before the verdict.
+
+    Monitors have warned, answers have collapsed, or something simpler would do.
+    """
+    return [*_alarms(summary), *_collapsed(summary), *controls_that_do(summary)]
 
 
 def explanation(summary: Summary) -> list[str]:
@@ -97,7 +100,7 @@ def shortcomings(summary: Summary) -> list[str]:
 def effort(summary: Summary) -> str:
     """Return how many rounds a run had, how long it took, and why it had no more."""
     rounds = "1 round" if summary.rounds == 1 else f"{summary.rounds} rounds"
-    early = f"; training ended early ({summary.stopped})" if summary.stopped else ""
+    early = f"; training ended early ({summary.stopped.rstrip('.')})" if summary.stopped else ""
     return f"{rounds}, {summary.seconds.total:.0f} s{early}"
 
 
@@ -150,6 +153,17 @@ def parts_table(differences: Mapping[str, Difference | None]) -> Table:
         rows.append((plain, f"{change.before:.3f}", f"{change.after:.3f}", interval, str(change.tasks)))
     columns = ("on test", "before", "after", "change (95 % interval)", "tasks")
     return Table("parts and metrics", columns, tuple(rows))
+
+
+def _alarms(summary: Summary) -> list[str]:
+    """Return what the monitors have warned of, those first that were to stop the run; notes stand in the summary."""
+    said = sorted((each for each in summary.alarms if each.action != "note"), key=lambda each: each.action != "stop")
+    return [
+        f"Monitor {each.monitor}, after {'1 round' if each.rounds == 1 else f'{each.rounds} rounds'}"
+        f"{', which ends training' if each.action == 'stop' else ''}: {each.what} {each.remedy} "
+        f"More: docs/guide/monitors.md#{each.monitor}"
+        for each in said
+    ]
 
 
 def _collapsed(summary: Summary) -> list[str]:

@@ -7,5 +7,6 @@
 - `order`: asks the rewards of an environment in the opposite order
 - `findings`, `verdict`, `warnings`, `report`: what the scores say about the reward, what fails it, and the report
 - `environment`: the check of an environment for its author (`check_environment`)
+- `matching`: finds attempts in training that are an attack which is known here
 - `trials`, `trial_problems`: the attempts of this check, and what is wrong by them
 """

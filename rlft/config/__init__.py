@@ -8,6 +8,7 @@ from rlft.config.controls import ControlName, ModelControl
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
 from rlft.config.experiment import Config
+from rlft.config.monitors import MonitorsConfig
 from rlft.config.policy import FromScratchConfig, KeepConfig, LoraSettings, PolicyConfig, WarmStartConfig
 from rlft.config.promotion import PromotionConfig
 from rlft.config.rollout import EngineSettings, RolloutConfig, ServerSettings, VllmSettings
@@ -30,6 +31,7 @@ __all__ = [
     "KeepConfig",
     "LoraSettings",
     "ModelControl",
+    "MonitorsConfig",
     "PolicyConfig",
     "PromotionConfig",
     "RewardConfig",

@@ -12,6 +12,7 @@ from rlft.config.budget import BudgetConfig
 from rlft.config.controls import AnyControl, ControlName, ModelControl, without_sft_control
 from rlft.config.environment import EnvironmentConfig, HarnessConfig, RewardConfig
 from rlft.config.evaluation import BaselineConfig, EvaluationConfig, TrackingConfig
+from rlft.config.monitors import MonitorsConfig
 from rlft.config.names import LONGEST_NAME, check_plain_name
 from rlft.config.policy import PolicyConfig, WarmStartConfig
 from rlft.config.promotion import PromotionConfig
@@ -65,6 +66,7 @@ class Config(Section):
     harness: HarnessConfig = HarnessConfig()
     training: TrainingConfig = TrainingConfig()
     budget: BudgetConfig = BudgetConfig()
+    monitors: MonitorsConfig = MonitorsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     controls: list[AnyControl] | None = Field(
         default=None,
@@ -87,6 +89,12 @@ class Config(Section):
     def wants_control(self, name: ControlName) -> bool:
         """Return whether `controls` names this control, or leaves it to what applies."""
         return self.controls is None or name in self.controls
+
+    @property
+    def chosen_by(self) -> str:
+        """The metric of validation by which the best round is chosen: what counts, if `monitors.honest` names it."""
+        honest = self.monitors.honest
+        return self.evaluation.metric if honest is None else f"rewards/{honest}"
 
     @property
     def environment_name(self) -> str:

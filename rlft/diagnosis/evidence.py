@@ -1,6 +1,7 @@
 """Whether what a curve shows is more than chance brings about: every check asks here before it accuses a run.
 
 Each question is answered wrongly with probability `LEVEL` at most, an upper bound is too low with `LEVEL_OF_BOUND`.
+Whoever asks the same question again and again, as monitors do while a run goes on, asks at a lower `level`.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ LEVEL_OF_BOUND = 0.05
 _EXACT = 10  # numbers up to which ties are broken, as the normal approximation is poor for so few
 
 
-def passes(share: float, bound: float, groups: float) -> bool:
+def passes(share: float, bound: float, groups: float, level: float = LEVEL) -> bool:
     """Return whether a share in [0, 1] lies above `bound` beyond chance, if it is that of so many independent groups.
 
     The exact lower bound of a binomial share (Clopper & Pearson 1934) is compared. Attempts at one task resemble each
     other, so that n groups of G attempts are taken to say no more than n attempts: where they resemble each other less,
-    fewer runs are accused than `LEVEL` allows.
+    fewer runs are accused than `level` allows.
     """
     if groups <= 0 or share <= bound:
         return False
     found = share * groups
-    return bool(stats.beta.ppf(LEVEL, found, groups - found + 1) >= bound)
+    return bool(stats.beta.ppf(level, found, groups - found + 1) >= bound)
 
 
 def enough_to_see(share: float) -> int:
@@ -60,16 +61,16 @@ def falls(curve: Sequence[float], level: float = LEVEL) -> bool:
     return rises([-each for each in curve], level)
 
 
-def drifts(curve: Sequence[float]) -> bool:
-    """Return whether a curve rises or falls by more than chance; either has half of `LEVEL`."""
-    return rises(curve, LEVEL / 2) or falls(curve, LEVEL / 2)
+def drifts(curve: Sequence[float], level: float = LEVEL) -> bool:
+    """Return whether a curve rises or falls by more than chance; either has half of `level`."""
+    return rises(curve, level / 2) or falls(curve, level / 2)
 
 
-def largest_rise(curve: Sequence[float]) -> float:
+def largest_rise(curve: Sequence[float], level: float = LEVEL_OF_BOUND) -> float:
     """Return an upper bound of how much a curve has risen from its first to its last number, but for noise.
 
-    It is that of the slope of a straight line (Student's t, one-sided at `LEVEL_OF_BOUND`), and infinite with fewer
-    than four numbers.
+    It is that of the slope of a straight line (Student's t, one-sided at `level`), and infinite with fewer than four
+    numbers.
     """
     if len(curve) < 4:
         return math.inf
@@ -78,4 +79,4 @@ def largest_rise(curve: Sequence[float]) -> float:
     slope = float(np.sum(times * values)) / spread
     left = values - values.mean() - slope * times
     error = math.sqrt(float(np.sum(left**2)) / (len(curve) - 2) / spread)
-    return (slope + float(stats.t.ppf(1 - LEVEL_OF_BOUND, len(curve) - 2)) * error) * (len(curve) - 1)
+    return (slope + float(stats.t.ppf(1 - level, len(curve) - 2)) * error) * (len(curve) - 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
 
 from rlft.comparison import compare
-from rlft.diagnosis.evidence import passes
+from rlft.diagnosis.evidence import LEVEL, passes
 from rlft.types import EvaluationReport, TrainReport
 
 Weights = Literal["adapter", "all", "random"]  # of LoRA; of a pretrained model; of one that begins at random
@@ -22,7 +22,9 @@ class History:
     many rounds, from 0, and `metric` is what models are compared by. `train_tasks` is how many tasks there are to train
     on. `num_generations`, `learning_rate`, `beta` (weight of the KL) and `scale_rewards` are settings of training,
     `max_completion_length` (tokens) one of sampling. `trains` says which weights are trained. `improved` is whether the
-    test split shows that the trained policy is better, which validation may be too small for.
+    test split shows that the trained policy is better, which validation may be too small for. `honest` names the part
+    of the reward that says what counts, if the config names one, and `weights` are those of the parts, as far as they
+    are known. `level` is the chance with which each question about these curves may be answered wrongly.
     """
 
     rounds: Sequence[TrainReport]
@@ -36,6 +38,19 @@ class History:
     scale_rewards: str = "group"
     trains: Weights = "all"
     improved: bool = False
+    honest: str = ""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    level: float = LEVEL
+
+    @property
+    def counted(self) -> str:
+        """The metric of reports that says what counts: the honest part's, else the share of solved attempts."""
+        return f"rewards/{self.honest}" if self.honest else "accuracy"
+
+    @property
+    def counted_curve(self) -> list[float]:
+        """What counts, in the rounds that have it."""
+        return self.curve(f"rewards/{self.honest}/mean" if self.honest else "accuracy")
 
     def curve(self, name: str) -> list[float]:
         """Return a metric of the rounds that have it."""
@@ -58,7 +73,7 @@ class History:
     def passed(self, name: str, bound: float) -> bool:
         """Return whether the mean of a share over all rounds lies above `bound` beyond chance (by groups)."""
         share = self.mean(name)
-        return share is not None and passes(share, bound, self.groups())
+        return share is not None and passes(share, bound, self.groups(), self.level)
 
     def parts(self) -> list[str]:
         """Return the names of the reward's parts that some round has scored, if there are several.

@@ -103,7 +103,7 @@ def collapsed_entropy(history: History) -> Finding | None:
     change = history.change("entropy")
     if change is None or change[1] > LEAST_ENTROPY or change[1] > COLLAPSED * change[0]:
         return None
-    if not falls(history.curve("entropy")):
+    if not falls(history.curve("entropy"), history.level):
         return None
     return Finding(
         "entropy collapse",
@@ -119,7 +119,7 @@ def exploded_entropy(history: History) -> Finding | None:
     change = history.change("entropy")
     if change is None or change[1] < EXPLODED * change[0] or change[1] - change[0] < 0.5:
         return None
-    if not rises(history.curve("entropy")):
+    if not rises(history.curve("entropy"), history.level):
         return None
     return Finding(
         "entropy explosion",
@@ -178,13 +178,13 @@ def length_drift(history: History) -> Finding | None:
     change = history.change("completions/mean_length")
     if change is None or not change[0] or 1 / LENGTHENED < change[1] / change[0] < LENGTHENED:
         return None
-    if not drifts(history.curve("completions/mean_length")):
+    if not drifts(history.curve("completions/mean_length"), history.level):
         return None
     grown = "grown" if change[1] > change[0] else "shrunk"
     return Finding(
         "length drift",
-        f"The completions have {grown} from {change[0]:.0f} to {change[1]:.0f} tokens, and the reward has not risen by "
-        "it.",
+        f"The completions have {grown} from {change[0]:.0f} to {change[1]:.0f} tokens, and validation has not risen "
+        "by it.",
         "Look whether a part of the reward pays for length, and take training.loss_type: dr_grpo, which has no bias "
         "by it.",
     )

@@ -30,7 +30,12 @@ def memorising(history: History) -> Finding | None:
     unseen = compare(last, first, "accuracy")
     in_training = change[1] - change[0]
     rounds_each = history.groups() / max(1, history.train_tasks)
-    if unseen is None or in_training < MEMORISED or rounds_each < PASSES or not rises(history.curve("accuracy")):
+    if (
+        unseen is None
+        or in_training < MEMORISED
+        or rounds_each < PASSES
+        or not rises(history.curve("accuracy"), history.level)
+    ):
         return None
     risen, high = unseen.difference.mean, unseen.difference.high
     if risen > in_training / 2 or high >= in_training or last.metrics["accuracy"].high >= change[1]:
@@ -51,7 +56,7 @@ def constant_answer(history: History) -> Finding | None:
         return None
     (_, start), (_, last) = validations[0], validations[-1]
     share, groups = change[1], history.groups(len(history.rounds) // 3)
-    if last.answers != 1 or _needed(last, start) < 2 or not passes(share, SAME_ANSWER, groups):
+    if last.answers != 1 or _needed(last, start) < 2 or not passes(share, SAME_ANSWER, groups, history.level):
         return None
     solved = last.metrics["accuracy"].mean if "accuracy" in last.metrics else None
     earns = "" if solved is None else f", which solves {solved:.1%} of these"

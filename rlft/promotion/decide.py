@@ -35,6 +35,7 @@ def decide_promotion(
     rules: Rules = NO_RULES,
     suites: Mapping[str, Mapping[str, EvaluationReport]] | None = None,
     audit: bool | None = None,
+    monitor: str = "",
 ) -> Decision:
     """Promote only if trained minus each rival has a lower bound strictly above `min_improvement` (in the metric).
 
@@ -47,7 +48,8 @@ def decide_promotion(
     the intervals is for (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was
     trained on, which are left out of the comparison with it; `None` if they are not known. What else must hold are
     `rules`: `suites` are the reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether
-    the reward has passed its audit, `None` if it was not audited. Slices and lengths are compared with the model in
+    the reward has passed its audit, `None` if it was not audited; `monitor` names one whose alarm was to stop the run,
+    which keeps its policy from being promoted. Slices and lengths are compared with the model in
     use: the champion, or before the first promotion the base model. Raises ValueError if the reports are of different
     splits or lack the metric.
     """
@@ -68,6 +70,7 @@ def decide_promotion(
     if rules.audit_required:
         verdicts.append(_of_audit(audit))
     verdicts += _of_answers(trained, warm_start or base)
+    verdicts += _of_monitor(monitor)
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
     reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
     if is_counted:
@@ -96,6 +99,14 @@ def _of_audit(passed: bool | None) -> Verdict:
         return Verdict("audit", False, "passes: the reward has passed its audit")
     why = "has not been audited (reward.audit: false)" if passed is None else "has not passed its audit"
     return Verdict("audit", True, f"fails: the reward {why}, and promotion.audit is required")
+
+
+def _of_monitor(monitor: str) -> list[Verdict]:
+    """Return that a monitor was to stop the run; nothing of a run in which none was."""
+    if not monitor:
+        return []
+    said = f"fails: the monitor {monitor} has seen that the reward may pay what is not wanted (monitors.{monitor})"
+    return [Verdict("monitors", True, said)]
 
 
 def _of_looks(look: Look, looks: int, confidence: float) -> list[str]:

@@ -17,8 +17,8 @@ class Decision(Report):
     `reasons` has a sentence for each comparison. `comparisons` maps `warm_start`, `base`, `champion` and `constant`
     (the best constant answer) to the difference (trained minus that policy) with its interval, for those that could
     be compared, at the level of one of `looks` looks at the gate. `look` is the number of this one. `rules` says of
-    each kind of rule that was asked (`improvement`, `suites`, `slices`, `length`, `audit`, `answers`) whether it
-    `passes` or `fails`.
+    each kind of rule that was asked (`improvement`, `suites`, `slices`, `length`, `audit`, `answers`, `monitors`)
+    whether it `passes` or `fails`.
     """
 
     promote: bool

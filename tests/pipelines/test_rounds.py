@@ -44,6 +44,7 @@ class FakeStages:
             evaluation=SimpleNamespace(metric="accuracy", validate_every=self.validate_every, patience=self.patience),
             tracking=SimpleNamespace(trace_every=0, trace_rollouts=1),
             policy=SimpleNamespace(keep=None),
+            chosen_by="accuracy",
         )
 
     @contextmanager

@@ -1,0 +1,87 @@
+"""The reward rises, and what counts does not: a loophole is learnt, or what is paid is not what is wanted.
+
+Gao, Schulman & Hilton 2023 (Scaling Laws for Reward Model Overoptimization, ICML) call the two proxy and gold reward.
+Two patterns count as seen. Either the reward rises and what counts *falls*, both beyond chance. Or the reward has gone
+at least half of its way, from where it started to its maximum, and what counts at most a tenth of its own way: more
+than half can hardly be earned by parts that are learnt first, such as the form of an answer.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from rlft.comparison import compare, ends_of
+from rlft.diagnosis import Finding, History
+from rlft.diagnosis.evidence import falls, largest_rise, rises
+from rlft.types import EvaluationReport
+
+WON, WON_OF_WHAT_COUNTS = 0.5, 0.1  # of the way from the start to the maximum
+LOST = 0.25  # of what counted in the first third of the rounds
+READ = (
+    "Read the attempts that are paid most (`rlft show RUN ROUND`), and attack the reward with what they do "
+    "(`attacks(task)` of the environment, `rlft audit`) before training again."
+)
+
+
+def overoptimization(history: History) -> Finding | None:
+    """The reward rises on validation, and what counts falls or stays, task by task against the start."""
+    found = _scored(history)
+    if len(found) < 2:
+        return None
+    (_, first), (_, last) = found[0], found[-1]
+    confidence = 1 - 2 * history.level  # of two-sided intervals, of which one end is asked
+    paid = compare(last, first, "reward", confidence=confidence)
+    counted = compare(last, first, history.counted, confidence=confidence)
+    if paid is None or counted is None or not paid.exceeds(0):
+        return None
+    way, own = (_way(history, metric, each.before) for metric, each in (("reward", paid), (history.counted, counted)))
+    has_fallen = counted.high_with_errors < 0
+    stays = paid.low_with_errors >= WON * way > 0 and counted.high_with_errors <= WON_OF_WHAT_COUNTS * own
+    if not (has_fallen or stays):
+        return None
+    return Finding(
+        "overoptimization",
+        f"On {paid.difference.count} validation tasks the reward rose from {paid.before:.2f} to {paid.after:.2f} (by "
+        f"at least {paid.low_with_errors:.2f}), and {_named(history)} went from {counted.before:.2f} to "
+        f"{counted.after:.2f} (it has {'fallen' if has_fallen else 'risen by at most'} "
+        f"{'by at least ' if has_fallen else ''}{abs(counted.high_with_errors):.2f}).",
+        READ,
+    )
+
+
+def reward_gap(history: History) -> Finding | None:
+    """The reward rises in the attempts that are trained on, and what counts there falls or stays."""
+    paid, counted = history.curve("reward"), history.counted_curve
+    third = len(paid) // 3
+    if not third or len(counted) != len(paid) or not rises(paid, history.level):
+        return None
+    (low, high), (before, after) = ((fmean(each[:third]), fmean(each[-third:])) for each in (paid, counted))
+    has_fallen = before - after >= LOST * before > 0 and falls(counted, history.level)
+    way, own = _way(history, "reward", low), _way(history, history.counted, before)
+    stays = high - low >= WON * way > 0 and largest_rise(counted, history.level) <= WON_OF_WHAT_COUNTS * own
+    if not (has_fallen or stays):
+        return None
+    return Finding(
+        "reward gap",
+        f"In training the reward rose from {low:.2f} to {high:.2f}, and {_named(history)} went from {before:.2f} to "
+        f"{after:.2f} (first and last third of the rounds).",
+        READ,
+    )
+
+
+def _scored(history: History) -> list[tuple[int, EvaluationReport]]:
+    """Return the validations in which some task has a reward and a score in what counts, by the rounds before them."""
+    found = sorted(history.validations.items())
+    return [
+        (number, each) for number, each in found if each.per_task.get("reward") and each.per_task.get(history.counted)
+    ]
+
+
+def _way(history: History, metric: str, start: float) -> float:
+    """Return how far a score could rise: to its declared maximum, else to the highest that validation has seen."""
+    reports = [each for _, each in _scored(history)]
+    return ends_of(metric, *reports).high - start if reports else 0.0
+
+
+def _named(history: History) -> str:
+    return f"`{history.honest}`, which says what counts," if history.honest else "the share of solved attempts"
