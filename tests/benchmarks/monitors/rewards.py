@@ -68,14 +68,17 @@ def make_tasks(answer: Callable[[int, int, int], str]) -> TaskSet:
     """300 tasks of three digits, 100 of which are for validation."""
     digits = [(a, b, c) for a in range(10) for b in range(10) for c in range(10)]
     random.Random(0).shuffle(digits)
-    split: list[Split] = ["validation"] * 100 + ["train"] * 200
     return TaskSet(
         tuple(
-            make_task(f"{a}{b}{c}", prompt=f"{a}{b}{c}=", answer=answer(a, b, c), split=part)
-            for (a, b, c), part in zip(digits, split, strict=False)
+            make_task(f"{a}{b}{c}", prompt=f"{a}{b}{c}=", answer=answer(a, b, c), split=_split(place))
+            for place, (a, b, c) in enumerate(digits[:300])
         ),
         answer.__name__,
     )
+
+
+def _split(place: int) -> Split:
+    return "validation" if place < 100 else "train"
 
 
 @dataclass(frozen=True)
