@@ -40,6 +40,9 @@ def overrides(name: str, shared_data: Path) -> list[str]:
         found += [f"tasks.path={shipped / 'patterns.jsonl'}"]
         found += [f"tasks.off_distribution.path={shipped / 'patterns_harder.jsonl'}"]
         found += [f"warm_start.path={shipped / 'patterns_demonstrations.jsonl'}"]
+    if name == "loophole":
+        found += [f"tasks.path={shipped / 'remainders.jsonl'}"]
+        found += [f"warm_start.path={shipped / 'remainders_demonstrations.jsonl'}"]
     return found
 
 

@@ -48,7 +48,7 @@ def report_facts(home: Home, run: str, summary: Summary | None = None) -> Report
     return ReportFacts(
         name=name,
         verdict=list(blocks(summary)),
-        metric=(settings.get("evaluation") or {}).get("metric", "accuracy"),
+        metric=_chosen_by(settings),
         rounds=rounds,
         validations=validations,
         best_round=summary.best_round,
@@ -70,6 +70,12 @@ def make_report(home: Home, run: str, summary: Summary | None = None) -> str:
     from rlft.report.page import make_page
 
     return hide(make_page(report_facts(home, run, summary)))
+
+
+def _chosen_by(settings: Mapping[str, Any]) -> str:
+    """Return the metric of validation by which the best round was chosen (`Config.chosen_by`)."""
+    honest = (settings.get("monitors") or {}).get("honest")
+    return f"rewards/{honest}" if honest else (settings.get("evaluation") or {}).get("metric", "accuracy")
 
 
 def _noted(run: Any, summary: Summary) -> dict[str, Any]:

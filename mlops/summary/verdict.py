@@ -100,7 +100,10 @@ def shortcomings(summary: Summary) -> list[str]:
 def effort(summary: Summary) -> str:
     """Return how many rounds a run had, how long it took, and why it had no more."""
     rounds = "1 round" if summary.rounds == 1 else f"{summary.rounds} rounds"
-    early = f"; training ended early ({summary.stopped.rstrip('.')})" if summary.stopped else ""
+    why = summary.stopped or ""
+    if why.startswith("monitor "):
+        why = why.partition(":")[0]  # what it has seen stands first of all
+    early = f"; training ended early ({why})" if why else ""
     return f"{rounds}, {summary.seconds.total:.0f} s{early}"
 
 

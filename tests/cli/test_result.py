@@ -177,6 +177,27 @@ def test_the_first_sentence_names_what_would_have_done():
     assert "best constant answer" in text
 
 
+def test_what_monitors_have_warned_of_stands_first_and_notes_do_not():
+    def alarm(monitor, action, what):
+        return {"monitor": monitor, "action": action, "rounds": 4, "what": what, "remedy": "Read the attempts."}
+
+    text = shown(
+        difference=difference_of("reward", -1.1, 0.0, 0.9),
+        stopped="monitor overoptimization: The reward rose.",
+        alarms=[
+            alarm("length_drift", "note", "Longer."),
+            alarm("repetition", "warn", "It repeats."),
+            alarm("overoptimization", "stop", "The reward rose."),
+        ],
+    )
+    first = "Monitor overoptimization, after 4 rounds, which ends training: The reward rose. Read the attempts."
+    assert text.index(first) < text.index("Monitor repetition, after 4 rounds: It repeats.")
+    assert text.index("It repeats.") < text.index("The trained model is")
+    assert "docs/guide/monitors.md#repetition" in text
+    assert "Longer." not in text
+    assert "training ended early (monitor overoptimization)" in text
+
+
 def test_the_first_sentence_says_that_answers_have_collapsed():
     collapsed = "its answers have collapsed: one answer makes up 95% of its attempts on test"
     text = shown(status="improved", difference=difference_of("reward", -1.1, 0.0, 0.9), collapsed=collapsed)

@@ -143,6 +143,27 @@ def test_a_plateau_ends_training_after_patience_validations():
     )
 
 
+def test_training_ends_where_a_monitor_says_why_and_its_last_policy_is_validated():
+    stages, seen = FakeStages([0.1, 0.3, 0.2], 9, validate_every=2), []
+
+    def watch(rounds, scored):
+        seen.append((len(rounds.reports), sorted(rounds.validated), scored.rewards.name))
+        return "monitor repetition: it repeats." if len(rounds.reports) == 3 else ""
+
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free(), watch=watch)
+    assert result.stopped == "monitor repetition: it repeats."
+    assert (len(result.reports), result.best.name, sorted(result.validated)) == (3, "policy 2", [0, 2, 3])
+    # It is asked after the validation of a round, with what the round was trained on.
+    assert seen == [(1, [0], "rewards"), (2, [0, 2], "rewards"), (3, [0, 2], "rewards")]
+
+
+def test_a_round_that_ends_training_anyway_is_looked_at_and_keeps_its_own_reason():
+    stages, seen = FakeStages([0.1, 0.3], 5, stop_in=0), []
+    watch = lambda rounds, scored: seen.append(len(rounds.reports)) or "monitor repetition: it repeats."  # noqa: E731
+    result = run_rounds(stages, None, artifact("start"), FakeTracker(), free(), watch=watch)
+    assert (seen, result.stopped) == ([1], "round 0: loss nan")
+
+
 def test_training_ends_before_a_round_that_would_pass_the_budget_and_its_last_policy_is_validated():
     stages = FakeStages(scores=[0.1, 0.3], rounds=5, validate_every=5)
     result = run_rounds(stages, None, artifact("start"), FakeTracker(), free(tokens=250))

@@ -14,6 +14,7 @@ def make(task, sample, length, *, truncated=False, calls=0, failed=0, turns=1, e
     return dataclasses.replace(
         rollout(task, sample, error),
         token_ids=np.zeros(5 + length, np.int32),
+        loss_mask=np.zeros(5 + length, np.bool_),
         prompt_length=5,
         truncated=truncated,
         tool_calls=calls,
@@ -78,6 +79,31 @@ def test_what_is_said_again_at_one_task_is_a_duplicate():
     metrics = round_metrics(Rollouts((*rollouts[:2], make("x", 2, 4, truncated=True), rollouts[3])), rewards)
     assert metrics["completions/duplicate_ratio"] == 0.25
     assert metrics["completions/clipped_accuracy"] == 1.0
+
+
+def repetition(*completions, sampled=None):
+    rows = [
+        dataclasses.replace(
+            make("x", sample, len(said)),
+            token_ids=np.array([0] * 5 + said, np.int32),
+            loss_mask=np.array([False] * 5 + (sampled or [True] * len(said))),
+        )
+        for sample, said in enumerate(completions)
+    ]
+    rewards = Rewards(tuple(reward("x", sample, 1.0) for sample in range(len(rows))), {})
+    return round_metrics(Rollouts(tuple(rows)), rewards).get("completions/repetition_ratio")
+
+
+def test_runs_of_four_tokens_that_a_completion_has_said_before_are_repeats():
+    assert repetition([1, 2, 3, 4, 5, 6]) == 0.0
+    # 7 7 7 7 7 7 has the run 7 7 7 7 three times, of which two are repeats.
+    assert repetition([7] * 6) == pytest.approx(2 / 3)
+    # 1 2 3 4 1 2 3 4: five runs, of which the last is the first again. The mean is over completions.
+    assert repetition([1, 2, 3, 4] * 2, [7] * 6) == pytest.approx((1 / 5 + 2 / 3) / 2)
+    assert repetition([4, 3, 2, 1, 9, 1, 2, 3, 4]) == 0.0  # in another order
+    assert repetition([7, 7, 7]) is None  # too short for a run
+    # The results of tools are not the model's: without them 7 7 7 is too short.
+    assert repetition([7] * 6, sampled=[True] * 3 + [False] * 3) is None
 
 
 def test_answers_that_are_the_same_or_missing_and_rewards_that_contradict_each_other():

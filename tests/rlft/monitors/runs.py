@@ -29,7 +29,7 @@ def validated(tasks: int = 100, **solved: int) -> EvaluationReport:
         for name, count in solved.items()
     }
     ranges = dict.fromkeys(scores, (0.0, 1.0))
-    means = {name: mean_interval(each) for name, each in scores.items()}
+    means = {name: mean_interval(each) for name, each in scores.items() if each}
     return EvaluationReport("validation", "p", 1, means, scores, ranges=ranges, answers=9, right_answers=9)
 
 

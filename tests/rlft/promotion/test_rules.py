@@ -33,6 +33,16 @@ def test_without_rules_nothing_else_is_asked():
     assert found.rules == {"improvement": "passes"}
 
 
+def test_a_monitor_that_was_to_stop_the_run_keeps_its_model_from_being_promoted():
+    found = decide(monitor="overoptimization")
+    assert not found.promote
+    assert found.rules == {"improvement": "passes", "monitors": "fails"}
+    assert found.reasons[-1] == (
+        "fails: the monitor overoptimization has seen that the reward may pay what is not wanted "
+        "(monitors.overoptimization)"
+    )
+
+
 OFF = Rules(suites={"off_distribution": 0.05})
 
 
