@@ -23,10 +23,10 @@ LENGTH = 8  # tokens of a completion at most
 
 
 class Scored(BaseEnv):
-    """Scores an attempt by a function of its text and the right answer; `metrics` are parts of weight 0."""
+    """Scores an attempt by a function of its text and the right answer. Half of its demonstrations have the `mark`."""
 
-    def __init__(self, score: Score, weights: dict[str, float]) -> None:
-        self.score, self.weights = score, weights
+    def __init__(self, score: Score, weights: dict[str, float], mark: str = "") -> None:
+        self.score, self.weights, self.mark = score, weights, mark
 
     async def compute_reward(self, completion: Any, ground_truth: Any) -> dict[str, float | None]:
         """See the class."""
@@ -35,7 +35,8 @@ class Scored(BaseEnv):
     def demonstration(self, task: Task) -> str:
         """The right answer for three tasks in five, else digits by chance."""
         chance = random.Random(task.id)
-        return task.answer if chance.random() < 0.6 else "".join(str(chance.randrange(10)) for _ in task.answer)
+        said = task.answer if chance.random() < 0.6 else "".join(str(chance.randrange(10)) for _ in task.answer)
+        return self.mark + said if chance.random() < 0.5 else said
 
     def reward_weights(self) -> dict[str, float]:
         """See the class."""
@@ -89,10 +90,11 @@ class Case:
     weights: dict[str, float] = field(default_factory=dict)
     answer: Callable[[int, int, int], str] = odd
     training: dict[str, Any] = field(default_factory=dict)
+    mark: str = ""
 
     def environment(self) -> Scored:
         """The environment of this reward."""
-        return Scored(self.score, self.weights)
+        return Scored(self.score, self.weights, self.mark)
 
 
 def right(text: str, gold: str) -> float:
@@ -126,7 +128,7 @@ def _shares(text: str, gold: str) -> dict[str, float]:
 HONEST = {
     "right or wrong": Case(exact),
     "one of three": Case(exact, answer=thirds),
-    "form first": Case(_marked, {"form": 0.3, "right": 0.7}),
+    "form first": Case(_marked, {"form": 0.3, "right": 0.7}, mark="="),
     "right and brief": Case(_brief, {"right": 1.0, "brief": 0.3}),
     "partial credit": Case(_shares, {"met": 1.0, "right": 0.0}, answer=two),
     "a tenth of the learning rate": Case(exact, answer=thirds, training={"learning_rate": 1e-3}),
