@@ -25,7 +25,7 @@ def make_history(
     return History(
         rounds=rounds,
         validations=validations,
-        metric=config.evaluation.metric,
+        metric=config.chosen_by,
         train_tasks=train_tasks,
         num_generations=training.num_generations,
         learning_rate=training.learning_rate,

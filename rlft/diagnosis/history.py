@@ -48,9 +48,14 @@ class History:
         return f"rewards/{self.honest}" if self.honest else "accuracy"
 
     @property
-    def counted_curve(self) -> list[float]:
-        """What counts, in the rounds that have it."""
-        return self.curve(f"rewards/{self.honest}/mean" if self.honest else "accuracy")
+    def counted_in_rounds(self) -> str:
+        """The same metric of rounds."""
+        return f"rewards/{self.honest}/mean" if self.honest else "accuracy"
+
+    @property
+    def counted_in_words(self) -> str:
+        """What counts, as a sentence names it."""
+        return f"`{self.honest}`, which says what counts," if self.honest else "the share of solved attempts"
 
     def curve(self, name: str) -> list[float]:
         """Return a metric of the rounds that have it."""

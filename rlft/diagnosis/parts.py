@@ -12,13 +12,17 @@ RARE = 0.075  # of the tasks: a part that differs at fewer of them teaches next 
 
 
 def other_pay(history: History) -> Finding | None:
-    """A reward that rises while the share of solved attempts does not: something else is paid."""
-    reward, solved = history.change("reward"), history.change("accuracy")
+    """A reward that rises while what counts does not: something else is paid."""
+    reward, solved = history.change("reward"), history.change(history.counted_in_rounds)
     spread = history.mean("reward_std")
     if reward is None or solved is None or spread is None:
         return None
     gained = reward[1] - reward[0]
-    if gained < max(GAINED, spread / 2) or not rises(history.curve("reward")) or solved[1] - solved[0] > gained / 4:
+    if (
+        gained < max(GAINED, spread / 2)
+        or not rises(history.curve("reward"), history.level)
+        or solved[1] - solved[0] > gained / 4
+    ):
         return None
     gains = {
         part: change[1] - change[0] for part in history.parts() if (change := history.change(f"rewards/{part}/mean"))
@@ -27,7 +31,7 @@ def other_pay(history: History) -> Finding | None:
     which = f" Most of it is the part `{most}` ({gains[most]:+.2f})." if most else ""
     return Finding(
         "the reward pays for something else",
-        f"The reward rose from {reward[0]:.2f} to {reward[1]:.2f}, and the share of solved attempts went from "
+        f"The reward rose from {reward[0]:.2f} to {reward[1]:.2f}, and {history.counted_in_words} went from "
         f"{solved[0]:.1%} to {solved[1]:.1%}.{which}",
         "Read the attempts with the highest reward (`rlft show RUN ROUND`): lower the weight of that part, or pay it "
         "only where the answer is right.",

@@ -42,7 +42,7 @@ def overoptimization(history: History) -> Finding | None:
     return Finding(
         "overoptimization",
         f"On {paid.difference.count} validation tasks the reward rose from {paid.before:.2f} to {paid.after:.2f} (by "
-        f"at least {paid.low_with_errors:.2f}), and {_named(history)} went from {counted.before:.2f} to "
+        f"at least {paid.low_with_errors:.2f}), and {history.counted_in_words} went from {counted.before:.2f} to "
         f"{counted.after:.2f} (it has {'fallen' if has_fallen else 'risen by at most'} "
         f"{'by at least ' if has_fallen else ''}{abs(counted.high_with_errors):.2f}).",
         READ,
@@ -51,7 +51,7 @@ def overoptimization(history: History) -> Finding | None:
 
 def reward_gap(history: History) -> Finding | None:
     """The reward rises in the attempts that are trained on, and what counts there falls or stays."""
-    paid, counted = history.curve("reward"), history.counted_curve
+    paid, counted = history.curve("reward"), history.curve(history.counted_in_rounds)
     third = len(paid) // 3
     if not third or len(counted) != len(paid) or not rises(paid, history.level):
         return None
@@ -63,8 +63,8 @@ def reward_gap(history: History) -> Finding | None:
         return None
     return Finding(
         "reward gap",
-        f"In training the reward rose from {low:.2f} to {high:.2f}, and {_named(history)} went from {before:.2f} to "
-        f"{after:.2f} (first and last third of the rounds).",
+        f"In training the reward rose from {low:.2f} to {high:.2f}, and {history.counted_in_words} went from "
+        f"{before:.2f} to {after:.2f} (first and last third of the rounds).",
         READ,
     )
 
@@ -81,7 +81,3 @@ def _way(history: History, metric: str, start: float) -> float:
     """Return how far a score could rise: to its declared maximum, else to the highest that validation has seen."""
     reports = [each for _, each in _scored(history)]
     return ends_of(metric, *reports).high - start if reports else 0.0
-
-
-def _named(history: History) -> str:
-    return f"`{history.honest}`, which says what counts," if history.honest else "the share of solved attempts"

@@ -78,7 +78,8 @@ def test_what_is_stored_raises_the_same_alarms_again(stopped):
 
 def test_the_page_of_the_run_says_it_and_by_what_the_best_was_chosen(stopped):
     home, _, _ = stopped
-    done = home.rlft("report", "loop", "--output", "loop.html")
+    done = home.rlft("report", "loop", "--to", "loop.html")
     assert done.code == 0, done.output
     page = (home.folder / "loop.html").read_text()
     assert "Monitor overoptimization, after" in page
+    assert "rewards/right" in page  # of the figure on validation, by which the best was chosen

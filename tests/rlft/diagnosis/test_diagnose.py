@@ -143,6 +143,14 @@ def test_a_reward_that_rises_alone_names_the_part_that_is_paid():
     assert "rose from 0.20 to 0.80" in found[0].what
     assert "the part `long` (+0.60)" in found[0].what
     assert causes(*(one(i, paid) for i, paid in enumerate((0.1, 0.1, 0.11, 0.12, 0.13, 0.14)))) == []  # 0.035
+    # All attempts count as solved, as the loophole earns the full reward: the honest part says that they are not.
+    fooled = [
+        replace(one(i, paid), metrics=one(i, paid).metrics | {"accuracy": paid})
+        for i, paid in enumerate((0.1, 0.1, 0.3, 0.4, 0.6, 0.8))
+    ]
+    assert causes(*fooled) == []
+    [honest] = diagnose(history(*fooled, honest="exact"))
+    assert "`exact`, which says what counts, went from 10.0% to 10.0%" in honest.what
     assert causes(*(one(i, paid) for i, paid in enumerate((0.1, 0.1, 0.9, 0.2, 0.9, 0.1)))) == []  # up and down
 
 
