@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "configs" / "tasks"
@@ -42,7 +43,7 @@ def _said(prompt: str, dice: random.Random) -> str:
     return dice.choice(ANSWERS)
 
 
-def _lines(rows: list[dict[str, object]]) -> str:
+def _lines(rows: Sequence[Mapping[str, object]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 

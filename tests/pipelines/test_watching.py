@@ -43,10 +43,11 @@ class Tracker:
         self.json[name] = content
 
 
-def watch_of(config: Config = CONFIG) -> Watch:
+def watch_of(config: Config = CONFIG) -> Any:
     tasks = make_task_set(make_task("t0", "Ask?", "Lima"), make_task("t1", "Again?", "Oslo"))
     stages: Any = SimpleNamespace(config=config)
-    return Watch(stages, artifact(tasks), Tracker())  # type: ignore[arg-type]
+    tracker: Any = Tracker()
+    return Watch(stages, artifact(tasks), tracker)
 
 
 def rounds_of(**more) -> Rounds:

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from rlft.config import MonitorsConfig
 from rlft.config.file import load_config
+from tests.loophole_rows import FOLDER, files
 from tests.shipped import ROOT
 
 LOOPHOLE = ROOT / "configs" / "loophole.yaml"
@@ -37,3 +38,7 @@ def test_only_one_monitor_stops_a_run_unless_the_config_says_so():
     assert [name for name, action in MonitorsConfig(honest="x").actions().items() if action == "stop"] == [
         "overoptimization"
     ]
+
+
+def test_the_shipped_rows_are_those_that_are_drawn():
+    assert {name: (FOLDER / name).read_text() for name in files()} == files()

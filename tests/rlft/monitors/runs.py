@@ -12,7 +12,7 @@ from rlft.types import EvaluationReport, TrainReport
 GROUPS, SIZE = 40, 8
 
 
-def rounds(**curves: Sequence[float]) -> list[TrainReport]:
+def rounds(**curves: Any) -> list[TrainReport]:
     """Rounds of 40 groups of 8 whose metrics are these curves; `__` stands for a slash."""
     fates = {str(place): "trained" for place in range(GROUPS * SIZE)}
     named = {name.replace("__", "/"): curve for name, curve in curves.items()}
@@ -37,4 +37,5 @@ def history(
     reports: Sequence[TrainReport], validations: Mapping[int, EvaluationReport] | None = None, **more: Any
 ) -> History:
     """The history of a run whose honest part is `right`."""
-    return History(reports, validations or {}, "accuracy", 1000, SIZE, 1e-6, 256, **({"honest": "right"} | more))
+    given: dict[str, Any] = {"honest": "right"} | more
+    return History(reports, validations or {}, "accuracy", 1000, SIZE, 1e-6, 256, **given)

@@ -1,16 +1,19 @@
 """All monitors together: actions, looks, and that noise alone raises hardly any."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 from scipy.stats import binom
 
 from rlft.config import MonitorsConfig
+from rlft.config.monitors import Action
 from rlft.monitors import MONITORS, watch
 from rlft.monitors.watch import LEVEL
 from tests.rlft.monitors.runs import history, rounds, validated
+from tests.shipped import ROOT
 
-ALL = dict.fromkeys(MONITORS, "warn")
+ALL: dict[str, Action] = dict.fromkeys(MONITORS, "warn")
 HACKED = history(
     rounds(reward=np.linspace(0.1, 0.9, 12), rewards__right__mean=np.linspace(0.6, 0.1, 12)),
     {0: validated(reward=10, rewards__right=60), 12: validated(reward=90, rewards__right=10)},
@@ -34,8 +37,16 @@ def test_alarms_have_the_action_of_the_config_and_say_when_and_where():
 
 
 def test_what_is_off_is_not_asked():
-    assert names(watch(HACKED, ALL | {"overoptimization": "off"}, rounds=12, validations=1)) == ["reward_gap"]
+    without: dict[str, Action] = {**ALL, "overoptimization": "off"}
+    assert names(watch(HACKED, without, rounds=12, validations=1)) == ["reward_gap"]
     assert watch(HACKED, {}, rounds=12, validations=1) == []
+
+
+def test_the_guide_has_a_place_for_every_monitor():
+    page = (ROOT / "docs" / "guide" / "monitors.md").read_text()
+    assert re.findall("^### (.+)$", page, re.MULTILINE) == list(MONITORS)
+    for name, action in MonitorsConfig(honest="right").actions().items():
+        assert f"### {name}\n\nDefault `{action}`" in page
 
 
 def test_before_the_first_round_there_is_nothing_to_say():
