@@ -18,6 +18,7 @@ from pipelines.showing import Show
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
+from rlft.config import Config
 from rlft.curriculum.groups import RESAMPLING
 from rlft.evaluation import curve_points
 from rlft.flops import ROLLOUT_FLOPS, TRAIN_FLOPS
@@ -64,14 +65,16 @@ class Rounds:
         if is_better(report, self.best_report, metric):
             self.best, self.best_round, self.best_report = policy, number, report
 
-    def plateau(self, patience: int, metric: str) -> str:
-        """Return why the last `patience` validations are no rise, in a sentence; empty if they are, or are too few.
+    def plateau(self, config: Config) -> str:
+        """Return why the last `evaluation.patience` validations are no rise; empty if they are one, or are too few.
 
         Validations that failed, without any score, are not counted.
         """
+        patience, metric = config.evaluation.patience, config.chosen_by
         scored = [report for _, report in sorted(self.validated.items()) if report.per_task.get(metric)]
         reports = scored[-2 * patience :]
-        return plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
+        reason = plateau(reports, metric) if 0 < 2 * patience == len(reports) else ""
+        return f"plateau: {reason}" if reason else ""
 
     def stopping_alarm(self) -> str:
         """Return the name of a monitor whose alarm was to end training; empty if there is none."""
@@ -129,6 +132,10 @@ class Rounds:
         return _seconds(self.reports)
 
 
+Watch = Callable[[Rounds, Scored], str]
+"""Looks at the rounds so far, of which the last was trained on these attempts; returns why training is to end."""
+
+
 def run_rounds(
     stages: Stages,
     tasks: Artifact,
@@ -137,7 +144,7 @@ def run_rounds(
     account: Account,
     keep: Callable[[], None] | None = None,
     *,
-    watch: Watch | None = None,
+    watch: Watch = lambda rounds, scored: "",
     numbers: range | None = None,
     reference: Artifact | None = None,
     shown: str = "training",
@@ -149,7 +156,7 @@ def run_rounds(
     (`evaluation.patience`), where `watch` says why, or at a round that had to be undone because its numbers went wrong
     (`TrainReport.stopped`). Whatever ends it, the last policy is validated.
     """
-    config = stages.config
+    config, validate = stages.config, partial(_validate_round, stages, tasks, tracker, account)
     rounds, policy, draws = Rounds(best=start), start, Draws.begin(stages, tasks, start)
     retention = Retention(config.policy.keep)
     # For the curve, and to see when answers collapse: only trained policies can be the best one.
@@ -157,7 +164,6 @@ def run_rounds(
     before = _validate(stages, tasks, start, numbers.start, tracker, account)
     rounds.start_report = rounds.validated[numbers.start] = before.splits["validation"]
     rounds.note_cost(before)
-    validate = partial(_validate_round, stages, tasks, tracker, account)
     for number in _numbers(numbers, stages.show, shown):
         started = time.perf_counter()
         scored = draws.sample(policy, number)
@@ -173,9 +179,10 @@ def run_rounds(
         validates = last or (number + 1) % config.evaluation.validate_every == 0
         if validates:
             validate(rounds, policy, number + 1)
-        if watch is not None and (seen := watch(rounds, scored)) and not last:
+        seen = watch(rounds, scored) or (rounds.plateau(config) if validates else "")
+        if seen and not last:
             rounds.stopped, last = seen, True
-            logger.warning("training ends after round %d: %s", number, seen)
+            logger.info("training ends after round %d. %s", number, seen)
             if not validates:
                 validate(rounds, policy, number + 1)
         retention.keep(policy, number + 1, best=rounds.best_round)
@@ -183,15 +190,7 @@ def run_rounds(
             keep()
         if last:
             break
-        if validates and (reason := rounds.plateau(config.evaluation.patience, config.chosen_by)):
-            rounds.stopped = f"plateau: {reason}"
-            logger.info("training ends after round %d at a %s", number, rounds.stopped)
-            break
     return rounds
-
-
-Watch = Callable[[Rounds, Scored], str]
-"""Looks at the rounds so far, of which the last was trained on these attempts; returns why training is to end."""
 
 
 def _why_to_end(report: TrainReport, number: int, spent: str) -> str:

@@ -50,7 +50,7 @@ TERMS = [
         "home",
     ),
     *("seal", "look", "schedule", "firing", "replay", "effective sample size", "trace"),
-    *("pass rate", "retired", "dynamic sampling"),
+    *("pass rate", "retired", "dynamic sampling", "monitor", "honest part"),
 ]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -48,17 +48,16 @@ def decide_promotion(
     the intervals is for (`rlft.gates.looks.confidence_at`). `champion_knows` are ids of tasks that the champion was
     trained on, which are left out of the comparison with it; `None` if they are not known. What else must hold are
     `rules`: `suites` are the reports for those of them, {suite: {trained, base, ...: report}}, and `audit` says whether
-    the reward has passed its audit, `None` if it was not audited; `monitor` names one whose alarm was to stop the run,
-    which keeps its policy from being promoted. Slices and lengths are compared with the model in
-    use: the champion, or before the first promotion the base model. Raises ValueError if the reports are of different
-    splits or lack the metric.
+    the reward has passed its audit, `None` if it was not audited. `monitor` names one that was to stop the run. Slices
+    and lengths are compared with the model in use: the champion, or before the first promotion the base model. Raises
+    ValueError if the reports are of different splits or lack the metric.
     """
     look, is_counted = look or FIRST_LOOK, look is not None
     rivals = {"warm_start": warm_start, "base": base, "champion": champion, "constant": constant}
     _check_splits([trained, *(report for report in rivals.values() if report is not None)])
     if champion is not None and champion.policy == trained.policy:
-        already = f"the trained policy {trained.policy[:12]} is the champion already"
-        return Decision(False, (already,), look=look.number, looks=looks)
+        already = (f"the trained policy {trained.policy[:12]} is the champion already",)
+        return Decision(False, already, look=look.number, looks=looks)
     confidence = confidence_at(looks)
     verdicts, comparisons = judge_improvement(trained, rivals, metric, min_improvement, confidence, champion_knows)
     verdicts += judge_suites(suites or {}, rules.suites, metric, confidence)
@@ -67,10 +66,8 @@ def decide_promotion(
         verdicts += judge_slices(trained, in_use, name, metric, rules, known)
     if rules.max_length_ratio is not None:
         verdicts.append(judge_length(trained, in_use, name, rules.max_length_ratio, confidence))
-    if rules.audit_required:
-        verdicts.append(_of_audit(audit))
-    verdicts += _of_answers(trained, warm_start or base)
-    verdicts += _of_monitor(monitor)
+    verdicts += [_of_audit(audit)] if rules.audit_required else []
+    verdicts += _of_answers(trained, warm_start or base) + _of_monitor(monitor)
     promote = look.is_allowed and not any(verdict.blocks for verdict in verdicts)
     reasons = [*_of_looks(look, looks, confidence), *(verdict.sentence for verdict in verdicts)]
     if is_counted:

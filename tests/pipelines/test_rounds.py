@@ -230,6 +230,7 @@ def test_a_validation_that_failed_is_none_of_the_last_ones():
     found = [EvaluationReport("validation", "p", 1, {}, {"accuracy": {"t": score}}) for score in (0.4, 0.4)]
     failed = EvaluationReport("validation", "p", 1, {}, {}, errors={"t": 1})
     rounds = Rounds(artifact("start"), validated=dict(enumerate([found[0], failed])))
-    assert rounds.plateau(1, "accuracy") == ""
+    config: Any = SimpleNamespace(evaluation=SimpleNamespace(patience=1), chosen_by="accuracy")
+    assert rounds.plateau(config) == ""
     rounds.validated[2] = found[1]
-    assert "+0.000" in rounds.plateau(1, "accuracy")
+    assert "+0.000" in rounds.plateau(config)
