@@ -47,6 +47,12 @@ def test_an_attempt_is_an_attack_word_for_word(text, kind):
     assert MATCHER.attack_of(said(text)) == kind
 
 
+def test_an_attack_that_is_the_answer_to_another_task_is_a_mistake():
+    tasks = {answer: make_task(answer, f"Country of {answer}?", answer) for answer in ("Lima", "Solution")}
+    assert MATCHER.attack_of(said("Solution")) == "solution"
+    assert Matcher(tasks, Capitals()).attack_of(said("Solution")) is None
+
+
 def test_what_hedges_with_gold_is_an_attack_and_the_last_message_counts():
     assert MATCHER.attack_of(said("Oslo, Lima, Rome")) == "every_answer"
     assert MATCHER.attack_of(said("Oslo, Lima", "Lima")) is None
