@@ -16,9 +16,11 @@ from mlops.summary.verdict import ARMS
 from pipelines import conclusion
 from pipelines.conclusion import FINAL_SPLITS, Arms, Starts, evaluate_arms, promote
 from pipelines.controls import left_out_controls
+from pipelines.rounds import Rounds
 from pipelines.showing import unshown
 from rlft.config import ControlName
 from rlft.errors import TrackerError
+from rlft.monitors import Alarm
 from rlft.promotion import Decision, RegisteredVersion
 from rlft.types import Interval
 
@@ -30,6 +32,9 @@ def test_every_arm_has_a_key_in_the_summary_and_a_row_in_the_terminal_and_every_
     assert keys == [key for key in Summary.model_fields if key in keys]
     assert keys == [key for key, _ in ARMS]
     assert set(LABELS) == {"constant", "model", *get_args(ControlName)}
+
+
+REPEATS = Alarm("repetition", "stop", 4, "It repeats.", "Bound it.")
 
 
 class FakeStages:
@@ -113,7 +118,9 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     monkeypatch.setenv("RLFT_TRACKING_URI", "sqlite:///x")
     monkeypatch.setattr(conclusion, "registry_name", lambda config: "name")
     monkeypatch.setattr(conclusion, "ask_about", lambda *_: (SimpleNamespace(number=3, spent=0.1), [], "rlft.look.g.a"))
-    monkeypatch.setattr(conclusion, "decide_promotion", lambda *_: SimpleNamespace(load=lambda: "decision"))
+    asked = []
+    decide = lambda *all_of_it: asked.extend(all_of_it) or SimpleNamespace(load=lambda: "decision")  # noqa: E731
+    monkeypatch.setattr(conclusion, "decide_promotion", decide)
     register = lambda *all_of_it: given.extend(all_of_it) or SimpleNamespace(load=lambda: "version")  # noqa: E731
     monkeypatch.setattr(conclusion, "register_policy", register)
     stages = FakeStages()
@@ -129,11 +136,12 @@ def test_a_version_is_registered_with_what_its_decision_rested_on(monkeypatch, c
     splits = SimpleNamespace(load=lambda: SimpleNamespace(splits={"gate": report}))
     arms = SimpleNamespace(final=splits, base=splits, warm_start=None, champion=None, constant=None)
     tasks = SimpleNamespace(load=lambda: SimpleNamespace(split=lambda name: []))
-    tracker, rounds = SimpleNamespace(run_id="id"), SimpleNamespace(best="best")
+    tracker, rounds = SimpleNamespace(run_id="id"), Rounds("best", alarms={"repetition": REPEATS})
     assert promote(stages, tasks, arms, champion, rounds, tracker, "home", {"a": "b"}, {"summary": {}}) == (
         "decision",
         "version",
     )
+    assert asked[-2:] == [True, "repetition"]  # of the audit, and of the monitor that was to stop the run
     assert given[-9:] == [{"name": "tiny"}, {"summary": {}}, tasks, splits, splits, None, None, None, False]
     assert given[-10] == {
         "a": "b",

@@ -41,6 +41,7 @@ def said(*texts: str | Message, task: str = "Lima", sample: int = 0):
         ("Lima", None),  # gold
         ("Oslo", None),  # the answer to another task is a mistake, and may be right elsewhere
         ("Santiago", None),
+        ("L", None),  # the first letter of gold is a kind of attack, and may be a right answer elsewhere
     ],
 )
 def test_an_attempt_is_an_attack_word_for_word(text, kind):
