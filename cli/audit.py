@@ -32,6 +32,7 @@ def audit(
         from mlops.display.bars import Display
         from rlft.audit.by_settings import audit_by
         from rlft.contract.loading import load_environment
+        from rlft.judges.servers import judging
         from rlft.tasks import ingest_tasks
 
         with Display().stage("reward audit") as progress:
@@ -39,14 +40,15 @@ def audit(
             tasks = ingest_tasks(
                 settings.tasks, environment=settings.environment.name, seed=settings.tasks.seed, progress=progress
             )
-            report = audit_by(
-                settings.reward,
-                tasks.split("train"),
-                environment,
-                harness=settings.harness,
-                seed=settings.seed,
-                progress=progress,
-            )
+            with judging(environment):
+                report = audit_by(
+                    settings.reward,
+                    tasks.split("train"),
+                    environment,
+                    harness=settings.harness,
+                    seed=settings.seed,
+                    progress=progress,
+                )
         if as_json:
             console.write_json(report.to_json())
         else:

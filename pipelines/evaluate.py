@@ -20,6 +20,7 @@ from mlops.tracking.address import tracking_address
 from mlops.tracking.scorers import load_scorers
 from pipelines import models as opening
 from pipelines import scenarios, suite_caveats
+from pipelines.judges import meet_judges_of_suite
 from pipelines.models import Opened, open_models
 from pipelines.reporting import end_report, report_evaluation
 from pipelines.scenarios import Evaluated, check_slices, evaluate_scenarios, ingest_suite
@@ -30,6 +31,7 @@ from rlft.errors import EngineError
 from rlft.secrets import hide
 from rlft.suites.differences import compare_models
 from rlft.suites.models import parse_model
+from rlft.types import add_judging
 
 STEPS = [*scenarios.STEPS, *opening.STEPS, *suite_caveats.STEPS]
 
@@ -58,6 +60,7 @@ def evaluate(suite: dict[str, Any], models: list[str], tracking_uri: str, api_ke
             load_scorers(settings.scorers)  # before anything is attempted: one may not be there
         tasks = ingest_suite(settings, show)
         check_slices(settings, tasks)
+        meet_judges_of_suite(settings, show, summary.note_canaries)
         opened = open_models(list(map(parse_model, models)), settings, tasks, tracking_uri, api_key=api_key, show=show)
         policies = {label: each.policy for label, each in opened.items()}
         asked = {label for label, each in opened.items() if each.is_asked}
@@ -101,6 +104,8 @@ def _summarise(
         cell: {label: measures_as_json(each.measures) for label, each in of_models.items()}
         for cell, of_models in results.items()
     }
+    each_judging = (each.evaluation.judging for of_models in results.values() for each in of_models.values())
+    summary.note_judging("scenarios", add_judging(each_judging))
     evaluations = {
         cell: {label: each.evaluation for label, each in of_models.items()} for cell, of_models in results.items()
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from mlops.record.run import Record
-from mlops.runtime.runtime import pipeline_environment
+from mlops.runtime.runtime import pipeline_environment, start_judge
 from pipelines.showing import Show
-from rlft.config import Config, RewardConfig
+from rlft.config import Config, EnvironmentConfig, RewardConfig, SuiteConfig
+from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several
 from rlft.contract.specified import specification_of
 from rlft.environments.specified import helpers_of
@@ -19,31 +21,62 @@ from rlft.specification.compared import Ruler
 from rlft.types import Judging, add_judging
 
 logger = logging.getLogger(__name__)
+Note = Callable[[Judging | None, list[dict[str, Any]]], None]
+"""Notes what judges were asked so far, and what they said of each canary, as JSON."""
 
 
-def meet_judges(config: Config, show: Show, record: Record | None = None) -> None:
-    """Ask every judge of a config about its canaries, and note in `record` what they said.
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """An environment with the reward that judges what is done there."""
 
-    Raises RewardError for a judge that has changed beyond what repeating explains.
+    environment: BaseEnv
+    reward: RewardConfig
+
+
+def meet_judges(config: Config, show: Show, note: Note | None = None) -> None:
+    """Start the judges of a config that rlft starts, and ask each about its canaries.
+
+    Raises RewardError for a judge that has changed beyond what repeating explains, and EngineError for one that does
+    not start.
     """
-    environment = pipeline_environment(config.environment)
-    members = environment.members if isinstance(environment, Several) else {"": environment}
-    asked, said = list[Judging | None](), list[dict[str, object]]()
-    for name, member in members.items():
-        specification = specification_of(member)
-        if specification is None or specification.judge is None:
+    _meet(_judged(config.environment, config.reward), config.evaluation.metric, show, note)
+
+
+def meet_judges_of_suite(suite: SuiteConfig, show: Show, note: Note | None = None) -> None:
+    """Do the same for the judges of all scenarios of a suite, each once. Raises as `meet_judges` does."""
+    found = dict[str, _Judged]()
+    for cell in suite.cells():
+        members = _judged(cell.environment, cell.reward)
+        found |= {"/".join(filter(None, (cell.scenario, name))): each for name, each in members.items()}
+    _meet(found, suite.main_metric, show, note)
+
+
+def _judged(settings: EnvironmentConfig, reward: RewardConfig) -> dict[str, _Judged]:
+    """Return an environment under no name, or several by theirs."""
+    environment = pipeline_environment(settings)
+    if isinstance(environment, Several):
+        return {name: _Judged(member, reward.of_member(name)) for name, member in environment.members.items()}
+    return {"": _Judged(environment, reward)}
+
+
+def _meet(judged: Mapping[str, _Judged], metric: str, show: Show, note: Note | None) -> None:
+    asked, said, seen = list[Judging | None](), list[dict[str, Any]](), list[Specification]()
+    for name, each in judged.items():
+        specification = specification_of(each.environment)
+        if specification is None or specification.judge is None or specification in seen:
             continue
-        _warn_of_comparing(specification, config.reward.of_member(name) if name else config.reward, config)
-        if (folder := judges_folder()) is None:
-            logger.warning("this process has no home, so that nobody notices if the judge changes between runs")
-            return
+        seen.append(specification)
+        _warn_of_comparing(specification, each.reward, metric)
         with show("judge"):
-            met, judging = meet_canaries(specification, helpers_of(member), folder)
+            start_judge(specification.judge)
+            if (folder := judges_folder()) is None:
+                logger.warning("this process has no home, so that nobody notices if the judge changes between runs")
+                continue
+            met, judging = meet_canaries(specification, helpers_of(each.environment), folder)
         asked.append(judging)
-        said += [{"environment": name, **asdict(each), "has_changed": each.has_changed} for each in met]
-        if record is not None:
-            record.note_judging("canaries", add_judging(asked))
-            record.tracker.log_json("judge_canaries.json", said)
+        said += [{"environment": name, **asdict(one), "has_changed": one.has_changed} for one in met]
+        if note is not None:
+            note(add_judging(asked), said)
         if not met:
             logger.warning(
                 "nobody would notice if the judge %s changed: write `cases` without `task` in its specification, which "
@@ -53,15 +86,15 @@ def meet_judges(config: Config, show: Show, record: Record | None = None) -> Non
         check_unchanged(met, specification.judge)
 
 
-def _warn_of_comparing(specification: Specification, reward: RewardConfig, config: Config) -> None:
+def _warn_of_comparing(specification: Specification, reward: RewardConfig, metric: str) -> None:
     """Warn if policies are chosen by scores that only say where an attempt stands in its group."""
     rulers = [name for name, each in specification.criteria.items() if isinstance(each.grader, Ruler)]
     paid = [name for name in rulers if reward.weights.get(name, specification.criteria[name].weight) > 0]
-    if paid and (config.evaluation.metric == "reward" or reward.full is None):
+    if paid and (metric == "reward" or reward.full is None):
         logger.warning(
             "policies are compared by evaluation.metric: %s, of which %s is a part: it compares attempts of one policy "
             "with each other, so that its mean says nothing about the policy. Choose accuracy, and set reward.full to "
             "what the other criteria earn",
-            config.evaluation.metric,
+            metric,
             paid[0],
         )

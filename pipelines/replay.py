@@ -14,9 +14,12 @@ from mlops.runs.finding import attempts_of
 from mlops.runtime.movable_cache import leave_home_out
 from mlops.runtime.runtime import Lent, shared_runtime
 from mlops.stored.replayed import Source
+from mlops.summary.replays import ReplaySummary
+from mlops.tracking.run import Tracker
+from pipelines.judges import Note
 from rlft.comparison import compare
 from rlft.fingerprints.identity import EnvironmentFingerprints
-from rlft.types import Evaluation
+from rlft.types import Evaluation, Judging
 
 
 def begin_replay() -> tuple[Display, PipelineRunResponse]:
@@ -27,6 +30,17 @@ def begin_replay() -> tuple[Display, PipelineRunResponse]:
     context = DynamicPipelineRunContext.get()
     assert context is not None, "this is called in the body of a pipeline"
     return display, context.run
+
+
+def noting(summary: ReplaySummary, tracker: Tracker) -> Note:
+    """Return what notes in the summary and in MLflow what judges said of their canaries."""
+
+    def note(judging: Judging | None, said: list[dict[str, Any]]) -> None:
+        summary.judges.pop("canaries", None)  # a sum that has grown
+        summary.note_judging("canaries", judging)
+        tracker.log_json("judge_canaries.json", said)
+
+    return note
 
 
 def changed_sides(source: Source, now: EnvironmentFingerprints) -> list[str]:

@@ -22,7 +22,7 @@ from mlops.summary.replays import RescoreSummary
 from mlops.tracking.address import tracking_address
 from mlops.tracking.run import Tracker
 from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference, means
+from pipelines.replay import begin_replay, changed_sides, difference, means, noting
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.audit.rewards import AuditReport
 from rlft.config import Config
@@ -30,7 +30,7 @@ from rlft.config.file import check_config
 from rlft.errors import ConfigError, RlftError
 from rlft.rewards.rescored import RescoreReport, add_up
 from rlft.rewards.same_prompts import of_tasks, other_prompts
-from rlft.types import Evaluation, TaskSet
+from rlft.types import Evaluation, TaskSet, add_judging
 from steps.audit_rewards import audit_rewards
 from steps.compare_rewards import compare_rewards
 from steps.evaluate_policy import evaluate_policy
@@ -109,13 +109,15 @@ def rescore(config: dict[str, Any], source: str, rounds: list[int], tracking_uri
     summary = RescoreSummary(kind="rescore", name=own_labels.name, source=found.name, source_run_id=str(found.run.id))
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
-        meet_judges(settings, stages.show)
+        meet_judges(settings, stages.show, noting(summary, tracker))
         tasks = _tasks(stages, found, tracking_uri)
         _note_environment(summary, stages, found, tasks.load(), rounds[0])
         before = stored_output(found.run, AUDIT, "")
         summary.audit_before = before and _audit_as_json(before)
         if settings.reward.audit:
-            summary.audit = _audit_as_json(stages.audit(tasks).load())
+            audit = stages.audit(tasks).load()
+            summary.audit = _audit_as_json(audit)
+            summary.note_judging("audit", audit.judging)
         reports = {number: _rescore(stages, tasks, found.rounds[number], number, summary) for number in rounds}
         _summarise(summary, reports, tracker)
         _evaluate_arms(stages, tasks, found, summary)
@@ -135,7 +137,9 @@ def _rescore(
 ) -> RescoreReport:
     name = round_name(number)
     scored = _score(stages, tasks, stored.rollouts, name, summary)
-    summary.weights = dict(scored.rewards.load().weights)
+    rewards = scored.rewards.load()
+    summary.weights = dict(rewards.weights)
+    summary.note_judging("rounds", add_judging(row.judging for row in rewards))
     with stages.show(f"comparison {name}"):
         return compare_rewards(stored.rewards, scored.rewards, id=step_id("compare_rewards", name)).load()
 
@@ -165,6 +169,7 @@ def _evaluate_arms(stages: Stages, tasks: Artifact, source: Source, summary: Res
         with stages.show(f"evaluation {arm}"):
             now = evaluate_policy(tasks, scored.rollouts, scored.rewards, id=EVALUATION.step_id(arm)).load()
         made[arm] = (then, now)
+        summary.note_judging("evaluation", now.judging)
         summary.evaluations[arm] = {"before": means(then), "after": means(now)}
     start = "warm_start" if "warm_start" in made else "base"
     if TRAINED in made and start in made:

@@ -103,7 +103,10 @@ def _summarise_arms(stages: Stages, arms: Arms, rounds: Rounds, record: Record) 
     for name, result in {**loaded, **{f"{name}_control": result for name, result in controls.items()}}.items():
         flat = {split: report_numbers(report) for split, report in result.splits.items()}
         record.tracker.log_json(f"evaluations/{name}.json", flat)
-    record.note_judging("evaluation", add_judging(each.judging for each in (*loaded.values(), *controls.values())))
+    compared = [*loaded.values(), *(each for name, each in controls.items() if name != "constant")]
+    record.note_judging("evaluation", add_judging(each.judging for each in compared))
+    record.note_judging("controls", add_judging(each.judging for each in arms.reports.values()))
+    record.note_judging("constant_answer", arms.constant.load().judging)
     trained, base = loaded["final"], loaded["base"]
     record.summary.difference_base = difference(trained, base, metric)
     record.trained = trained.splits["test"].metrics.get(metric)

@@ -27,7 +27,7 @@ from mlops.summary.replays import RetrainSummary
 from mlops.tracking.address import tracking_address
 from pipelines.conclusion import FINAL_SPLITS
 from pipelines.judges import meet_judges
-from pipelines.replay import begin_replay, changed_sides, difference
+from pipelines.replay import begin_replay, changed_sides, difference, noting
 from pipelines.rounds import Rounds, run_rounds
 from pipelines.stages import Artifact, Scored, Stages
 from rlft.budget import Account
@@ -39,6 +39,7 @@ from rlft.errors import ConfigError
 from rlft.readiness.loss import check_loss
 from rlft.training.off_policy import CORRECTION, corrected, is_on_policy
 from rlft.training.tally import CAPPED, EFFECTIVE, LOGP_DIFFERENCE, MEAN_WEIGHT
+from rlft.types import add_judging
 from steps.evaluate_policy import evaluate_policy
 from steps.generate_rollouts import generate_rollouts
 from steps.score_rewards import score_rewards
@@ -146,7 +147,7 @@ def retrain(
     )
     address = tracking_address(tracking_uri)
     with open_replay(summary, found, settings, stages.fingerprints, address, own_labels, run) as tracker:
-        meet_judges(settings, stages.show)
+        meet_judges(settings, stages.show, noting(summary, tracker))
         tasks, start = take_tasks(found.tasks), policy_before(home, found, from_round)
         rounds = run_rounds(
             stages,
@@ -158,6 +159,8 @@ def retrain(
             reference=stored_policy(home, found.name, "start", None),
         )
         trained = stages.evaluate(rounds.best, tasks, FINAL_SPLITS, TRAINED).load()
+        summary.note_judging("validation", add_judging(rounds.validations_judging))
+        summary.note_judging("evaluation", trained.judging)
         theirs = stored_output(found.run, EVALUATION, TRAINED)
         summary.final = arm_metrics(trained)
         summary.source_final = {} if theirs is None else arm_metrics(theirs)

@@ -159,7 +159,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
     started = time.perf_counter()
     tasks = stages.ingest(tracking_uri)
     check_slices(tasks.load().split("gate"), stages.config)
-    meet_judges(stages.config, stages.show, record)
+    meet_judges(stages.config, stages.show, record.note_canaries)
     moved = say_what_moved(tasks.load(), stages.config, record.tracker)
     _note_tasks(tasks.load(), moved, record, stages.config)
     if missing := tasks.load().notes["tasks"]["without_answer"]:
@@ -167,6 +167,7 @@ def _prepare(stages: Stages, record: Record, runtime: Runtime, tracking_uri: str
     if stages.config.reward.audit:
         audit = stages.audit(tasks).load()
         record.audit = audit.to_json()
+        record.note_judging("audit", audit.judging)
         record.tracker.log_json("reward_audit.json", record.audit)
         record.tracker.log_text("reward_audit.txt", audit.text())
         if not audit.passed:

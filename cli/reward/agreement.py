@@ -49,6 +49,7 @@ def agreement(
         specification = specification_in(settings)
         from rlft.environments.specified import ask_anew, helpers_of
         from rlft.judges.pairs import read_pairs
+        from rlft.judges.servers import judging
         from rlft.rewards.agreement import agreements, judge_pairs
 
         given = read_pairs(pairs)[:limit]
@@ -56,7 +57,8 @@ def agreement(
         ask_anew(again)
         judge, weights = helpers_of(environment).judge, settings.reward.weights
         work = judge_pairs(environment, judge, specification, given, weights, again=again, repeated=repeated)
-        judged = asyncio.run(work)
+        with judging(environment):
+            judged = asyncio.run(work)
         found = agreements(judged)
         if all(each.problem for each in judged):
             raise RewardError(

@@ -44,12 +44,15 @@ def explain(
 
 def _example(config: Config) -> tuple[Tried | None, str]:
     """Return the gold attempt at the first train task, scored; or why there is none."""
+    from rlft.judges.servers import judging
+
     try:
         environment = open_reward(config)
         task = find_task(tasks_of(config), None)
         gold = environment.gold_completion(task)
         if gold is None:
             return None, f"task {task.id} has no gold completion"
-        return try_attempt(config, environment, gold, task), ""
+        with judging(environment):
+            return try_attempt(config, environment, gold, task), ""
     except RlftError as error:
         return None, str(error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rlft.errors import ConfigError, TaskError
@@ -32,6 +33,19 @@ def open_reward(config: Config) -> BaseEnv:
 
     _check_single(config)
     return load_environment(config.environment.name, config.environment.kwargs)
+
+
+@contextmanager
+def judged_reward(config: Config) -> Iterator[BaseEnv]:
+    """Load the environment of a config, and let its judge answer within this context.
+
+    Raises as `open_reward` does, and EngineError for a judge that rlft starts and that does not start.
+    """
+    from rlft.judges.servers import judging
+
+    environment = open_reward(config)
+    with judging(environment):
+        yield environment
 
 
 def _check_single(config: Config) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from cli.guard import guarded
 from cli.options import ConfigPath, Overrides, ResultAsJson, Verbose
-from cli.reward.opened import open_reward, specification_in, tasks_of
+from cli.reward.opened import judged_reward, specification_in, tasks_of
 from mlops.display.terminal import console, styled
 from rlft.config.file import load_config
 
@@ -32,10 +32,10 @@ def validate(
     with guarded(verbose, None):
         settings = load_config(config, overrides)
         specification = specification_in(settings)
-        environment = open_reward(settings)
         from rlft.rewards.cases import run_cases
 
-        results = run_cases(environment, tasks_of(settings) if with_tasks else (), settings.reward.weights)
+        with judged_reward(settings) as environment:
+            results = run_cases(environment, tasks_of(settings) if with_tasks else (), settings.reward.weights)
         failed = [each for each in results if each.failed]
         if as_json:
             cases = [_to_json(each) for each in results]

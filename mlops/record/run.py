@@ -97,6 +97,11 @@ class Record:
         if judging is not None:
             self.summary.judges = {**self.summary.judges, stage: JudgeCost(**asdict(judging))}
 
+    def note_canaries(self, judging: Judging | None, said: list[dict[str, Any]]) -> None:
+        """Note what judges said of the attempts by which one that has changed is noticed, and what that took."""
+        self.note_judging("canaries", judging)
+        self.tracker.log_json("judge_canaries.json", said)
+
     @cached_property
     def system(self) -> SystemMetrics:
         """How the machine is used, as far as it is not written yet."""

@@ -25,6 +25,7 @@ from rlft.engines.base import Engine
 from rlft.engines.chat_endpoint import AskedModel
 from rlft.engines.create import choose_engine, create_engine
 from rlft.engines.transformers_engine import TransformersEngine
+from rlft.judges.servers import JudgeServers
 from rlft.policy import Policy, PolicyFolder, load_policy
 from rlft.policy.origin import choose_device
 from rlft.progress import Progress, silent
@@ -32,6 +33,7 @@ from rlft.rollout import AskedPlayer, Player, PolicyPlayer, SamplingSettings
 from rlft.secrets import hide_in_logs
 from rlft.sft.checkpoint import Checkpoints
 from rlft.sft.state import SftState
+from rlft.specification.judge import JudgeSettings
 from rlft.temporary import folder_prefix, remove_left_behind
 
 SCRATCH_VARIABLE = "RLFT_SCRATCH"
@@ -60,6 +62,7 @@ class Runtime:
         self._policies: dict[str, Policy] = {}  # by content hash, the least recently used first
         self._environments: dict[str, BaseEnv] = {}  # by settings, as JSON
         self._engines: dict[str, Engine] = {}
+        self.judges = JudgeServers()
         self._scratch = _make_scratch()
         self._checkpoints: list[Checkpoints] = []
         self.lent = Lent()
@@ -81,7 +84,16 @@ class Runtime:
             self._policies.pop(next(iter(self._policies)))
 
     def environment(self, settings: EnvironmentConfig) -> BaseEnv:
-        """Return the environment of these settings, made once. Raises EnvironmentSetupError."""
+        """Return the environment of these settings, made once, with its judges answering.
+
+        Raises EnvironmentSetupError, and what `JudgeServers.start` raises.
+        """
+        opened = self.unjudged(settings)
+        self.judges.start_for(opened)
+        return opened
+
+    def unjudged(self, settings: EnvironmentConfig) -> BaseEnv:
+        """Return the environment of these settings, made once, for what asks no judge. Raises EnvironmentSetupError."""
         key = settings.model_dump_json()
         if key not in self._environments:
             made = self._environments[key] = open_environment(settings)
@@ -133,7 +145,8 @@ class Runtime:
         self._checkpoints.clear()
 
     def close(self) -> None:
-        """End the engines, and give back memory and the scratch folder."""
+        """End the engines and the judges' servers, and give back memory and the scratch folder."""
+        self.judges.close()
         for engine in self._engines.values():
             engine.close()
         self._engines.clear()
@@ -181,8 +194,21 @@ def current_runtime() -> Runtime:
     return Runtime()
 
 
+def start_judge(settings: JudgeSettings) -> None:
+    """Start the vLLM of a judge for the run that goes on in this process, if rlft starts it and none runs yet.
+
+    Raises what `JudgeServers.start` raises.
+    """
+    context = get_or_create_run_context()
+    if context.initialized and isinstance(context.state, Runtime):
+        context.state.judges.start(settings)
+
+
 def pipeline_environment(settings: EnvironmentConfig) -> BaseEnv:
-    """Return the environment of these settings for a pipeline's body: the one that steps in this process use too."""
+    """Return the environment of these settings for a pipeline's body: the one that steps in this process use too.
+
+    No vLLM is started for its judges (`pipelines.judges` does so).
+    """
     context = get_or_create_run_context()
     state = context.state if context.initialized else None
-    return state.environment(settings) if isinstance(state, Runtime) else open_environment(settings)
+    return state.unjudged(settings) if isinstance(state, Runtime) else open_environment(settings)

@@ -2,7 +2,7 @@
 
 - `version`: the version that is served, its files, and what its environment shows
 - `asked`: a request as the engine gets it: the version's model, system prompt and tools
-- `engines`, `child`: starting vLLM or MLflow's server for a version; a program that is watched and ended
+- `engines`: starting vLLM or MLflow's server for a version
 - `backend`: an engine that has a version; loading another version beside it
 - `proxy`, `headers`: the HTTP application; what every answer says of the version
 - `origin`: requests that a page in a browser may have made, which are refused

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from mlops.serving.child import Child
 from mlops.serving.version import ServedVersion
+from rlft.engines.child import Child
 
 _LOOKS_EVERY = 0.2  # seconds
 

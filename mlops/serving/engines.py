@@ -20,8 +20,8 @@ import httpx
 from mlops.registry.named import NamedVersion
 from mlops.serving.asked import tool_parser
 from mlops.serving.backend import Backend
-from mlops.serving.child import Child, free_port
 from mlops.serving.version import KIND, ServedVersion, prepare
+from rlft.engines.child import Child, free_port
 from rlft.errors import EngineError
 from rlft.temporary import folder_prefix
 

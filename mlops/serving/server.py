@@ -19,7 +19,6 @@ import uvicorn
 
 from mlops.registry.named import NamedVersion
 from mlops.serving.backend import Backend
-from mlops.serving.child import StoppedError
 from mlops.serving.conversations import Conversations
 from mlops.serving.engines import Engine, Vllm
 from mlops.serving.headers import Serving
@@ -27,6 +26,7 @@ from mlops.serving.proxy import Proxy
 from mlops.serving.version import KIND, find
 from mlops.serving.watch import Watch
 from mlops.tracking.reach import PATIENT_HTTP, quick_http
+from rlft.engines.child import StoppedError
 from rlft.errors import ServerEndedError
 from rlft.privacy import PERSONAL, Personal
 from rlft.temporary import folder_prefix

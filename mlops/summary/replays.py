@@ -11,6 +11,7 @@ from typing import Any
 from mlops.home.folder import Home
 from rlft.files import write_file
 from rlft.formats import KEY, REPLAY
+from rlft.types import Judging
 
 ENDING = ".replay.json"
 
@@ -21,7 +22,8 @@ class ReplaySummary:
 
     `kind` is `rescore` or `retrain`, `source` the name of the run, with its ids in ZenML and MLflow. `status` is
     `finished`, `failed` with the reason in `error`, or `interrupted`, and then the same `command` goes on with it.
-    `notes` are sentences: what it can tell, and what it cannot.
+    `notes` are sentences: what it can tell, and what it cannot. `judges` has by stage what judges were asked, as in the
+    summary of a run.
     """
 
     kind: str
@@ -36,6 +38,13 @@ class ReplaySummary:
     mlflow_run_id: str | None = None
     seconds: float = 0.0
     notes: list[str] = dataclasses.field(default_factory=list)
+    judges: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def note_judging(self, stage: str, judging: Judging | None) -> None:
+        """Note what judges were asked in a stage, if any was; it is added to what the stage has by then."""
+        if judging is not None:
+            before = self.judges.get(stage)
+            self.judges[stage] = dataclasses.asdict(judging if before is None else Judging(**before) + judging)
 
     def as_text(self) -> str:
         """Return it as JSON, in ASCII."""

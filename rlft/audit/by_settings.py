@@ -11,7 +11,7 @@ from rlft.contract.base import BaseEnv
 from rlft.contract.several import Several, places_of
 from rlft.progress import Progress, silent
 from rlft.tasks.from_use import without_use
-from rlft.types import Task
+from rlft.types import Task, add_judging
 
 
 def audit_by(
@@ -70,4 +70,5 @@ def _joined(reports: Mapping[str, AuditReport]) -> AuditReport:
         attacked=sum(each.attacked for each in reports.values()),
         seconds=sum(each.seconds for each in reports.values()),
         members=tuple(reports),
+        judging=add_judging(each.judging for each in reports.values()),
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from rlft.contract.tools import ToolSpec
 from rlft.outcome import WAY_OUT, as_text
 from rlft.secrets import hide
-from rlft.types import Report, Reward, Rollout
+from rlft.types import Judging, Report, Reward, Rollout
 
 GOLD = "gold_completion"
 """Where a problem is that is about gold completions."""
@@ -70,7 +70,10 @@ class AuditReport(Report):
     are the kinds of attack that fail it, `accepted` those that the config accepts. `attempts` were played in `seconds`,
     and `attacked` tasks were attacked by all kinds; all three are 0 in reports of versions that did not note them.
     `members` are the names of several environments: each has kinds of attempt of its own then, such as `NAME/gold`.
+    `judging` is what judges were asked, `None` if none was.
     """
+
+    passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}
 
     attacks: dict[str, AttackScores]
     findings: tuple[str, ...]
@@ -82,6 +85,7 @@ class AuditReport(Report):
     attacked: int = 0
     seconds: float = field(default=0.0, compare=False)
     members: tuple[str, ...] = ()
+    judging: Judging | None = field(default=None, compare=False)
 
     @property
     def _golds(self) -> tuple[str, ...]:
@@ -123,16 +127,18 @@ class AuditReport(Report):
         kinds = sum(1 for kind, scores in self.attacks.items() if kind not in self._golds and scores.count)
         if not self.attempts:
             return []
+        asked = [] if self.judging is None else [f"A judge was asked {self.judging.calls} times for them."]
         return [
             f"{kinds} kinds of attack, {self.attempts} attempts in {self.seconds:.1f} s; {self.attacked} of "
-            f"{self.num_tasks} tasks were attacked by all kinds that apply."
+            f"{self.num_tasks} tasks were attacked by all kinds that apply.",
+            *asked,
         ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values, with the best attack."""
         lists = {name: list(getattr(self, name)) for name in ("findings", "exploits", "accepted", "members")}
         found = {**asdict(self), **lists, "best": self.best}
-        return found if self.members else {name: value for name, value in found.items() if name != "members"}
+        return {name: value for name, value in found.items() if value or name not in ("members", "judging")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from rlft.harness.opening import open_playground
 from rlft.harness.scripted import Script
 from rlft.progress import Progress, silent
 from rlft.rewards.cases import failed_cases
+from rlft.specification.billing import billed
 from rlft.types import Task
 from rlft.workers.settings import Workers
 
@@ -42,6 +43,7 @@ DEFINE_GOLD = Problem(
 """The same as a problem for the environment's author."""
 
 
+@billed
 def audit_reward(
     tasks: Sequence[Task],
     environment: BaseEnv,

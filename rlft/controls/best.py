@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from rlft.comparison import guarded_mean, is_better
 from rlft.controls.judging import Judge
 from rlft.policy import Policy
-from rlft.types import EvaluationReport, Report
+from rlft.types import EvaluationReport, Judging, Report
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +41,10 @@ class ControlReport(Report):
     `demonstrations` is how many answers it imitated; of rejection sampling, how many of its `attempts`, trials
     included. `losses` are those of each step of the training that the chosen checkpoint is from, in nats per imitated
     token. SFT also says whose `answers` the chosen checkpoint imitates (`rlft.sft.demonstrations.Answers`), and how
-    many tokens these have after their prompts, in the mean.
+    many tokens these have after their prompts, in the mean. `judging` is what judges were asked, `None` if none was.
     """
+
+    passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}
 
     budget: float
     spent: float
@@ -54,6 +57,7 @@ class ControlReport(Report):
     attempts: int = 0
     answers: str = ""
     answer_tokens: float = 0.0
+    judging: Judging | None = None
 
 
 class Best:

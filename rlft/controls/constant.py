@@ -17,6 +17,7 @@ from rlft.harness.scripted import Part, as_script, play_scripts
 from rlft.progress import Progress, silent
 from rlft.rewards.by_settings import score_by
 from rlft.rewards.harmless import CONSTANT
+from rlft.specification.billing import billed
 from rlft.tasks.splits import sample_tasks
 from rlft.types import Evaluation, EvaluationReport, Rollouts, Split, Task, TaskSet
 
@@ -46,6 +47,7 @@ class ConstantAnswer(Evaluation):
         return _shown(self.text)
 
 
+@billed
 def best_constant(
     tasks: TaskSet,
     said: Sequence[str],

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Any
+from typing import Any, ClassVar
 
 from rlft.comparison import guarded_mean, is_better
 from rlft.config import WarmStartConfig
@@ -20,7 +20,8 @@ from rlft.harness.examples import Example, Examples, Form
 from rlft.progress import Progress, silent
 from rlft.rollout import Player
 from rlft.sft.demonstrations import Answers, all_demonstrations
-from rlft.types import EvaluationReport, Message, Report, Task
+from rlft.specification.billing import billed
+from rlft.types import EvaluationReport, Judging, Message, Report, Task
 from rlft.workers.settings import Isolation
 
 logger = logging.getLogger(__name__)
@@ -50,8 +51,10 @@ class PromptReport(Report):
 
     `examples` is the `Examples.model_dump` of the chosen prompt; `None` for the prompt without examples. Of a model
     behind an address nobody knows the FLOPs, so both are `None`; instead there are the tokens that its endpoint says to
-    have read (`prompt_tokens`) and written, if it says so.
+    have read (`prompt_tokens`) and written, if it says so. `judging` is what judges were asked, `None` if none was.
     """
+
+    passing: ClassVar[frozenset[str]] = Report.passing | {"judging"}
 
     budget: float | None
     spent: float | None
@@ -62,6 +65,7 @@ class PromptReport(Report):
     examples: dict[str, Any] | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    judging: Judging | None = None
 
     @property
     def demonstrations(self) -> int:
@@ -73,6 +77,7 @@ class PromptReport(Report):
         return None if self.examples is None else Examples.model_validate(self.examples)
 
 
+@billed
 def choose_prompt(
     player: Player,
     settings: WarmStartConfig | None,

@@ -25,6 +25,7 @@ from rlft.errors import PolicyError
 from rlft.flops import ROLLOUT_FLOPS, shape_of
 from rlft.policy import Policy
 from rlft.rollout import SamplingSettings
+from rlft.specification.billing import billed
 from rlft.types import Rollout
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ SCARCE = 1 / 20  # with a smaller share of the attempts solved in a trial the fo
 FEWEST_ROUNDS = 2  # with fewer in a trial the given learning rate is taken without trials
 
 
+@billed
 def run_rejection_control(
     policy: Policy,
     settings: WarmStartConfig | None,

@@ -16,9 +16,11 @@ from rlft.sft.demonstration_file import Demonstration
 from rlft.sft.demonstrations import Answers, all_demonstrations
 from rlft.sft.encoding import Chats, open_chats, that_fit
 from rlft.sft.training import ENOUGH, Memory
+from rlft.specification.billing import billed
 from rlft.workers.settings import Isolation
 
 
+@billed
 def run_sft_control(
     policy: Policy,
     settings: WarmStartConfig | None,

@@ -53,7 +53,7 @@ def serve_command(
         policy.tokenizer.save_pretrained(folder)
         model = str(folder)
     command = [sys.executable, "-m", SERVER, "--model", model, "--host", host, "--port", str(port)]
-    command += ["--dtype", config.policy.dtype, "--max-num-seqs", str(config.rollout.batch_size)]
+    command += ["--dtype", config.policy.dtype]
     command += ["--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--enable-scale-out"]
     if config.policy.revision is not None:
         command += ["--revision", config.policy.revision]
@@ -61,15 +61,14 @@ def serve_command(
         command += ["--max-model-len", str(own.max_model_len)]
     if on_gpu:
         command += ["--gpu-memory-utilization", str(own.gpu_memory_utilization)]
+        command += ["--max-num-seqs", str(config.rollout.batch_size)]
+        variables = {"VLLM_NO_USAGE_STATS": "1"}
     else:
-        context = own.max_model_len or _context_of(model, config.policy.revision)
-        command += ["--enforce-eager", "--kv-cache-memory-bytes", str(int(own.cache_gib * 2**30))]
-        command += ["--no-enable-chunked-prefill", "--max-num-batched-tokens"]  # for the reasons in `_cpu_options`
-        command += [str(max(CPU_BATCH_TOKENS, context, config.rollout.batch_size))]
-    variables = {"VLLM_NO_USAGE_STATS": "1"}
-    cores = len(os.sched_getaffinity(0))
-    if not on_gpu and cores <= FEW_CORES:
-        variables |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
+        context = own.max_model_len or context_of(model, config.policy.revision)
+        options, variables = on_cpu(
+            context, cache_bytes=int(own.cache_gib * 2**30), sequences=config.rollout.batch_size
+        )
+        command += options
     if lora is not None:
         variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
         command += ["--enable-lora", "--max-lora-rank", str(rank_that_holds(lora.rank)), "--max-loras", "2"]
@@ -80,11 +79,26 @@ def serve_command(
     return [*command, *extra], variables
 
 
-def _context_of(model: str, revision: str | None) -> int:
-    """Return the most tokens that the model can read, as its config says."""
+def on_cpu(context: int, *, cache_bytes: int, sequences: int) -> tuple[list[str], dict[str, str]]:
+    """Return the options and variables of a vLLM on a CPU, for the reasons in `vllm_process._cpu_options`.
+
+    `context` is the most tokens of a sequence, `cache_bytes` the memory for keys and values, and `sequences` how many
+    requests are answered side by side.
+    """
+    room = max(CPU_BATCH_TOKENS, context, sequences)
+    options = ["--enforce-eager", "--kv-cache-memory-bytes", str(cache_bytes), "--max-num-seqs", str(sequences)]
+    options += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(room)]
+    cores = len(os.sched_getaffinity(0))
+    few = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
+    return options, {"VLLM_NO_USAGE_STATS": "1"} | (few if cores <= FEW_CORES else {})
+
+
+def context_of(model: str, revision: str | None, where: str = "policy.model") -> int:
+    """Return the most tokens that the model can read, as its config says.
+
+    Raises PolicyError if that does not load; `where` is the setting that names the model.
+    """
     try:
         return AutoConfig.from_pretrained(model, revision=revision).get_text_config().max_position_embeddings
     except LOAD_ERRORS as cause:
-        raise PolicyError(
-            f"the config of {model!r} does not load: {first_line(cause)}", fix="mend policy.model"
-        ) from cause
+        raise PolicyError(f"the config of {model!r} does not load: {first_line(cause)}", fix=f"mend {where}") from cause

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from rlft.engines.serving import FEW_CORES, SERVER
+from rlft.engines.serving import SERVER, context_of, on_cpu
 from rlft.engines.vllm_adapter import rank_that_holds
-from rlft.engines.vllm_process import CPU_BATCH_TOKENS
-from rlft.errors import PolicyError
-from rlft.policy.origin import LOAD_ERRORS, choose_device, first_line
+from rlft.policy.origin import choose_device
 
 PLAIN = "plain_chat.jinja"
 _CPU_CACHE = 1 << 30  # bytes of keys and values on a CPU
@@ -53,7 +50,8 @@ def serve_export_command(
         (folder / PLAIN).write_text(plain_template(tokenizer), encoding="utf-8")
         command += ["--chat-template", str(folder / PLAIN)]
     if choose_device("auto").type != "cuda":
-        options, more = _on_cpu(base, revision)
+        context = context_of(base, revision, "the export")
+        options, more = on_cpu(context, cache_bytes=_CPU_CACHE, sequences=_CPU_SEQUENCES)
         command, variables = command + options, variables | more
     return [*command, *extra], variables
 
@@ -72,17 +70,3 @@ def plain_template(tokenizer: PreTrainedTokenizerBase) -> str:
         "{% for message in messages %}{{ message['content'] }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}"
     )
     return ("{{ bos_token }}" if begins else "") + joined
-
-
-def _on_cpu(base: str, revision: str | None) -> tuple[list[str], dict[str, str]]:
-    """Return options and variables of a CPU, for the reasons in `rlft.engines.serving` and `vllm_process`."""
-    try:
-        config = AutoConfig.from_pretrained(base, revision=revision).get_text_config()
-    except LOAD_ERRORS as cause:
-        raise PolicyError(f"the config of {base!r} does not load: {first_line(cause)}") from cause
-    room = max(CPU_BATCH_TOKENS, config.max_position_embeddings)
-    options = ["--enforce-eager", "--kv-cache-memory-bytes", str(_CPU_CACHE), "--max-num-seqs", str(_CPU_SEQUENCES)]
-    options += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(room)]
-    cores = len(os.sched_getaffinity(0))
-    few = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(max(cores - 1, 1))}
-    return options, few if cores <= FEW_CORES else {}

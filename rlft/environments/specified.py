@@ -89,6 +89,10 @@ class SpecifiedReward(BaseEnv):
             "functions": [module_code(module, "reward.spec") for module in modules],
             "sandbox": helpers.sandbox and helpers.sandbox.description,
         }
+        if specification.judge is not None and specification.judge.engine is not None:
+            from rlft.judges.servers import weights_of
+
+            content["judge"] = weights_of(specification.judge)
         return json.dumps(content, sort_keys=True)
 
 

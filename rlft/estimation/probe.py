@@ -32,6 +32,7 @@ from rlft.errors import RlftError
 from rlft.estimation.counts import counts_in
 from rlft.estimation.peak import peak_memory
 from rlft.harness.preparing import prepare_policy
+from rlft.judges.servers import judging
 from rlft.policy import Policy
 from rlft.policy.create import create_policy
 from rlft.rewards.by_settings import score_by
@@ -74,6 +75,12 @@ def probe(config: Config, note: Note, deadline: float) -> None:
     policy = create_policy(config.policy, seed=config.seed)
     prepare_policy(policy, environment, config.harness, chat_template=config.policy.chat_template)
     note("model", {"seconds": time.time() - started})
+    with judging(environment):
+        _measure(config, policy, tasks, environment, note, deadline)
+
+
+def _measure(config: Config, policy: Policy, tasks: TaskSet, environment: BaseEnv, note: Note, deadline: float) -> None:
+    """Measure the stages of a run while its judges answer."""
     engine = create_engine(
         config.rollout.engine_settings(), batch_size=config.rollout.batch_size, device_type=policy.device.type
     )

@@ -1,4 +1,7 @@
-"""A judge behind an OpenAI-compatible address. What fails, refuses or cannot be read is an error, and never a 0."""
+"""A judge behind an OpenAI-compatible address, or in a vLLM that rlft has started.
+
+What fails, refuses or cannot be read is an error, and never a 0.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from rlft.errors import ConfigError, RewardError
 from rlft.judges.answers import Answers, key_of
 from rlft.judges.asking import messages_for, schema_of
 from rlft.judges.reading import agreed, read_answer
+from rlft.judges.servers import KEY, running, weights_of
 from rlft.secrets import resolve
 from rlft.specification.billing import charge
 from rlft.specification.judge import Answer, JudgeSettings, Question
@@ -38,20 +42,10 @@ class ChatJudge:
 
         Raises ConfigError for an address that is none, and if the variable of the key is not set.
         """
-        try:
-            address = check_address(settings.endpoint, path="/v1")
-        except ValueError as wrong:
-            raise ConfigError(str(wrong), where=f"{_WHERE}.endpoint", fix="write where /chat/completions is") from None
+        if settings.endpoint is not None:
+            _address(settings.endpoint)
         resolve(settings.api_key, f"{_WHERE}.api_key")  # so that a variable that is not set is told before any work
         self.settings = settings
-        self._model = AskedModel(
-            address,
-            settings.model,
-            api_key=settings.api_key,
-            timeout_seconds=settings.timeout_seconds,
-            attempts=settings.attempts,
-            concurrency=settings.concurrency,
-        )
         self._endpoint: ChatEndpoint | None = None
         self._lock, self._some = threading.Lock(), threading.Semaphore(settings.concurrency)
         self._answers = Answers(None) if answers is None else answers
@@ -69,7 +63,7 @@ class ChatJudge:
 
     def _vote(self, question: Question, vote: int) -> Answer:
         """Return one vote, which is known or asked for. Raises RewardError if there is none."""
-        request = _Request(self.settings, question, vote)
+        request = _Request(self.settings, question, vote, weights_of(self.settings))
         with self._answers.alone(request.key):
             if (known := self._answers.get(request.key)) is not None:
                 charge(Judging(cached=1, money=None if self.settings.prices is None else 0.0))
@@ -122,8 +116,37 @@ class ChatJudge:
         """Return the endpoint, which is opened for the first question: environments are made for much else."""
         with self._lock:
             if self._endpoint is None:
-                self._endpoint = ChatEndpoint(self._model, where=f"{_WHERE}.api_key")
+                self._endpoint = ChatEndpoint(_asked_model(self.settings), where=f"{_WHERE}.api_key")
             return self._endpoint
+
+
+def _address(endpoint: str) -> str:
+    try:
+        return check_address(endpoint, path="/v1")
+    except ValueError as wrong:
+        raise ConfigError(str(wrong), where=f"{_WHERE}.endpoint", fix="write where /chat/completions is") from None
+
+
+def _asked_model(settings: JudgeSettings) -> AskedModel:
+    """Return where the judge answers. Raises RewardError if that is a vLLM of rlft's which nobody has started."""
+    if settings.endpoint is not None:
+        address, key = _address(settings.endpoint), settings.api_key
+    elif (server := running(settings)) is not None:
+        address, key = server.address, KEY
+    else:
+        raise RewardError(
+            f"no vLLM runs for the judge {settings.model}",
+            where=_WHERE,
+            fix="`rlft` starts one for its runs and commands; other programs use rlft.judges.servers.JudgeServers",
+        )
+    return AskedModel(
+        address,
+        settings.model,
+        api_key=key,
+        timeout_seconds=settings.timeout_seconds,
+        attempts=settings.attempts,
+        concurrency=settings.concurrency,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +156,7 @@ class _Request:
     settings: JudgeSettings
     question: Question
     vote: int
+    weights: str | None = None
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -151,8 +175,8 @@ class _Request:
         """The hash of all that the answer depends on; who is asked in how many votes is not among it."""
         settings, sampling = self.settings, self.sampling
         content = {
-            "endpoint": settings.endpoint,
-            "model": settings.model,
+            **settings.server(),
+            **({"weights": self.weights} if self.weights else {}),
             "version": settings.version,
             "messages": self.messages,
             "schema": self.schema,

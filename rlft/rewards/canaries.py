@@ -19,6 +19,7 @@ from rlft.files import write_file
 from rlft.judges.answers import Answers, key_of
 from rlft.judges.asking import RULES
 from rlft.judges.chat_judge import ChatJudge
+from rlft.judges.servers import weights_of
 from rlft.rewards.cases import inline_task, trajectory
 from rlft.rewards.rubric import TOLERANCE
 from rlft.specification import Specification
@@ -98,7 +99,7 @@ def check_unchanged(met: Sequence[Met], settings: JudgeSettings) -> None:
         return
     more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     raise RewardError(
-        f"the judge {settings.model} at {settings.endpoint} does not score as it did: "
+        f"the judge {settings.model} at {settings.place} does not score as it did: "
         f"{'; '.join(map(str, changed[:_SHOWN]))}{more}",
         where="reward.spec: judge",
         fix="name the version of the model that it was; or, if you accept the judge as it is, set judge.version to "
@@ -116,8 +117,9 @@ def _canaries(specification: Specification, helpers: Helpers) -> list[tuple[Cana
         attempt = Attempt(trajectory(case.attempt, task), item_of(task), helpers)
         for name, criterion in judged.items():
             if criterion.applies is None or applies(criterion.applies, attempt):
+                weights = weights_of(settings)
                 scoring = {
-                    "judge": settings.scoring(),
+                    "judge": {**settings.scoring(), **({"weights": weights} if weights else {})},
                     "rules": RULES,
                     "grader": criterion.grader.model_dump(mode="json"),
                 }

@@ -15,7 +15,8 @@ from rlft.rewards.one_rollout import Rubric, make_reward
 from rlft.rewards.ranges import score_ranges
 from rlft.rewards.rubric import UNNAMED, check_numbers, check_weighed, maximum_of, weighed_names, weight_of
 from rlft.rewards.scores import Scores
-from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task
+from rlft.specification.billing import charge
+from rlft.types import Aggregation, Reward, Rewards, Rollout, Rollouts, Task, add_judging
 from rlft.workers.settings import Workers
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ def score_rollouts(
     found = scores.of(rollouts.rows, Meter(progress, len(rollouts), "scores"))
     rows = [make_reward(rollout, scored, rubric, seconds) for rollout, scored, seconds in found]
     known, stepwise = {name for row in rows for name in row.parts}, {name for row in rows for name in row.steps}
+    charge(add_judging(row.judging for row in rows))
     _check_names(known, stepwise, given)
     _check_comparable(rows, weights)
     _log_errors(rows)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rlft.specification.piece import Piece
+
+
+def _is_left_out(value: object) -> bool:
+    """Return whether a field says nothing: then it is not in what is stored of a judge behind an endpoint."""
+    return value is None
 
 
 class Prices(Piece):
@@ -22,14 +27,61 @@ class Prices(Piece):
         return None if read is None or written is None else (read * self.input + written * self.output) / 1e6
 
 
-class JudgeSettings(Piece):
-    """The model that answers questions about attempts, behind an OpenAI-compatible address."""
+class JudgeVllm(Piece):
+    """How vLLM runs a judge's model beside the policy that is trained."""
 
-    endpoint: str = Field(
-        max_length=2000,
-        description="Address of the server, such as http://127.0.0.1:8000/v1; `/chat/completions` is asked below it.",
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="Data type of weights and computation. `auto` leaves it to vLLM."
     )
-    model: str = Field(min_length=1, max_length=500, description="The model's name there.")
+    max_model_len: int | None = Field(
+        default=None,
+        ge=64,
+        le=100_000_000,
+        description="Most tokens of a question and its answer. null means what the model can read.",
+    )
+    gpu_memory_utilization: float = Field(
+        default=0.3,
+        gt=0,
+        lt=1,
+        description="On a GPU: share of its memory (0 to 1) for the judge's weights and cache. "
+        "`rollout.vllm.gpu_memory_utilization` is taken beside it.",
+    )
+    cache_gib: float = Field(
+        default=1.0, gt=0, le=100_000, description="On a CPU: memory for keys and values, in GiB, beside the weights."
+    )
+    start_seconds: float = Field(
+        default=600.0, gt=0, le=86_400, description="Seconds that a start may take, with a download of the model."
+    )
+
+
+class JudgeSettings(Piece):
+    """The model that answers questions about attempts: behind an OpenAI-compatible address, or in a vLLM of rlft's."""
+
+    endpoint: str | None = Field(
+        default=None,
+        max_length=2000,
+        description="Address of the server, such as http://127.0.0.1:8000/v1; `/chat/completions` is asked below it. "
+        "Either this or `engine` is given.",
+    )
+    engine: Literal["vllm"] | None = Field(
+        default=None,
+        exclude_if=_is_left_out,
+        description="`vllm`: rlft starts a vLLM with the model on this machine, and ends it with the run.",
+    )
+    model: str = Field(
+        min_length=1,
+        max_length=500,
+        description="The model's name at the endpoint; with `engine` its name on the hub, or the path of its folder.",
+    )
+    revision: str | None = Field(
+        default=None,
+        max_length=200,
+        exclude_if=_is_left_out,
+        description="With `engine`: commit, tag or branch of a model of the hub. null means its main branch.",
+    )
+    vllm: JudgeVllm | None = Field(
+        default=None, exclude_if=_is_left_out, description="With `engine`: how vLLM runs. null means the defaults."
+    )
     api_key: str | None = Field(
         default=None,
         pattern=r"^env:[A-Za-z_][A-Za-z0-9_]*$",
@@ -56,9 +108,37 @@ class JudgeSettings(Piece):
     )
     concurrency: int = Field(default=8, ge=1, le=1024, description="It gets at most this many requests at a time.")
 
+    @model_validator(mode="after")
+    def _is_at_one_place(self) -> Self:
+        if (self.endpoint is None) == (self.engine is None):
+            raise ValueError("write either `endpoint`, the address of a server, or `engine: vllm`, which rlft starts")
+        if self.engine is None and (self.revision is not None or self.vllm is not None):
+            raise ValueError("`revision` and `vllm` are for `engine: vllm`; an endpoint has its model already")
+        if self.engine is not None and self.api_key is not None:
+            raise ValueError("`api_key` is for an `endpoint`; rlft makes a key for the vLLM that it starts")
+        return self
+
+    @property
+    def started(self) -> JudgeVllm:
+        """How vLLM runs the model, where rlft starts it."""
+        return self.vllm or JudgeVllm()
+
+    @property
+    def place(self) -> str:
+        """Where it answers, for people to read."""
+        return "a vLLM of this run" if self.endpoint is None else self.endpoint
+
     def scoring(self) -> dict[str, Any]:
-        """Return what its answers depend on, as JSON."""
-        return self.model_dump(mode="json", include={"endpoint", "model", "version", "votes", "max_tokens"})
+        """Return what its answers depend on, as JSON, but for the weights of a model that rlft starts."""
+        settings = self.model_dump(mode="json", include={"model", "version", "votes", "max_tokens"})
+        return {**self.server(), **settings}
+
+    def server(self) -> dict[str, Any]:
+        """Return what of it says which server answers, as JSON. Where rlft starts it, equal ones are one server."""
+        if self.engine is None:
+            return {"endpoint": self.endpoint, "model": self.model}
+        own = {"dtype": self.started.dtype, "max_model_len": self.started.max_model_len}
+        return {"engine": self.engine, "model": self.model, "revision": self.revision, **own}
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,8 @@ def no_judge() -> RewardError:
     return RewardError(
         "a criterion asks a judge, and there is none",
         where="reward.spec",
-        fix="name one under `judge` (endpoint, model), or let another grader decide: most of what can be said plainly "
-        "can be checked",
+        fix="name one under `judge` (model, and endpoint or engine), or let another grader decide: most of what can be "
+        "said plainly can be checked",
     )
 
 

@@ -21,7 +21,7 @@ def in_words(specification: Specification, weights: Mapping[str, float] | None =
         lines.append(f"{number}. {name}: {' '.join(_sentences(each, given[name]))}")
     if (judge := specification.judge) is not None:
         votes = "" if judge.votes == 1 else f", by {judge.votes} votes"
-        lines.append(f"The judge is {judge.model} at {judge.endpoint}{votes}.")
+        lines.append(f"The judge is {judge.model} at {judge.place}{votes}.")
     if number := len(specification.cases):
         lines.append(f"{number} case{' says' if number == 1 else 's say'} what attempts deserve.")
     return "\n\n".join(lines)

@@ -18,7 +18,7 @@ from rlft.pass_at_k import pass_at_k
 from rlft.slices import slices_of
 from rlft.statistics import SHARE, Range, mean_interval
 from rlft.suites.attempts import measures_of
-from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet
+from rlft.types import Evaluation, Interval, Report, Reward, Rewards, Rollout, Rollouts, TaskSet, add_judging
 
 Metrics = dict[str, Interval]
 
@@ -89,7 +89,8 @@ def evaluate_cell(
     seconds = rollouts.seconds + rewards.seconds
     policy = rollouts.rows[0].policy if rollouts.rows else ""
     totals = {name: value for name, value in rollouts.metrics.items() if not name.startswith("perf/")}
-    return Evaluation(reports, seconds, flops), CellMeasures(policy, measured, totals, seconds)
+    judging = add_judging(reward.judging for reward in rewards)
+    return Evaluation(reports, seconds, flops, judging), CellMeasures(policy, measured, totals, seconds)
 
 
 def _within(attempts: Sequence[tuple[Rollout, Reward]], ids: Collection[str]) -> list[tuple[Rollout, Reward]]:

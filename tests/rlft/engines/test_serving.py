@@ -21,7 +21,7 @@ DEVELOPMENT, UPDATING = "VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_RUNTIME_LORA_UPDATIN
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch):
     monkeypatch.setattr(serving, "is_installed", lambda: True)
-    monkeypatch.setattr(serving, "_context_of", lambda model, revision: 5000)
+    monkeypatch.setattr(serving, "context_of", lambda model, revision: 5000)
 
 
 def make_config(policy, **rollout):
@@ -74,9 +74,9 @@ def test_settings_that_are_not_made_are_not_given(tmp_path):
 def test_the_context_is_that_of_the_model(tmp_path, monkeypatch):
     monkeypatch.undo()
     AutoConfig.for_model("qwen3", max_position_embeddings=77).save_pretrained(tmp_path)
-    assert serving._context_of(str(tmp_path), None) == 77
+    assert serving.context_of(str(tmp_path), None) == 77
     with pytest.raises(PolicyError, match="does not load"):
-        serving._context_of(str(tmp_path / "none"), None)
+        serving.context_of(str(tmp_path / "none"), None)
 
 
 def test_on_a_gpu_the_memory_is_a_share(tmp_path, monkeypatch):
