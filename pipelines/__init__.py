@@ -9,6 +9,7 @@ What pipelines share:
 - `showing`: shows a stage while it goes on, and names the settings to lower when its memory runs out
 - `rounds`: the rounds of training
 - `watching`: the monitors, which are asked after each round
+- `attempts`: shows attempts of a round in MLflow
 - `draws`: how these get their tasks
 - `controls`, `prompted`: the controls that are trained, and those that have examples in their prompts
 - `judges`: whether judges still score as they did

@@ -12,10 +12,10 @@ from functools import partial
 from mlops.ids import validation_name
 from mlops.stored.retention import Retention
 from mlops.tracking.run import Tracker
-from mlops.tracking.traces import choose_rollouts, log_rollout_traces
+from pipelines.attempts import show_attempts
 from pipelines.draws import Draws
 from pipelines.showing import Show
-from pipelines.stages import Artifact, Scored, Stages
+from pipelines.stages import Artifact, Stages
 from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
 from rlft.config import Config
@@ -171,7 +171,7 @@ def run_rounds(
         report: TrainReport = report_artifact.load()
         rounds.reports.append(report)
         _log_round(tracker, report, number, time.perf_counter() - started)
-        _trace(tracker, scored, number, config.tracking.trace_every, config.tracking.trace_rollouts, tasks)
+        show_attempts(tracker, scored, number, tasks, config)
         account.add_round(report, time.perf_counter() - started)
         last = number + 1 == numbers.stop
         rounds.stopped = _why_to_end(report, number, "" if last else account.reason_to_end())
@@ -250,18 +250,6 @@ def _warn_of_collapse(report: EvaluationReport, start: EvaluationReport, number:
     if collapsed := collapse(report, start):
         said = named(report.frequent)
         logger.warning("validation after round %d: %s; most often it says %s", number, collapsed, said)
-
-
-def _trace(tracker: Tracker, scored: Scored, number: int, every: int, count: int, tasks: Artifact) -> None:
-    """Store `count` rollouts of every `every`-th round as traces, which MLflow shows as conversations; 0 for none."""
-    if every and number % every == 0:
-        if tracker.run_id is None or tracker.experiment_id is None or tracker.is_away:
-            return
-        rollouts, rewards = scored.rollouts.load(), scored.rewards.load()
-        chosen = choose_rollouts(rollouts, rewards, count)
-        where = (tracker.tracking_uri, tracker.experiment_id, tracker.run_id)
-        stored = log_rollout_traces(*where, chosen, rewards, tasks.load(), number)
-        tracker.log_metrics({"traces/stored": float(stored)}, step=number + 1)
 
 
 def _numbers(numbers: range, show: Show, name: str) -> Iterator[int]:

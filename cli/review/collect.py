@@ -32,7 +32,8 @@ def collect(
     """Write what people said in the review queues of a run into files that rlft reads.
 
     golds.jsonl has right answers by task, cases.yaml cases for a specification, and pairs.jsonl pairs of attempts with
-    the better one, for `rlft reward agreement`. Files of an earlier time are replaced.
+    the better one, for `rlft reward agreement`. Where a run has several environments each has a folder of its own, as
+    each has a reward of its own. Files of an earlier time are replaced.
     """
     with guarded(verbose, None):
         reviewed = open_run(run, stack)
@@ -40,15 +41,19 @@ def collect(
         from mlops.stored.rollouts import load_round
         from rlft.review.cases import cases
         from rlft.review.golds import golds
+        from rlft.review.opinions import by_environment
         from rlft.review.preferences import preferences
 
         where = (reviewed.address, reviewed.experiment_id, reviewed.name)
         found = collected(*where, lambda number: load_round(run, number), reviewed.tasks)
         if not found.queues:
             raise RlftError(f"{reviewed.name} has no review queue", where="RUN", fix=f"`rlft review {run}` makes one")
-        rows, split = golds(found.opinions)
-        folder = output or Path(f"{reviewed.name}-review")
-        files = write_reviews(folder, rows, cases(found.opinions), preferences(found.opinions))
+        files, split = dict[str, int](), list[str]()
+        for name, opinions in by_environment(found.opinions).items():
+            rows, undecided = golds(opinions)
+            folder = (output or Path(f"{reviewed.name}-review")) / name
+            files |= write_reviews(folder, rows, cases(opinions), preferences(opinions))
+            split += undecided
         if as_json:
             counts = {"opinions": len(found.opinions), "waiting": found.waiting}
             console.write_json({**counts, "files": files, "split": split, "unread": found.unread})

@@ -14,7 +14,7 @@ from mlops.stored.rollouts import ScoredRound
 from mlops.tracking.answers import answering
 from mlops.tracking.spans import trace_id
 from mlops.tracking.traces import log_rollout_traces, trace_key
-from rlft.errors import RlftError, TrackerError
+from rlft.errors import TrackerError
 from rlft.review.choosing import Chosen
 from rlft.types import Task
 
@@ -50,15 +50,9 @@ def ask_people(
     """Store chosen attempts as traces of an MLflow run, and put them into a review queue of this name.
 
     What is there already stays as it is, so that asking again adds nothing. `reviewers` are names of users of MLflow.
-    Raises TrackerError if MLflow does not answer, or does not take them, and RlftError for several environments.
+    Raises TrackerError if MLflow does not answer, or does not take them.
     """
     assert scored.rewards is not None
-    if scored.rewards.members:  # a share of the full reward would have another meaning in each
-        raise RlftError(
-            "attempts of several environments are not reviewed yet, as each has a full reward of its own",
-            where="RUN",
-            fix="review a run with one `environment`; `rlft show` shows the attempts of this one",
-        )
     rollouts = [each.rollout for each in chosen]
     number = rollouts[0].round if rollouts else 0
     with answering(address):

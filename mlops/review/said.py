@@ -14,6 +14,7 @@ from mlops.stored.rollouts import ScoredRound
 from mlops.tracking.answers import answering
 from mlops.tracking.traces import ROLLOUT_TAG, ROUND_TAG
 from mlops.use.traces import as_record
+from rlft.review.full import full_totals
 from rlft.review.opinions import Opinion
 from rlft.tasks.use import Said
 from rlft.types import Task
@@ -77,14 +78,14 @@ def _opinion(
     reward = None if rollout is None else scored.reward_of(rollout)
     if rollout is None or reward is None or scored.rewards is None or rollout.task_id not in tasks:
         raise ValueError(f"the run has no scored attempt {rollout_id!r}")
-    totals = [each.total for each in scored.rewards if each.total is not None]
-    _, full = scored.rewards.ranges.get("reward", (0.0, max(totals, default=1.0)))
+    member = scored.rewards.member_of(reward)
     return Opinion(
         person=person,
         task=tasks[rollout.task_id],
         rollout=rollout,
         reward=reward,
-        full=full,
+        full=full_totals(scored.rewards)[member],
+        environment=member,
         deserved=_share(words.get(DESERVED)),
         answer=None if words.get(ANSWER) is None else str(words[ANSWER]),
         why=" ".join(str(words.get(WHY) or "").split()),

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from rlft.blocks import Table
 from rlft.report.choice import choice
 from rlft.report.facts import ReportFacts
 from rlft.report.plots import Points, draw_bars, draw_curves, draw_validation
+from rlft.report.template import cut, open_template, visible_lines
 from rlft.types import TrainReport
-from rlft.visible import visible
 
-LONGEST = 1500  # characters of a text of an attempt
 _WORDS = {
     "reward": "mean reward",
     "accuracy": "share that is solved",
@@ -66,13 +63,9 @@ class _Figure:
 
 def make_page(facts: ReportFacts) -> str:
     """Return the page as HTML. Whatever models, tasks and users wrote is shown as text; no part of it can run."""
-    environment = Environment(
-        loader=PackageLoader("rlft.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=_shown,
-    )  # fmt: skip
     examples = [("best", "The best attempts", facts.best), ("worst", "The worst attempts", facts.worst)]
     figures, times = list(_figures(facts)), {name: each for name, each in facts.seconds.items() if each >= 0.05}
-    return environment.get_template("page.html.j2").render(
+    return open_template("page.html.j2").render(
         facts=facts,
         metric=_METRICS.get(facts.metric, ""),
         verdict=[{"kind": type(block).__name__, "value": block} for block in facts.verdict],
@@ -84,24 +77,15 @@ def make_page(facts: ReportFacts) -> str:
         audit_table=list(takewhile(lambda line: not line.startswith("- ") and not line.endswith("."), facts.audit)),
         table=_table,
         prose=_prose,
-        cut=_cut,
+        cut=cut,
     )
-
-
-def _shown(value: Any) -> Any:
-    """Return a text with its control characters escaped; line breaks and tabs stay."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else _visible(value)
-
-
-def _visible(text: str) -> str:
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _prose(text: str) -> Markup:
     """Return a text with what stands between backticks as code, and arrows that no line break divides."""
-    pieces = _visible(text).split("`")
+    pieces = visible_lines(text).split("`")
     if len(pieces) % 2 == 0:  # one has no counterpart
-        pieces = [_visible(text)]
+        pieces = [visible_lines(text)]
     marked = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(pieces)))
     found = Markup("").join(each.format(piece) for each, piece in zip(marked, pieces, strict=True))
     return found.replace(escape("->"), Markup('<span class="arrow">-&gt;</span>'))
@@ -148,14 +132,10 @@ def _points(rounds: Sequence[TrainReport], name: str) -> Points:
 
 
 def _table(table: Table) -> Markup:
-    head = Markup("").join(Markup("<th>{}</th>").format(_visible(each)) for each in table.columns)
+    head = Markup("").join(Markup("<th>{}</th>").format(visible_lines(each)) for each in table.columns)
     rows = Markup("").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(_visible(cell)) for cell in row))
+        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(visible_lines(cell)) for cell in row))
         for row in table.rows
     )
-    title = Markup("<caption>{}</caption>").format(_visible(table.title)) if table.title else escape("")
+    title = Markup("<caption>{}</caption>").format(visible_lines(table.title)) if table.title else escape("")
     return Markup('<div class="scroll"><table>{}<tr>{}</tr>{}</table></div>').format(title, head, rows)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text) - LONGEST:,} more characters)"

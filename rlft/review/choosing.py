@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import rankdata
 
+from rlft.review.full import full_totals, share_of
 from rlft.types import Reward, Rewards, Rollout, Rollouts
 
 Reason = Literal["highest", "disputed", "random"]
@@ -27,14 +28,16 @@ class Chosen:
 def choose(rollouts: Rollouts, rewards: Rewards, *, highest: int, disputed: int, random: int) -> list[Chosen]:
     """Return attempts that have a score: the highest-paid, then the most disputed, then random ones, each once.
 
-    Of attempts at one task that say the same one is taken. The choice depends on the rewards and the ids of the
+    Of attempts at one task that say the same one is taken. What is paid counts as a share of the environment's full
+    reward, as a run may have several. The choice depends on the rewards and the ids of the
     rollouts alone, so that it is the same whenever it is made.
     """
     scored = {reward.rollout_id: reward for reward in rewards if reward.total is not None}
     by_chance = sorted((each for each in rollouts if each.rollout_id in scored), key=_draw)
-    once = {(each.task_id, _said(each)): each for each in reversed(by_chance)}
+    once = {(each.task_id, said_in(each)): each for each in reversed(by_chance)}
     left = sorted(once.values(), key=_draw)
-    totals = {name: reward.total or 0.0 for name, reward in scored.items()}
+    full = full_totals(rewards)
+    shares = {name: share_of(reward, full, rewards) for name, reward in scored.items()}
     disputes = dispute(list(scored.values()), rewards)
     found = list[Chosen]()
 
@@ -43,7 +46,7 @@ def choose(rollouts: Rollouts, rewards: Rewards, *, highest: int, disputed: int,
             left.remove(rollout)
             found.append(Chosen(rollout, scored[rollout.rollout_id], reason))
 
-    take("highest", sorted(left, key=lambda each: -totals[each.rollout_id]), highest)
+    take("highest", sorted(left, key=lambda each: -shares[each.rollout_id]), highest)
     doubtful = [each for each in left if disputes[each.rollout_id] > 0]
     take("disputed", sorted(doubtful, key=lambda each: -disputes[each.rollout_id]), disputed)
     take("random", left, random)
@@ -56,7 +59,15 @@ def dispute(scored: Sequence[Reward], rewards: Rewards) -> dict[str, float]:
     It is the distance between the highest and the lowest rank that its parts have in the round, as shares of the round;
     a penalty counts turned round, and a part that does not vary says nothing. With a single part it is how evenly the
     attempts at its task are divided: 1 where half of them have more than the task's mean, 0 where all have the same.
+    Parts of several environments are compared within each.
     """
+    by_member = dict[str, list[Reward]]()
+    for reward in scored:
+        by_member.setdefault(rewards.member_of(reward), []).append(reward)
+    return {name: far for mine in by_member.values() for name, far in _dispute(mine, rewards).items()}
+
+
+def _dispute(scored: Sequence[Reward], rewards: Rewards) -> dict[str, float]:
     parts = sorted({name for reward in scored for name in reward.parts if rewards.weights.get(name, 1.0)})
     ranks = {name: found for name in parts if (found := _ranks(scored, name, rewards.weights.get(name, 1.0)))}
     if len(ranks) < 2:
@@ -86,7 +97,7 @@ def _division(scored: Sequence[Reward]) -> dict[str, float]:
     return {reward.rollout_id: 1 - abs(2 * above[reward.task_id] - 1) for reward in scored}
 
 
-def _said(rollout: Rollout) -> str:
+def said_in(rollout: Rollout) -> str:
     """Return what stands after the prompt, all calls included."""
     roles = [message["role"] for message in rollout.messages]
     first = roles.index("assistant") if "assistant" in roles else len(roles)

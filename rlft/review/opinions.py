@@ -14,7 +14,8 @@ class Opinion:
     """What a person said of an attempt at a task: what it deserves, and what would have been right.
 
     `deserved` is a share of the full reward, from 0 (nothing) to 1 (all of it); `answer` the right answer. What was not
-    said is `None`. `full` is the highest total that the reward can give.
+    said is `None`. `full` is the highest total that the reward can give, that of its `environment` where the run has
+    several; else that name is empty.
     """
 
     person: str
@@ -25,6 +26,7 @@ class Opinion:
     deserved: float | None = None
     answer: str | None = None
     why: str = ""
+    environment: str = ""
 
     @property
     def text(self) -> str:
@@ -45,3 +47,11 @@ def deserving(opinions: Iterable[Opinion]) -> list[tuple[list[Opinion], float]]:
         if opinion.deserved is not None:
             said.setdefault(opinion.rollout.rollout_id, []).append(opinion)
     return [(found, fmean(each.deserved or 0.0 for each in found)) for _, found in sorted(said.items())]
+
+
+def by_environment(opinions: Iterable[Opinion]) -> dict[str, list[Opinion]]:
+    """Return the opinions on attempts in each of several environments by its name; all under no name else."""
+    found = dict[str, list[Opinion]]()
+    for opinion in opinions:
+        found.setdefault(opinion.environment, []).append(opinion)
+    return dict(sorted(found.items())) or {"": []}

@@ -66,7 +66,10 @@ def _score(
 def _joined(
     found: Mapping[str, Rewards], places: Mapping[str, Sequence[int]], members: tuple[str, ...], settings: RewardConfig
 ) -> Rewards:
-    """Return the rewards of all members in the order of their places. A total has a range if it has one in each."""
+    """Return the rewards of all members in the order of their places.
+
+    A total has a range if it has one in each member; that of a member is `reward/MEMBER`.
+    """
     rows = {
         place: replace(row, parts=_named(name, row.parts), steps=_named(name, row.steps))
         for name, rewards in found.items()
@@ -78,6 +81,7 @@ def _joined(
         steps |= _named(name, rewards.step_weights)
         parts = {key.removeprefix(_PARTS): ends for key, ends in rewards.ranges.items() if key.startswith(_PARTS)}
         ranges |= {f"{_PARTS}{part}": ends for part, ends in _named(name, parts).items()}
+        ranges |= {f"reward/{name}": rewards.ranges["reward"]} if "reward" in rewards.ranges else {}
     ends = [rewards.ranges.get("reward") for rewards in found.values()]
     known = [each for each in ends if each is not None]
     if known and len(known) == len(ends):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import AssessmentSource, Expectation, Feedback
@@ -12,8 +10,9 @@ from mlflow.tracing.client import TracingClient
 from mlops.review.asking import ANSWER, DESERVED, REASON_TAG, WHY, ask_people, items_of, queues_of
 from mlops.review.said import collect
 from mlops.stored.rollouts import ScoredRound
-from rlft.errors import RlftError, TrackerError
+from rlft.errors import TrackerError
 from rlft.review.choosing import choose
+from rlft.review.opinions import by_environment
 from rlft.types import Reward, Rewards, Rollouts
 from tests.rlft.attempts import answered, make_task
 
@@ -117,12 +116,27 @@ def test_what_was_declined_or_is_gone_is_no_opinion(store, asked):
     assert [each.partition(": ")[2] for each in found.unread] == ["the run has no scored attempt 'peru/2'"]
 
 
-def test_several_environments_are_refused_before_anybody_is_asked(store, asked):
-    scored = dataclasses.replace(SCORED, rewards=dataclasses.replace(REWARDS, members=("a", "b")))
-    chosen = choose(ROLLOUTS, REWARDS, highest=1, disputed=0, random=0)
-    with pytest.raises(RlftError, match="several environments"):
-        ask_people(*asked.where, "mine r000", chosen, scored, {"peru": TASK})
-    assert traces(store, asked.where[1]) == {}
+def test_of_several_environments_each_has_its_own_full_reward(store, asked):
+    sums, words = make_task("sums/1", "1+1", "2"), make_task("words/1", "a", "a")
+    rollouts = Rollouts((*answered(sums, "2", "3"), *answered(words, "a")))
+    totals = (5.0, 1.0, 0.5)
+    rows = tuple(
+        Reward(each.rollout_id, each.task_id, total, {}, False, None, None, 0.0)
+        for each, total in zip(rollouts, totals, strict=True)
+    )
+    ranges = {"reward": (0.0, 10.0), "reward/sums": (0.0, 10.0), "reward/words": (0.0, 0.5)}
+    rewards = Rewards(rows, {}, ranges=ranges, members=("sums", "words"))
+    scored, tasks = ScoredRound("r000", rollouts, rewards, {}), {"sums/1": sums, "words/1": words}
+    chosen = choose(rollouts, rewards, highest=2, disputed=0, random=0)
+    assert [each.rollout.task_id for each in chosen] == ["words/1", "sums/1"]  # all of the one, a half of the other
+    ask_people(*asked.where, "both r000", chosen, scored, tasks)
+    for name, info in traces(store, asked.where[1]).items():
+        say(store, info.trace_id, DESERVED, 1.0 if name.startswith("sums") else 0.0)
+    found = collect(*asked.where[:2], "both", lambda number: scored, tasks)
+    said = {each.environment: (each.full, each.deserved) for each in found.opinions}
+    assert said == {"sums": (10.0, 1.0), "words": (0.5, 0.0)}
+    # Each is written into the folder of its environment.
+    assert {name: len(each) for name, each in by_environment(found.opinions).items()} == {"sums": 1, "words": 1}
 
 
 def test_an_mlflow_that_is_away_is_an_error():

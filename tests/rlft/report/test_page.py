@@ -9,7 +9,8 @@ import pytest
 
 from rlft.blocks import Bullets, Caution, Headline, Table
 from rlft.report.facts import Attempt, ReportFacts
-from rlft.report.page import _CURVES, _WORDS, LONGEST, make_page
+from rlft.report.page import _CURVES, _WORDS, make_page
+from rlft.report.template import LONGEST
 from rlft.types import EvaluationReport, Interval, TrainReport
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>$\\frac{$\x1b[2J"

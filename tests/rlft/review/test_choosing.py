@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlft.review.choosing import choose, dispute
+from rlft.review.full import full_totals
 from rlft.types import Reward, Rewards, Rollouts
 from tests.rlft.attempts import answered, make_task
 
@@ -71,3 +72,23 @@ def test_nothing_is_chosen_twice_and_the_choice_is_always_the_same(totals, highe
     assert {each.rollout.rollout_id: each.reason for each in again} == {
         each.rollout.rollout_id: each.reason for each in found
     }
+
+
+def test_several_environments_are_compared_by_shares_and_disputed_each_by_itself():
+    many, mine = scored([4.0, 8.0], task="many/1")
+    few, other = scored([0.9, 0.1], task="few/1")
+    rewards = Rewards(
+        (*mine, *other), {}, ranges={"reward/many": (0.0, 10.0), "reward": (0.0, 10.0)}, members=("few", "many")
+    )
+    # 4 and 8 of 10; of 0.9, which is the highest that few has paid, all and a ninth.
+    assert full_totals(rewards) == {"few": 0.9, "many": 10.0}
+    found = choose(Rollouts((*many.rows, *few.rows)), rewards, highest=3, disputed=0, random=0)
+    assert [each.reward.total for each in found] == [0.9, 8.0, 4.0]
+    # In each of both a single part divides the attempts by halves.
+    assert list(dispute([*mine, *other], rewards).values()) == [1.0] * 4
+
+
+def test_a_reward_that_has_paid_nothing_has_a_full_reward_of_one():
+    _, rows = scored([-1.0, 0.0])
+    assert full_totals(Rewards(tuple(rows), {})) == {"": 1.0}
+    assert full_totals(Rewards(tuple(rows), {}, ranges={"reward": (0.0, 2.0)})) == {"": 2.0}

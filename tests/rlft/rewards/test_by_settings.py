@@ -37,7 +37,13 @@ def test_each_scores_its_own_by_its_own_settings():
     assert [row.answer for row in found] == ["a", "2", "?", "a"]
     assert found.weights == {"sums/right": 3.0, "words/right": 1.0}
     # The total of sums lies in [-3, 3], that of words in [0, 1].
-    assert found.ranges == {"rewards/sums/right": (-1.0, 1.0), "rewards/words/right": (0.0, 1.0), "reward": (-3.0, 3.0)}
+    assert found.ranges == {
+        "rewards/sums/right": (-1.0, 1.0),
+        "rewards/words/right": (0.0, 1.0),
+        "reward": (-3.0, 3.0),
+        "reward/sums": (-3.0, 3.0),
+        "reward/words": (0.0, 1.0),
+    }
     assert found.members == ("sums", "words")
     assert [found.member_of(row) for row in found] == ["words", "sums", "sums", "words"]
     assert {task for task in several.members["sums"].seen if "words" in task} == set()
