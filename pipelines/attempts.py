@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlops.summary.result import highest_paid_file
 from mlops.tracking.run import Tracker
 from mlops.tracking.traces import choose_rollouts, log_rollout_traces
 from pipelines.stages import Artifact, Scored
@@ -28,7 +29,7 @@ def _show_highest_paid(
 ) -> None:
     if attempts := highest_paid(rollouts, rewards, tasks.by_id(), count):
         page = highest_paid_page(tracker.run_name, number, attempts, len(rollouts))
-        tracker.log_text(f"highest_paid/round_{number:04d}.html", page)
+        tracker.log_text(highest_paid_file(number), page)
 
 
 def _trace(tracker: Tracker, rollouts: Rollouts, rewards: Rewards, number: int, tasks: TaskSet, count: int) -> None:

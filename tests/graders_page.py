@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
-from rlft.specification.judge import JudgeSettings
+from rlft.specification.judge import JudgeSettings, JudgeVllm
 from rlft.specification.model import AnyGrader, Applies, Case, Criterion, Specification
 from rlft.specification.reading import Read
 from tests.settings_page import bounds, shown, type_name
@@ -23,6 +23,7 @@ PARTS = {
     "`read`": Read,
     "A case": Case,
     "`judge`": JudgeSettings,
+    "`judge.vllm`": JudgeVllm,
 }
 
 

@@ -77,6 +77,8 @@ class Record:
     """When this attempt began, on the clock of `time.perf_counter`."""
     page: Any = None
     """The page about the run, as the artifact of the step that has made it, once there is one."""
+    shows_highest_paid: bool = False
+    """Whether each round has a page of the attempts that it paid most."""
 
     def keep(self) -> None:
         """Write down where the run's artifacts lie, outside of ZenML's database, and how the machine was used."""
@@ -144,6 +146,7 @@ def open_record(
     # The status stands until the body has set another one.
     summary = Summary(status="failed", pipeline_run_id=str(run.id), process=os.getpid())
     record = Record(tracker, summary, name, tags, resume, attempt=len(attempts_of(run)), disk_before=_disk_use(home))
+    record.shows_highest_paid = bool(config.tracking.highest_paid)
     logger.info("run %s (`%s` if it is cut short)", run.name, resume)
     record.summary.mlflow_run_id = tracker.run_id
     keep_summary(home, record.summary.model_copy(update={"status": "running"}))  # all that a kill leaves
@@ -216,7 +219,8 @@ def _close(record: Record, home: Home, run: PipelineRunResponse, status: str, no
     # MLflow draws a bar of a value there, and a lone point of any other.
     step = record.attempt if record.attempt > 1 else 0
     record.tracker.log_metrics(result_metrics(record.summary, gpus, record.trained, record.tokens), step=step)
-    links = links_of(record.summary, record.tracker.experiment_id, _page_of(run))
+    shown = record.shows_highest_paid
+    links = links_of(record.summary, record.tracker.experiment_id, _page_of(run), highest_paid=shown)
     said = description(record.summary, record.name, note, links)
     record.tracker.set_tags({"rlft.status": record.summary.status, DESCRIPTION: said})
     record.tracker.log_json("summary.json", record.summary.model_dump())

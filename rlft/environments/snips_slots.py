@@ -146,6 +146,17 @@ class SnipsSlots(BaseEnv):
             return json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)
         return [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]
 
+    def attacks(self, task: Task) -> dict[str, str | list[Message]]:
+        """Return the label with its whole numbers as numbers in place of texts, which no function takes."""
+        gold = [] if task.answer is None else task.answer
+        if not any(pair["value"].isdecimal() for pair in gold):
+            return {}
+        intent, _ = _gold(task, gold)
+        slots = {pair["slot"]: int(value) if (value := pair["value"]).isdecimal() else value for pair in gold}
+        if not self.tools:
+            return {"numbers": json.dumps({"intent": intent, "slots": slots}, ensure_ascii=False)}
+        return {"numbers": [Message(role="assistant", content="", tool_calls=[make_call(intent, slots, "call_1")])]}
+
     def _attempt(self, completion: Trajectory) -> tuple[str, Pairs] | None:
         """Return the intent and pairs of the first turn; `None` unless it is one call (or equal ones) or one object."""
         first = next((message for message in completion if message["role"] == "assistant"), None)

@@ -57,8 +57,7 @@ def score_rollouts(
     started = time.perf_counter()
     given, weights = weights, {**_weights(environment, "reward_weights"), **weights}
     steps = {**_weights(environment, "step_weights"), **given}
-    maxima = _maxima(environment)
-    rubric = Rubric(weights, maxima, full, _minima(environment, maxima))
+    rubric = Rubric(weights, maxima := _maxima(environment), full, _minima(environment, maxima))
     check_known(rollouts, tasks)
     peers = groups_of(rollouts, environment) if peers is None else peers
     scores = Scores(environment, tasks, timeout_seconds, workers or Workers(), peers=peers)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+
 import pytest
 import yaml
 
@@ -81,7 +84,7 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     # 100 tokens at 10 for a million and 10 at 100: 0.002 for each call.
     assert found["stored"]["judge/money"] == pytest.approx(0.002 * found["stored"]["judge/calls"])
     stages = first["judges"]
-    assert set(stages) == {"canaries", "baseline", "rounds", "validation", "evaluation"}
+    assert set(stages) == {"canaries", "baseline", "rounds", "validation", "constant_answer", "evaluation"}
     assert (stages["canaries"]["calls"], stages["canaries"]["cached"]) == (5, 0)
     assert stages["rounds"]["calls"] == found["stored"]["judge/calls"]
     calls = sum(stage["calls"] for stage in stages.values())
@@ -101,3 +104,61 @@ def test_what_judges_took_is_told_as_it_is_stored_and_nothing_is_paid_for_twice(
     assert "does not score as it did: case 1 (The number alone is right.), criterion 'kind' was 0.0455, between" in said
     assert "and is 0.5 what to do:" in said
     assert "set judge.version" in said
+
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
+
+
+def test_a_judge_that_changes_after_the_run_stops_resume_rescore_retrain_and_evaluate(make_home):
+    home, said = make_home("changed"), {"score": 0.75}
+
+    def config(server: ChatServer, **more) -> None:
+        content = yaml.safe_load(TINY.read_text()) | {"controls": ["sft"]}
+        content["reward"] = {"spec": {**spec(server), **more}, "audit": True, "full": 1.0}
+        content["suite"] = {"scenarios": {"held_out": {}, "again": {"splits": ["validation"]}}}
+        content["training"]["rounds"] = 1
+        del content["environment"]
+        (home.folder / "judged.yaml").write_text(yaml.safe_dump(content))
+
+    with ChatServer(lambda body, number: completion(says(**said), usage=USAGE)) as server:
+        config(server)
+        first = home.rlft("run", "judged.yaml", "--name", "first", kill_at="steps.train_grpo:train_round:1")
+        assert first.code == -signal.SIGKILL, first.output
+
+        said["score"] = 0.25
+        before = len(server.bodies)
+        stopped = home.rlft("resume", "first")
+        assert_stopped(stopped, server, before)
+
+        said["score"] = 0.75
+        done = home.rlft("resume", "first")
+        assert (done.code, done.summary is None) == (0, False), done.output
+        judges = (done.summary or {})["judges"]
+        assert judges["canaries"]["calls"] == 1
+        # What is new: the audit, what the control is validated by, and constant answers, each a stage of its own.
+        for stage in ("audit", "controls", "constant_answer"):
+            assert judges[stage]["calls"] + judges[stage]["cached"] > 0
+            assert judges[stage]["prompt_tokens"] == 100 * judges[stage]["calls"]
+        again = ("--from-round", "0", "--set", "training.learning_rate=5e-4")
+        for command, expected in (
+            (("rescore", "first", "--config", "judged.yaml", "--name", "scored"), {"audit", "rounds", "evaluation"}),
+            (("retrain", "first", "--name", "trained", *again), {"validation", "evaluation"}),
+            (("evaluate", "first:start", "--suite", "judged.yaml"), {"scenarios"}),
+        ):
+            said["score"] = 0.25
+            before = len(server.bodies)
+            assert_stopped(home.rlft(*command), server, before)
+            said["score"] = 0.75
+            good = home.module("cli", *command, "--json")
+            assert good.returncode in (0, 7), good.stdout + good.stderr
+            found = json.loads(good.stdout)
+            assert found["judges"]["canaries"]["calls"] == 1
+            stages = {name for name, stage in found["judges"].items() if stage["calls"] + stage["cached"] > 0}
+            assert stages == {"canaries", *expected}
+
+
+def assert_stopped(result: Result, server: ChatServer, before: int) -> None:
+    """It was asked about its canary thrice, and nothing else."""
+    assert result.code != 0
+    assert "does not score as it did" in " ".join(result.output.split()), result.output
+    assert len(server.bodies) == before + 3

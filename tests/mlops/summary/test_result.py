@@ -114,6 +114,9 @@ def test_the_links_lead_to_pages_of_mlflow():
         "a b/c version 3": "#/models/a%20b%2Fc/versions/3",
     }
     assert links_of(run, "7", "https://zenml.example/runs/1")["ZenML run"] == "https://zenml.example/runs/1"
+    shown = links_of(run.model_copy(update={"rounds": 8}), "7", highest_paid=True)["highest paid"]
+    assert shown == "#/experiments/7/runs/r1/artifacts/highest_paid/round_0007.html"  # of the last of eight
+    assert "highest paid" not in links_of(run.model_copy(update={"rounds": 0}), "7", highest_paid=True)
     text = description(run, "first", links={"report": "#/x"})
     assert text.endswith("`rlft show first` shows its conversations. Look at: [report](#/x).")
     assert links_of(run, None) == links_of(IMPROVED, "7") == {}

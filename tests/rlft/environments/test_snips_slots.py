@@ -1,6 +1,7 @@
 """Requests as function calls: by value on made-up requests, and on all open rows of the data."""
 
 import asyncio
+import dataclasses
 import json
 from statistics import fmean
 
@@ -224,6 +225,28 @@ def test_the_audit_passes(tasks):
         tasks, AS_TEXT, weights=AS_TEXT.reward_weights(), full=None, timeout_seconds=5.0, max_tasks=60
     )
     assert report.passed, report.text()
+
+
+def test_numbers_in_place_of_texts_are_an_attack_that_a_specification_must_withstand():
+    years = [str(1950 + n) for n in range(12)]
+    tasks = [make_task(y, f"music of {y}", [{"slot": "year", "value": y}], intent="PlayMusic") for y in years]
+    written = read_settings(ROOT / "configs" / "rewards" / "snips_slots.yaml")
+    numbers = WITH_TOOLS.attacks(tasks[0])["numbers"][0]["tool_calls"][0]["function"]["arguments"]
+    assert numbers == {"year": 1950}
+    assert json.loads(AS_TEXT.attacks(tasks[0])["numbers"]) == {"intent": "PlayMusic", "slots": {"year": 1950}}
+    assert WITH_TOOLS.attacks(dataclasses.replace(tasks[0], answer=[{"slot": "year", "value": "now"}])) == {}
+
+    def exploits(specification):
+        environment = load_environment(
+            "rlft.environments.snips_slots:SnipsSlots", {SPECIFICATION: json.dumps(specification)}
+        )
+        report = audit_reward(tasks, environment, weights={}, full=None, timeout_seconds=5.0)
+        assert any(kind.endswith("numbers") for kind in report.attacks)
+        return [kind for kind in report.exploits if kind.endswith("numbers")]
+
+    assert exploits(written) == []
+    del written["criteria"]["texts"]
+    assert exploits(written) != []  # as it was: a number was compared by its text
 
 
 def _golds(environment, *tasks):

@@ -55,6 +55,7 @@ def test_the_shipped_specification_scores_as_the_python_reward():
         call("GetWeather", {"city": ["rome", "New York", "Lima"]}),  # two in both, four in either
         call("GetWeather", {}),
         call("PlayMusic", {"year": "noon"}),
+        call("GetWeather", {"city": ["rome", 5], "timeRange": "noon"}),  # no function takes a number
         {"role": "assistant", "content": "It is fine."},
     ]
     found = totals(written, attempts)
@@ -65,7 +66,7 @@ def test_the_shipped_specification_scores_as_the_python_reward():
 
 def test_the_shipped_cases_hold():
     environment = load_environment(SNIPS, {"tools": True, SPECIFICATION: json.dumps(SPEC)})
-    assert len(run_cases(environment)) == 4
+    assert len(run_cases(environment)) == 5
     assert failed_cases(environment) == []
 
 
