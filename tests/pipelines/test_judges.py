@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from pipelines.judges import meet_judges
+from pipelines.judges import meet_judges, meet_judges_of_suite
 from pipelines.showing import unshown
-from rlft.config import Config
+from rlft.config import Config, SuiteConfig
 from rlft.errors import RewardError
 from tests.rlft.engines.chat_servers import ChatServer
 from tests.rlft.judges.judged import KIND, says
@@ -84,3 +84,45 @@ def test_policies_that_would_be_chosen_by_comparing_their_own_attempts_are_told(
         given = reward_of(server, RULER, **reward)
         meet_judges(config_of(given, evaluation={"metric": metric}), unshown)
     assert ("its mean says nothing about the policy" in caplog.text) == is_warned
+
+
+def test_a_suite_meets_each_judge_once_and_stops_for_one_that_has_changed():
+    scores, noted = {"one": 0.75, "other": 0.5}, list[tuple]()
+    with (
+        ChatServer(lambda body, number: says(score=scores["one"])) as one,
+        ChatServer(lambda body, number: says(score=scores["other"])) as other,
+    ):
+        tasks = {"source": "jsonl", "path": "rows.jsonl"}
+        plain = {"name": "rlft.environments.specified:Plain"}
+        sampled = [{"name": "greedy"}, {"name": "hot", "temperature": 1.0}]
+        suite = SuiteConfig.model_validate(
+            {
+                "name": "told",
+                "scenarios": {
+                    "one": {"tasks": tasks, "environment": plain, "reward": reward_of(one), "sampling": sampled},
+                    "same": {"tasks": tasks, "environment": plain, "reward": reward_of(one)},
+                    "other": {"tasks": tasks, "environment": plain, "reward": reward_of(other)},
+                },
+            }
+        )
+        meet_judges_of_suite(suite, unshown, lambda judging, said: noted.append((judging.calls, len(said))))
+        assert (len(one.bodies), len(other.bodies)) == (5, 5)
+        assert noted == [(5, 1), (10, 2)]  # sums, in their order
+        meet_judges_of_suite(suite, unshown)
+        assert (len(one.bodies), len(other.bodies)) == (6, 6)
+        scores["other"] = 0.9
+        with pytest.raises(RewardError, match=r"was 0\.5, .* and is 0\.9"):
+            meet_judges_of_suite(suite, unshown)
+    assert (len(one.bodies), len(other.bodies)) == (7, 9)
+
+
+def test_what_was_said_is_noted_also_of_a_judge_that_has_changed():
+    said, noted = {"score": 0.75}, list[dict]()
+    with ChatServer(lambda body, number: says(**said)) as server:
+        config = config_of(reward_of(server))
+        meet_judges(config, unshown)
+        said["score"] = 0.25
+        with pytest.raises(RewardError):
+            meet_judges(config, unshown, lambda judging, said: noted.extend(said))
+    [one] = noted
+    assert (one["environment"], one["has_changed"], one["now"]) == ("", True, (0.25, 0.25, 0.25))
