@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import dataclass
 
 import psutil
 import pytest
@@ -17,9 +18,15 @@ from rlft.contract.loading import load_environment
 from rlft.engines import serving_judges
 from rlft.errors import EngineError, EnvironmentSetupError, RewardError
 from rlft.judges import servers
+from rlft.judges.answers import Answers
 from rlft.judges.chat_judge import ChatJudge
 from rlft.judges.servers import KEY_VARIABLE, VARIABLE, JudgeServers, judging, running, weights_of
+from rlft.rewards.canaries import meet_canaries
+from rlft.specification import Specification
+from rlft.specification.attempt import Helpers
+from rlft.specification.billing import billed
 from rlft.specification.judge import JudgeSettings, JudgeVllm, Question
+from rlft.types import Judging
 from tests.rlft.judges.judge_models import save_judge
 from tests.rlft.judges.judged import KIND, TASK, scored
 
@@ -181,3 +188,32 @@ def test_a_model_that_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(EnvironmentSetupError, match=r"judge is no folder, and not on the hub"):
         weights_of(settings_of(tmp_path / "none"))
+
+
+def test_votes_and_canaries_of_other_weights_are_not_those_of_these(acted, model, tmp_path):
+    settings = settings_of(model)
+    case = {"attempt": "Lima", "item": {"prompt": "Peru?"}, "at_least": 0, "reason": "It is right."}
+    content = {"criteria": KIND, "cases": [case], "judge": settings.model_dump()}
+    specification = Specification.model_validate_json(json.dumps(content))
+
+    @billed
+    def asked():
+        with JudgeServers() as own:
+            own.start(settings)
+            asyncio.run(ChatJudge(settings, Answers(tmp_path)).ask(QUESTION))
+            [met], _ = meet_canaries(specification, Helpers(), tmp_path)
+        return Asked(len(met.now))
+
+    first, second = asked(), asked()
+    save_judge(model, score=1.0)
+    third = asked()
+    votes = [(each.judging.calls, each.judging.cached) for each in (first, second, third)]
+    assert votes == [(1, 0), (0, 1), (1, 0)]
+    # What is met for the first time has nothing to be compared with; the second start has asked once more.
+    assert [each.later for each in (first, second, third)] == [0, 1, 0]
+
+
+@dataclass(frozen=True)
+class Asked:
+    later: int
+    judging: Judging | None = None
