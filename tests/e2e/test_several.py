@@ -169,3 +169,33 @@ def test_killed_and_resumed_it_ends_the_same(ran, make_home):
     assert resumed.code == 0, resumed.output
     assert json.loads(json.dumps(resumed.summary["final"])) == pytest.approx(ran[1].summary["final"])
     del whole
+
+
+SAY = """
+from mlflow import MlflowClient
+from mlflow.entities import AssessmentSource, Feedback
+from mlflow.tracing.client import TracingClient
+
+plain = MlflowClient(tracking_uri=uri)
+experiment = plain.get_experiment_by_name("several").experiment_id
+asked = [trace for trace in plain.search_traces(locations=[experiment]) if "rlft.review" in trace.info.tags]
+for trace in asked:
+    person = AssessmentSource(source_type="HUMAN", source_id="ann")
+    said = Feedback(name="deserved", value=0.5, source=person)
+    TracingClient(uri).log_assessment(trace.info.trace_id, said)
+print(json.dumps(sorted({trace.info.tags["rlft.task_id"].partition("/")[0] for trace in asked})))
+"""
+
+
+def test_its_attempts_are_reviewed_and_come_back_by_environment(ran):
+    home, _ = ran
+    asked = printed(home, "review", "several", "--highest", "4", "--disputed", "4", "--random", "20")
+    assert asked["added"] == asked["items"] == sum(asked["chosen"].values())
+    assert home.query(SAY) == ["divisors", "sums"]
+    found = printed(home, "review", "collect", "several", "--output", "said")
+    assert found["opinions"] == asked["items"]
+    for name, full in (("divisors", 1.0), ("sums", 2.0)):
+        cases = yaml.safe_load((home.folder / "said" / name / "cases.yaml").read_text())["cases"]
+        assert {case["task"].partition("/")[0] for case in cases} == {name}
+        # A half of the full reward of each, give or take a tenth of it.
+        assert {(case["at_least"], case["at_most"]) for case in cases} == {(0.4 * full, 0.6 * full)}
