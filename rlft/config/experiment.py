@@ -177,8 +177,9 @@ class Config(Section):
     def _judges_leave_room_on_a_gpu(self) -> Self:
         """Refuse judges that would take more of a GPU's memory than the engine of the policy leaves."""
         rewards = [self.reward, *(member.reward for member in self.environments.values())]
-        judges = {each.spec.judge for each in rewards if each.spec is not None and each.spec.judge is not None}
-        shares = [judge.started.gpu_memory_utilization for judge in judges if judge.engine is not None]
+        judges = [each.spec.judge for each in rewards if each.spec is not None and each.spec.judge is not None]
+        servers = {judge.server_name: judge.started for judge in judges if judge.engine is not None}
+        shares = [each.gpu_memory_utilization for each in servers.values()]
         own = self.rollout.vllm.gpu_memory_utilization if self.rollout.engine in ("auto", "vllm") else 0.0
         if shares and self.policy.device != "cpu" and sum(shares) + own >= 1:
             raise ValueError(

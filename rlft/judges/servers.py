@@ -25,7 +25,6 @@ from rlft.contract.specified import specification_of
 from rlft.engines.child import Child, free_port
 from rlft.engines.installed import is_installed
 from rlft.errors import EngineError
-from rlft.judges.answers import key_of
 from rlft.judges.weights import commit_in, named_weights
 from rlft.secrets import resolve
 from rlft.specification.judge import JudgeSettings
@@ -48,7 +47,7 @@ class Server:
 
 def running(settings: JudgeSettings) -> Server | None:
     """Return the server that this process, or the one that has started it, runs for a judge, if there is one."""
-    found = _noted().get(_name(settings))
+    found = _noted().get(settings.server_name)
     return None if found is None else Server(**found)
 
 
@@ -93,7 +92,7 @@ class JudgeServers:
 
         Raises EngineError if vLLM is not installed or does not start, and what `serve_judge_command` raises.
         """
-        name = _name(settings)
+        name = settings.server_name
         if settings.engine is None or running(settings) is not None:
             return
         if not is_installed():
@@ -140,11 +139,6 @@ def judging(environment: BaseEnv) -> Iterator[None]:
     with JudgeServers() as servers:
         servers.start_for(environment)
         yield
-
-
-def _name(settings: JudgeSettings) -> str:
-    """Return what equal servers have in common: they are shared."""
-    return key_of({**settings.server(), "vllm": settings.started.model_dump(), "at_once": settings.concurrency})
 
 
 def _noted() -> dict[str, dict[str, str]]:

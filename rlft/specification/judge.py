@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
@@ -122,6 +123,12 @@ class JudgeSettings(Piece):
     def started(self) -> JudgeVllm:
         """How vLLM runs the model, where rlft starts it."""
         return self.vllm or JudgeVllm()
+
+    @property
+    def server_name(self) -> str:
+        """What judges have in common that one server answers for, where rlft starts it."""
+        how = {"vllm": self.started.model_dump(), "at_once": self.concurrency}
+        return json.dumps({**self.server(), **how}, sort_keys=True)
 
     @property
     def place(self) -> str:
