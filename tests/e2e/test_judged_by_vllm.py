@@ -29,6 +29,11 @@ def of_judge(model: str) -> list[psutil.Process]:
     return found
 
 
+def heed_interrupts() -> None:
+    """A shell lets what it runs in the background ignore them, and so its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def assert_all_end(processes: list[psutil.Process]) -> None:
     _, alive = psutil.wait_procs(processes, timeout=ENDED_WITHIN)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
@@ -67,12 +72,21 @@ def test_the_vllm_of_a_judge_is_shared_by_all_stages_and_ends_with_the_run(make_
     assert_all_end(of_judge(model))
 
     # Ctrl-C while it starts.
-    command = [sys.executable, "-m", "cli", "resume", "judged"]
     with (home.folder / "interrupted.log").open("wb") as log:
-        going = subprocess.Popen(command, cwd=home.folder, env=home.environment(), stdout=log, stderr=log)
-        started = wait_for(lambda: of_judge(model))
-        going.send_signal(signal.SIGINT)
-        assert going.wait(60) == 128 + signal.SIGINT
+        going = subprocess.Popen(
+            [sys.executable, "-m", "cli", "resume", "judged"],
+            cwd=home.folder,
+            env=home.environment(),
+            stdout=log,
+            stderr=log,
+            preexec_fn=heed_interrupts,
+        )
+        try:
+            started = wait_for(lambda: of_judge(model))
+            going.send_signal(signal.SIGINT)
+            assert going.wait(120) == 128 + signal.SIGINT
+        finally:
+            going.kill()
     assert_all_end(started)
 
     done = home.rlft("resume", "judged")
