@@ -75,8 +75,8 @@ def test_nothing_is_chosen_twice_and_the_choice_is_always_the_same(totals, highe
 
 
 def test_several_environments_are_compared_by_shares_and_disputed_each_by_itself():
-    many, mine = scored([4.0, 8.0], task="many/1")
-    few, other = scored([0.9, 0.1], task="few/1")
+    many, mine = scored([4.0, 8.0], {0: {"many/right": 4.0}, 1: {"many/right": 8.0}}, task="many/1")
+    few, other = scored([0.9, 0.1], {0: {"few/right": 0.9}, 1: {"few/right": 0.1}}, task="few/1")
     rewards = Rewards(
         (*mine, *other), {}, ranges={"reward/many": (0.0, 10.0), "reward": (0.0, 10.0)}, members=("few", "many")
     )
@@ -84,7 +84,7 @@ def test_several_environments_are_compared_by_shares_and_disputed_each_by_itself
     assert full_totals(rewards) == {"few": 0.9, "many": 10.0}
     found = choose(Rollouts((*many.rows, *few.rows)), rewards, highest=3, disputed=0, random=0)
     assert [each.reward.total for each in found] == [0.9, 8.0, 4.0]
-    # In each of both a single part divides the attempts by halves.
+    # In each of both a single part divides the attempts by halves; taken together they would have two that agree.
     assert list(dispute([*mine, *other], rewards).values()) == [1.0] * 4
 
 
