@@ -15,7 +15,7 @@ from mlops.tracking.run import Tracker
 from pipelines.attempts import show_attempts
 from pipelines.draws import Draws
 from pipelines.showing import Show
-from pipelines.stages import Artifact, Stages
+from pipelines.stages import Artifact, Scored, Stages
 from rlft.budget import TOKENS, Account
 from rlft.comparison import is_better
 from rlft.config import Config
