@@ -1,8 +1,15 @@
-"""Checks JSON values that a model wrote against JSON schemas, in a time that grows with the value alone."""
+"""Checks JSON values that a model wrote against JSON schemas, in a bounded time.
+
+A part of the schema that is referred to is held against a part of the value once, however many ways lead there:
+`oneOf` of five kinds of a recursive schema would otherwise take five times as long for each level of the value. So the
+time grows with the size of the schema times that of the value, and with the value's depth, as messages quote it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from contextvars import ContextVar
+from fractions import Fraction
 from typing import Any
 
 import jsonschema
@@ -13,16 +20,23 @@ from referencing import Registry
 from rlft.graders.limited import check_pattern, find
 
 _SECONDS = 1.0
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_Known = dict[tuple[str, int], bool]
+_KNOWN: ContextVar[_Known] = ContextVar("whether a value, by its identity, fits what a reference leads to")
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is no JSON schema (draft 2020-12), or refers to another file or address."""
+    """Raise ValueError for what is no JSON schema (draft 2020-12), or refers to another file, address or schema."""
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         place = ".".join(map(str, error.absolute_path)) or "the schema"
         raise ValueError(f"it is no JSON schema: {place}: {error.message:.200}") from None
-    for key, value in _keywords(schema):
+    if schema.get("$schema", _DRAFT) not in (_DRAFT, f"{_DRAFT}#"):
+        raise ValueError(f"$schema {schema['$schema']!r:.80} is another draft; write the schema in draft 2020-12")
+    for key, value in _keywords({name: each for name, each in schema.items() if name not in ("$schema", "$id")}):
+        if key in ("$schema", "$id") and isinstance(value, str):
+            raise ValueError(f"{key} makes a part of the schema one of its own; leave it out, and refer to #/$defs")
         if key == "patternProperties":
             raise ValueError(f"{key} is not taken, as its patterns cannot be cut; write the fields under properties")
         if key == "pattern" and isinstance(value, str):
@@ -34,12 +48,18 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 def schema_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
     """Return what is wrong with a value first, with its place, or `None` if it fits a checked schema.
 
-    Nothing is fetched. Raises `rlft.graders.limited.PatternTooSlow` for a pattern that takes longer than a second.
+    Multiples are those of decimals: 19.99 is one of 0.01. Nothing is fetched. Raises
+    `rlft.graders.limited.PatternTooSlow` for a pattern that takes longer than a second.
     """
+    # A schema that names its draft would be checked by jsonschema's own class for it, whose patterns cannot be cut.
+    unnamed = {name: each for name, each in schema.items() if name != "$schema"}
+    before = _KNOWN.set({})
     try:
-        error = best_match(_Bounded(schema, registry=Registry()).iter_errors(value))
+        error = best_match(_Bounded(unnamed, registry=Registry()).iter_errors(value))
     except RecursionError:
         return "it is nested too deeply"
+    finally:
+        _KNOWN.reset(before)
     if error is None:
         return None
     place = ".".join(map(str, error.absolute_path))
@@ -62,6 +82,28 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
         yield jsonschema.ValidationError(f"{instance!r:.80} does not match {pattern!r:.80}")
 
 
+def _reference(validator: Any, ref: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """Check a value against what a reference leads to, once; later it is only said whether it fits."""
+    known, key = _KNOWN.get(), (ref, id(instance))
+    if key not in known:
+        errors = list(_FOLLOW(validator, ref, instance, schema))
+        known[key] = not errors
+        yield from errors
+    elif not known[key]:
+        yield jsonschema.ValidationError(f"it does not fit {ref}")
+
+
+def _multiple_of(validator: Any, wanted: float, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """Compare decimals: as floats 19.99 / 0.01 is not whole, and a whole number of 400 digits is none."""
+    del schema
+    if validator.is_type(instance, "number") and _exact(instance) % _exact(wanted):
+        yield jsonschema.ValidationError(f"{instance!r:.80} is not a multiple of {wanted}")
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+
+
 def _key(value: Any) -> Hashable:
     """Return a hashable key that is the same for equal JSON values: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, Mapping):
@@ -82,4 +124,11 @@ def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
             yield from _keywords(each)
 
 
-_Bounded: Any = extend(jsonschema.Draft202012Validator, {"uniqueItems": unique_items, "pattern": _pattern})
+_FOLLOW: Any = jsonschema.Draft202012Validator.VALIDATORS["$ref"]
+_Bounded: Any = extend(
+    jsonschema.Draft202012Validator,
+    {
+        "$ref": _reference, "$dynamicRef": _reference, "uniqueItems": unique_items, "pattern": _pattern,
+        "multipleOf": _multiple_of,
+    },
+)  # fmt: skip
