@@ -10,6 +10,6 @@
 - `plain`, `similarity`, `sizes`, `languages`: texts in one form, how alike two are, how long one is, and its language
 - `dates`, `quantities`, `lists`, `citations`: one date, a number with its unit, a list, and cited sources
 - `json_paths`, `schemas`: a value within a JSON value, and whether one fits a schema
-- `limited`: regular expressions that are cut at a limit of seconds
+- `limited`, `patterns`: regular expressions that are cut at a limit of seconds, if need be in a process of their own
 - `formulas`: arithmetic on names
 """

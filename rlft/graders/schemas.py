@@ -78,7 +78,7 @@ def unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Ite
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
     del schema
-    if validator.is_type(instance, "string") and not find(pattern, instance, seconds=_SECONDS):
+    if validator.is_type(instance, "string") and find(pattern, instance, seconds=_SECONDS) is None:
         yield jsonschema.ValidationError(f"{instance!r:.80} does not match {pattern!r:.80}")
 
 

@@ -145,7 +145,9 @@ class Matches(Grader):
     pattern: Pattern = Field(description="A regular expression of Python's package `regex`.")
     whole: bool = Field(default=False, description="Whether the whole text must match, not only a part of it.")
     absent: bool = Field(default=False, description="Whether it must not match.")
-    seconds: float = Field(default=1.0, gt=0, le=10, description="Seconds after which matching is cut.")
+    seconds: float = Field(
+        default=1.0, gt=0, le=10, description="Seconds of processor time after which matching is cut."
+    )
 
     def says(self) -> str:
         """Return what is checked, in words."""
@@ -155,7 +157,7 @@ class Matches(Grader):
     async def grade(self, attempt: Attempt) -> Verdict:
         """Return 1 if the text matches (or must not and does not), else 0. Raises `PatternTooSlow`."""
         match = find(self.pattern, text_read(self.read, attempt), seconds=self.seconds, whole=self.whole)
-        why = "it does not match" if match is None else f"it matches at {short(match[0])}"
+        why = "it does not match" if match is None else f"it matches at {short(match)}"
         return met((match is None) == self.absent, why, why)
 
 
