@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -71,13 +71,15 @@ def try_attempt(config: Config, environment: BaseEnv, attempt: str | Sequence[ob
     from rlft.rewards.rubric import beyond_bounds, combine, full_total
     from rlft.specification.attempt import Attempt, item_of
     from rlft.specification.scoring import parts_of, score_attempt
+    from rlft.workers.bounded import run_one
 
     specification = specification_in(config)
     weights, maxima = {**environment.reward_weights(), **config.reward.weights}, environment.reward_maxima()
     try:
         completion = trajectory(attempt, task)
         seen = Attempt(completion, item_of(task), helpers_of(environment))
-        scored = asyncio.run(score_attempt(specification, seen))
+        score = partial(score_attempt, specification, seen)
+        scored = run_one(score, environment, seconds=config.reward.timeout_seconds)
         parts = parts_of(specification, scored)
         if wrong := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
             raise ValueError(wrong.why)

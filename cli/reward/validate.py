@@ -34,8 +34,9 @@ def validate(
         specification = specification_in(settings)
         from rlft.rewards.cases import run_cases
 
+        tasks, reward = tasks_of(settings) if with_tasks else (), settings.reward
         with judged_reward(settings) as environment:
-            results = run_cases(environment, tasks_of(settings) if with_tasks else (), settings.reward.weights)
+            results = run_cases(environment, tasks, reward.weights, timeout_seconds=reward.timeout_seconds)
         failed = [each for each in results if each.failed]
         if as_json:
             cases = [_to_json(each) for each in results]

@@ -85,7 +85,7 @@ def audit_reward(
     attacked = play_all(known, stage, seconds)
     tried = len({attempt.task.id for attempt, _ in stage.rows}) or len(picked)
     scores = _judged(stage, golds, picked, max_ratio, is_all=tried == len(tasks))
-    for said in failed_cases(environment, tasks, weights):
+    for said in failed_cases(environment, tasks, weights, timeout_seconds=timeout_seconds):
         findings.fail(Problem("cases", said))
     _say_what_was_slow(tried, len(picked), stage, seconds)
     return _report(scores, stage, tried, attacked)

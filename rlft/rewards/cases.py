@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rlft.contract.base import BaseEnv
 from rlft.contract.specified import specification_of
@@ -12,6 +12,7 @@ from rlft.messages import as_messages
 from rlft.rewards.rubric import TOLERANCE, beyond_bounds, check_parts, combine
 from rlft.specification import Case
 from rlft.types import Message, Task, Trajectory
+from rlft.workers.bounded import run_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +41,35 @@ class CaseResult:
 
 
 def run_cases(
-    environment: BaseEnv, tasks: Sequence[Task] = (), weights: Mapping[str, float] | None = None
+    environment: BaseEnv,
+    tasks: Sequence[Task] = (),
+    weights: Mapping[str, float] | None = None,
+    *,
+    timeout_seconds: float,
 ) -> list[CaseResult]:
     """Score the cases of an environment's specification; none for an environment without one.
 
     Cases that name a task are run with the one of `tasks` that has the id. `weights` override those of the criteria,
-    as `reward.weights` does.
+    as `reward.weights` does. A case has no total after `timeout_seconds`, as an attempt has none.
     """
     specification = specification_of(environment)
     by_id, cases = {task.id: task for task in tasks}, [] if specification is None else specification.cases
     given = {**environment.reward_weights(), **(weights or {})} if cases else {}
-    return [_run(environment, number, case, by_id, given) for number, case in enumerate(cases, start=1)]
+    return [
+        _run(environment, number, case, by_id, given, timeout_seconds) for number, case in enumerate(cases, start=1)
+    ]
 
 
 def failed_cases(
-    environment: BaseEnv, tasks: Sequence[Task] = (), weights: Mapping[str, float] | None = None
+    environment: BaseEnv,
+    tasks: Sequence[Task] = (),
+    weights: Mapping[str, float] | None = None,
+    *,
+    timeout_seconds: float,
 ) -> list[str]:
     """Return a sentence for each case of an environment's specification that does not hold."""
-    return [str(result) for result in run_cases(environment, tasks, weights) if result.failed]
+    results = run_cases(environment, tasks, weights, timeout_seconds=timeout_seconds)
+    return [str(result) for result in results if result.failed]
 
 
 def trajectory(attempt: str | Sequence[object], task: Task) -> Trajectory:
@@ -75,14 +87,20 @@ def inline_task(case: Case) -> Task:
 
 
 def _run(
-    environment: BaseEnv, number: int, case: Case, tasks: Mapping[str, Task], weights: Mapping[str, float]
+    environment: BaseEnv,
+    number: int,
+    case: Case,
+    tasks: Mapping[str, Task],
+    weights: Mapping[str, float],
+    seconds: float,
 ) -> CaseResult:
     if case.task is not None and case.task not in tasks:
         return CaseResult(number, case, None, None)
     task = tasks[case.task] if case.task is not None else inline_task(case)
     try:
         completion, maxima = trajectory(case.attempt, task), environment.reward_maxima()
-        parts = check_parts(asyncio.run(environment.compute_reward(completion, task.answer)))
+        score = partial(environment.compute_reward, completion, task.answer)
+        parts = check_parts(run_one(score, environment, seconds=seconds))
         if out := beyond_bounds(parts, weights, maxima, environment.reward_minima()):
             raise ValueError(out.why)
         total = combine(parts, weights, maxima)

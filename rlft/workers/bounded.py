@@ -82,6 +82,14 @@ def run_bounded(
             waiting.extendleft(sorted((each.place for each in running.values()), reverse=True))
 
 
+def run_one(job: Job, owner: object | None, *, seconds: float) -> Any:
+    """Return what a job comes to. Raises what it raises, and `Late` if it takes longer; else as `run_bounded`."""
+    [(_, result)] = run_bounded([job], owner, seconds=seconds)
+    if isinstance(result, Late):
+        raise result
+    return result
+
+
 def _next_limit(running: dict[Future[Any], _Running], seconds: float | None) -> float | None:
     """Return after how many seconds to look for jobs that are too late; `None` if there is no limit."""
     if seconds is None:

@@ -61,6 +61,17 @@ def test_explain_says_it_in_words_and_scores_a_gold_attempt(reward):
     assert "There is no example: " in reward("explain", "try.yaml")
 
 
+def test_an_attempt_whose_score_does_not_come_is_cut(reward):
+    (reward.folder / "mine.py").write_text(
+        "def f(value, item):\n    while value == 'loop':\n        pass\n    return 1.0\n"
+    )
+    mine = {"mine": {"says": "It is mine.", "grader": {"type": "function", "function": "mine.py:f"}}}
+    (reward.folder / "spec.yaml").write_text(yaml.safe_dump({"criteria": mine}))
+    limit = ("--task", "peru", "--set", "reward.timeout_seconds=0.5")
+    assert "The total is 1 of 1." in reward("run", "try.yaml", "--attempt", "x", *limit)
+    reward("run", "try.yaml", "--attempt", "loop", *limit, code=2)
+
+
 def test_run_scores_an_attempt_and_says_why(reward):
     told = json.loads(reward("run", "try.yaml", "--attempt", "Cusco", "--task", "peru", "--json"))
     assert [(each["name"], each["found"], each["counts"]) for each in told["criteria"]] == [

@@ -66,8 +66,8 @@ def test_the_shipped_specification_scores_as_the_python_reward():
 
 def test_the_shipped_cases_hold():
     environment = load_environment(SNIPS, {"tools": True, SPECIFICATION: json.dumps(SPEC)})
-    assert len(run_cases(environment)) == 5
-    assert failed_cases(environment) == []
+    assert len(run_cases(environment, timeout_seconds=20)) == 5
+    assert failed_cases(environment, timeout_seconds=20) == []
 
 
 def test_a_case_that_does_not_hold_says_what_it_earns_and_why_it_is_there():
@@ -78,14 +78,26 @@ def test_a_case_that_does_not_hold_says_what_it_earns_and_why_it_is_there():
     ]
     spec = {"criteria": {"right": {"says": "r", "grader": {"type": "exact"}}}, "cases": cases}
     environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
-    first, second, third = run_cases(environment)
+    first, second, third = run_cases(environment, timeout_seconds=20)
     assert str(first) == "case 1 earns 1, not at most 0.5 (On purpose.)"
     assert second.problem is None
     assert "the task's row has no item.answer" in third.problem
-    assert len(failed_cases(environment, [make_task("t", "?", "Lima")])) == 2
+    assert len(failed_cases(environment, [make_task("t", "?", "Lima")], timeout_seconds=20)) == 2
     # A weight of the config is that of the criterion: the total is 0.25.
-    assert str(run_cases(environment, weights={"right": 0.25})[0]) == "case 1 holds"
+    assert str(run_cases(environment, weights={"right": 0.25}, timeout_seconds=20)[0]) == "case 1 holds"
 
 
 def test_an_environment_whose_reward_is_code_has_no_cases():
-    assert run_cases(load_environment(SNIPS, {})) == []
+    assert run_cases(load_environment(SNIPS, {}), timeout_seconds=20) == []
+
+
+def test_a_case_that_takes_too_long_has_no_total_and_the_next_one_is_run(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def f(value, item):\n    while value == 'loop':\n        pass\n    return 1.0\n")
+    cases = [{"attempt": said, "at_least": 1, "reason": "It returns."} for said in ("loop", "x")]
+    grader = {"type": "function", "function": f"{file}:f"}
+    spec = {"criteria": {"mine": {"says": "m", "grader": grader}}, "cases": cases}
+    environment = load_environment(PLAIN, {SPECIFICATION: json.dumps(spec)})
+    first, second = map(str, run_cases(environment, timeout_seconds=0.5))
+    assert first.startswith("case 1 has no total: no result within 0.5 s")
+    assert second == "case 2 holds"
