@@ -32,6 +32,8 @@ ATTACKS = (
     Attack("infinity", "infinity is no answer", _holds("inf"), says_nothing=True),
     Attack("one_over_zero", "it has no value", _holds("1/0"), says_nothing=True),
     Attack("many_digits", "no task asks for a number of 5,000 digits", _holds("9" * 5000), says_nothing=True),
+    Attack("hundreds_of_digits", "no task asks for a number of 400 digits, which is no float", _holds("9" * 400),
+           says_nothing=True),
     Attack("broken_json", "it is cut off before any value", lambda known: '{"answer": [', says_nothing=True),
     Attack("empty_object", "it has no field", lambda known: "{}", says_nothing=True),
     Attack("empty_list", "it has no item", lambda known: "[]", says_nothing=True),

@@ -44,6 +44,11 @@ def _blank(value: Any) -> Any:
     return [] if isinstance(value, list) else _EMPTY.get(type(value))
 
 
+def _huge(value: Any) -> int | None:
+    """Return a whole number that no float holds in place of a number, and null in place of all else."""
+    return 10**400 if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def _every_value(known: Known) -> str:
     """Return the object with the values that its fields have in all golds, as lists."""
     seen: dict[str, list[Any]] = {}
@@ -110,6 +115,8 @@ ATTACKS = (
            certain=False, says_nothing=True),
     Attack("true_fields", "every field is true", lambda known: _dump(_leaves(known.value, lambda _: True)), _is_object,
            certain=False, says_nothing=True),
+    Attack("huge_numbers", "its numbers have 400 digits, and every other field is null",
+           lambda known: _dump(_leaves(known.value, _huge)), _is_object, says_nothing=True),
     Attack("keys_alone", "it lists the keys without values", lambda known: _dump(list(known.value)), _is_object,
            says_nothing=True),
     Attack("every_value", "each field lists the values of all tasks", _every_value, _is_object, certain=False),

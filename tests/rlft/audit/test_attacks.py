@@ -28,6 +28,7 @@ NUMBERS = known(["#### 12", "#### 15", "#### 40"], ["12", "15", "40"])
 RECORD = known([json.dumps({"city": city}) for city in ("Lima", "Oslo")])
 COLOURS = known(["red, green, blue", "pink, black"])
 THREE = known(['{"a": 1, "b": 2, "c": 3}', '{"a": 4, "b": 5, "c": 6}'])
+MIXED = known(['{"a": 1, "b": "x", "c": true}', '{"a": 2, "b": "y", "c": false}'])
 LIST = known(["[1, 2, 3]", "[4, 5, 6]"])
 PROGRAM = known(["```python\ndef f(x):\n    return x\n```", "```python\ndef g(x):\n    return 2\n```"])
 
@@ -46,6 +47,8 @@ def test_names_are_known_once_and_every_kind_says_why():
         ("numbers_around", NUMBERS, ["#### 7 8 9 10 11 12 13 14 15 16 17"]),
         ("every_answer", NUMBERS, ["#### 15, 12, 40"]),
         ("negated", NUMBERS, ["#### not 12"]),
+        ("hundreds_of_digits", NUMBERS, ["#### " + "9" * 400]),
+        ("huge_numbers", MIXED, ['{"a": 1' + "0" * 400 + ', "b": null, "c": null}']),
         ("null_fields", RECORD, ['{"city": null}']),
         ("key_twice", RECORD, ['{"city": "Lima", "city": "Oslo"}', '{"city": "Oslo", "city": "Lima"}']),
         ("every_value", RECORD, ['{"city": ["Lima", "Oslo"]}']),

@@ -71,6 +71,14 @@ def test_scores(grader, scores):
     assert READ.validate_python(grader).says()
 
 
+@pytest.mark.parametrize("text", ['{"n": 1' + "0" * 400 + "}", '{"n": -1' + "0" * 3999 + "}"])
+def test_a_number_that_no_float_holds_is_wrong_and_no_error(text):
+    n = {"json_path": "$.n"}
+    assert grade({"type": "number", "gold": "{{item.n}}", "read": n}, text) == 0
+    cents = {"properties": {"n": {"multipleOf": 0.01, "minimum": -1e9, "maximum": 1e9}}}
+    assert grade({"type": "json_schema", "json_schema": cents}, text) == 0
+
+
 @pytest.mark.parametrize(
     ("read", "text"),
     [({"after": "Answer:"}, "Answer: Lima\nAnswer: Cusco"), ({"after": "Answer:"}, "Lima"),
